@@ -1,0 +1,213 @@
+//! What can go wrong with an I/O, as facts a caller can branch on and a person can act on.
+
+use std::fmt;
+
+use crate::tier::Tier;
+
+/// What was being done when an error arose.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Operation {
+    /// An O_DIRECT read.
+    Read,
+    /// An O_DIRECT write.
+    Write,
+    /// `fdatasync` after an entry.
+    Flush,
+    /// Allocating or zeroing space ahead of use.
+    Preallocate,
+}
+
+impl Operation {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Preallocate => "preallocate",
+        }
+    }
+}
+
+/// The class of a failure: what decides whether to retry, stop or report.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum ErrorKind {
+    /// `ENOSPC`, `EDQUOT`, `EFBIG`: the file system gave less than it was thought to have.
+    NoSpace,
+    /// `EIO`, `EREMOTEIO`, `ENODATA`, `EILSEQ`: the device could not do it.
+    Media,
+    /// `EACCES`, `EPERM`, `EROFS`: not allowed.
+    Permission,
+    /// `ENODEV`, `ENXIO`, `ENOENT`, `ESTALE`, `ENOMEDIUM`, `EBADF`: the device or file went away.
+    Gone,
+    /// `EINVAL`, `EOPNOTSUPP`, `EFAULT`: this kernel or file system refuses this kind of I/O.
+    Unsupported,
+    /// `ENOMEM`, `ENOBUFS`, `EMFILE`, `ENFILE`: the kernel is out of a resource.
+    Resources,
+    /// `ETIMEDOUT`: the device did not answer in time.
+    Timeout,
+    /// `ECANCELED`: given up on purpose.
+    Cancelled,
+    /// A read met the end of the file, or a write made no progress: the file is shorter than it was.
+    Truncated,
+    /// What was read is not what was written.
+    Corrupt,
+    /// The shard that owns the key no longer answers.
+    ShardGone,
+    /// Any other errno.
+    Other,
+}
+
+impl ErrorKind {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::NoSpace => "no_space",
+            ErrorKind::Media => "media",
+            ErrorKind::Permission => "permission",
+            ErrorKind::Gone => "gone",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Resources => "resources",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Truncated => "truncated",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::ShardGone => "shard_gone",
+            ErrorKind::Other => "other",
+        }
+    }
+
+    /// The kind of a positive errno.
+    #[must_use]
+    pub fn of_errno(errno: i32) -> ErrorKind {
+        match errno {
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => ErrorKind::NoSpace,
+            libc::EIO | libc::EREMOTEIO | libc::ENODATA | libc::EILSEQ => ErrorKind::Media,
+            libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::Permission,
+            libc::ENODEV
+            | libc::ENXIO
+            | libc::ENOENT
+            | libc::ESTALE
+            | libc::ENOMEDIUM
+            | libc::EBADF => ErrorKind::Gone,
+            libc::EINVAL | libc::EOPNOTSUPP | libc::EFAULT => ErrorKind::Unsupported,
+            libc::ENOMEM | libc::ENOBUFS | libc::EMFILE | libc::ENFILE => ErrorKind::Resources,
+            libc::ETIMEDOUT => ErrorKind::Timeout,
+            libc::ECANCELED => ErrorKind::Cancelled,
+            _ => ErrorKind::Other,
+        }
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            ErrorKind::NoSpace => "free space there, or lower --storage-capacity-gb",
+            ErrorKind::Media => "look at dmesg and the drive's SMART log",
+            ErrorKind::Permission => "check the permissions and mount options of --cache-dir",
+            ErrorKind::Gone => {
+                "check that the device is attached and nobody removes files under --cache-dir"
+            }
+            ErrorKind::Unsupported => {
+                "use a file system that supports O_DIRECT (ext4, XFS) and a kernel of 6.1 or newer"
+            }
+            ErrorKind::Resources => "lower --queue-depth or --io-buffer-mb, or raise the limits",
+            ErrorKind::Timeout => "look at dmesg for resets of the device",
+            ErrorKind::Cancelled => "the run was stopping; start it again",
+            ErrorKind::Truncated => "nothing but ringfall may write to files under --cache-dir",
+            ErrorKind::Corrupt => {
+                "the device or something beside ringfall changed data; run with --verify full"
+            }
+            ErrorKind::ShardGone => "an earlier message says why that shard ended",
+            ErrorKind::Other => "look the errno up in errno(3) and at dmesg",
+        }
+    }
+}
+
+/// A failed I/O, with everything needed to find the place again.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct IoError {
+    /// Its class.
+    pub kind: ErrorKind,
+    /// What was being done.
+    pub operation: Operation,
+    /// The tier it happened in.
+    pub tier: Tier,
+    /// The file, as the user would name it.
+    pub file: String,
+    /// Offset of the failed I/O in that file, bytes.
+    pub offset_bytes: u64,
+    /// Its length, bytes.
+    pub length_bytes: u64,
+    /// The positive errno; 0 when the kernel reported none (a short or corrupt transfer).
+    pub errno: i32,
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of {} bytes at offset {} of {} failed: ",
+            self.operation.name(),
+            self.length_bytes,
+            self.offset_bytes,
+            self.file
+        )?;
+        if self.errno != 0 {
+            write!(f, "{}", std::io::Error::from_raw_os_error(self.errno))?;
+        } else {
+            write!(f, "{}", self.kind.name())?;
+        }
+        write!(f, "; {}", self.kind.remedy())
+    }
+}
+
+/// The environment can't run the engine: found before work starts, with the remedy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}: {remedy}")]
+pub struct SetupError {
+    /// What was wrong, with the value.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl SetupError {
+    /// A set-up error from its two halves.
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        SetupError { what: what.into(), remedy: remedy.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_errno_has_a_kind_and_no_panic() {
+        for errno in -200..200 {
+            assert!(!ErrorKind::of_errno(errno).remedy().is_empty());
+        }
+        assert_eq!(ErrorKind::of_errno(libc::EIO), ErrorKind::Media);
+        assert_eq!(ErrorKind::of_errno(libc::ENOSPC), ErrorKind::NoSpace);
+    }
+
+    #[test]
+    fn the_message_names_file_offset_and_length() {
+        let error = IoError {
+            kind: ErrorKind::Media,
+            operation: Operation::Read,
+            tier: Tier::Storage,
+            file: "d/shard-0.kv".into(),
+            offset_bytes: 8192,
+            length_bytes: 4096,
+            errno: libc::EIO,
+        };
+        let text = error.to_string();
+        for part in ["d/shard-0.kv", "8192", "4096", "Input/output error", "SMART"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Content of blocks: made from their names, checked against them.

@@ -1,0 +1,15 @@
+//! The storage engine of ringfall: keys → tiers → bytes, on io_uring, one thread a core.
+//!
+//! What lives here: shards, placement and eviction, the tiers, the io_uring data path, content
+//! generation and verification, the measuring. What must not: users, models, tokens, flags.
+
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod error;
+pub mod fill;
+pub mod key;
+pub mod metrics;
+pub mod placement;
+pub mod tier;
+pub mod units;

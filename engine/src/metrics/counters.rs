@@ -1,0 +1,197 @@
+//! Everything a shard counts in a measurement window.
+
+use super::Histogram;
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::tier::{TIER_COUNT, Tier};
+
+/// Operations (one entry read or written) of one tier in one direction.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionMetrics {
+    /// Bytes of entries whose operation finished in the window (KV bytes, not rounded to blocks).
+    pub entry_bytes: u64,
+    /// From asking to done; its count is the number of operations.
+    pub total: Histogram,
+    /// First submit to last completion (CPU tier: the copying).
+    pub device: Histogram,
+    /// Total minus device: buffers, queue places, filling, verifying.
+    pub host: Histogram,
+}
+
+/// Both directions of a tier.
+#[derive(Clone, Debug, Default)]
+pub struct TierMetrics {
+    /// Entries read.
+    pub read: DirectionMetrics,
+    /// Entries written.
+    pub write: DirectionMetrics,
+}
+
+/// Single I/Os of one direction on the storage device.
+#[derive(Clone, Debug, Default)]
+pub struct IoMetrics {
+    /// Bytes completed in the window, counted when each I/O completed (whole blocks).
+    pub bytes: u64,
+    /// Submit to completion; its count is the number of I/Os.
+    pub latency: Histogram,
+}
+
+/// Demotions between a tier and the next one down, or deletions from the last.
+#[derive(Clone, Debug, Default)]
+pub struct EvictionMetrics {
+    /// Bytes of the entries moved or deleted.
+    pub bytes: u64,
+    /// Entries moved or deleted.
+    pub entries: u64,
+    /// The read from the upper tier.
+    pub read: Histogram,
+    /// The write to the lower tier.
+    pub write: Histogram,
+}
+
+/// Time spent waiting for something of the engine.
+#[derive(Clone, Debug, Default)]
+pub struct WaitMetrics {
+    /// For a tier to have room.
+    pub room: Histogram,
+    /// For a buffer of the pool.
+    pub buffer: Histogram,
+    /// For a place in the device queue.
+    pub queue_place: Histogram,
+}
+
+/// What verification saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyMetrics {
+    /// 4 KiB blocks compared with what was written.
+    pub blocks_checked: u64,
+    /// Blocks that differed.
+    pub blocks_bad: u64,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorRecord {
+    /// Class of the failure.
+    pub kind: ErrorKind,
+    /// What was being done.
+    pub operation: Operation,
+    /// Positive errno, or 0.
+    pub errno: i32,
+    /// How often.
+    pub count: u64,
+    /// The first of them, whole.
+    pub first: IoError,
+}
+
+/// One shard's window, or the sum of several.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// By [`Tier::index`].
+    pub tiers: [TierMetrics; TIER_COUNT],
+    /// Single reads from the storage device.
+    pub io_read: IoMetrics,
+    /// Single writes to the storage device.
+    pub io_write: IoMetrics,
+    /// `fdatasync` calls.
+    pub io_flush: IoMetrics,
+    /// By the tier evicted from, [`Tier::index`].
+    pub evictions: [EvictionMetrics; TIER_COUNT],
+    /// Waiting.
+    pub waits: WaitMetrics,
+    /// Verification.
+    pub verify: VerifyMetrics,
+    /// Bytes written to storage blocks that had been preallocated but never written before.
+    pub first_touch_bytes: u64,
+    /// Entries refused because they were larger than the last tier.
+    pub refused_entries: u64,
+    /// Short transfers that were resumed.
+    pub short_transfers: u64,
+    /// I/Os retried after `EAGAIN` or `EINTR`.
+    pub retries: u64,
+    /// Failures by kind, operation and errno: at most a handful of rows.
+    pub errors: Vec<ErrorRecord>,
+}
+
+impl DirectionMetrics {
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Self) {
+        self.entry_bytes += other.entry_bytes;
+        self.total.merge(&other.total);
+        self.device.merge(&other.device);
+        self.host.merge(&other.host);
+    }
+}
+
+impl IoMetrics {
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+    }
+}
+
+impl Metrics {
+    /// Counts a failure.
+    pub fn record_error(&mut self, error: &IoError) {
+        let same = |r: &&mut ErrorRecord| {
+            r.kind == error.kind && r.operation == error.operation && r.errno == error.errno
+        };
+        match self.errors.iter_mut().find(same) {
+            Some(row) => row.count += 1,
+            None => self.errors.push(ErrorRecord {
+                kind: error.kind,
+                operation: error.operation,
+                errno: error.errno,
+                count: 1,
+                first: error.clone(),
+            }),
+        }
+    }
+
+    /// Failures in all.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.errors.iter().map(|row| row.count).sum()
+    }
+
+    /// The tier's operations.
+    #[must_use]
+    pub fn tier(&self, tier: Tier) -> &TierMetrics {
+        &self.tiers[tier.index()]
+    }
+
+    /// Adds another shard's window.
+    pub fn merge(&mut self, other: &Metrics) {
+        for (mine, theirs) in self.tiers.iter_mut().zip(&other.tiers) {
+            mine.read.merge(&theirs.read);
+            mine.write.merge(&theirs.write);
+        }
+        self.io_read.merge(&other.io_read);
+        self.io_write.merge(&other.io_write);
+        self.io_flush.merge(&other.io_flush);
+        for (mine, theirs) in self.evictions.iter_mut().zip(&other.evictions) {
+            mine.bytes += theirs.bytes;
+            mine.entries += theirs.entries;
+            mine.read.merge(&theirs.read);
+            mine.write.merge(&theirs.write);
+        }
+        self.waits.room.merge(&other.waits.room);
+        self.waits.buffer.merge(&other.waits.buffer);
+        self.waits.queue_place.merge(&other.waits.queue_place);
+        self.verify.blocks_checked += other.verify.blocks_checked;
+        self.verify.blocks_bad += other.verify.blocks_bad;
+        self.first_touch_bytes += other.first_touch_bytes;
+        self.refused_entries += other.refused_entries;
+        self.short_transfers += other.short_transfers;
+        self.retries += other.retries;
+        for row in &other.errors {
+            let found = self.errors.iter_mut().find(|mine| {
+                mine.kind == row.kind && mine.operation == row.operation && mine.errno == row.errno
+            });
+            match found {
+                Some(mine) => mine.count += row.count,
+                None => self.errors.push(row.clone()),
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Pure: where entries go and which must leave.

@@ -1,0 +1,3 @@
+//! The program: parse, run, exit status.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Integration tests: one target, so that one build serves them all.

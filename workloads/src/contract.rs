@@ -1,0 +1,174 @@
+//! Everything that crosses between this crate and the program that drives it.
+
+/// Nanoseconds since the run's start. The driver owns the clock; this crate is told.
+pub type Nanos = u64;
+
+/// Name of a cache entry, independent of shard count and of thread timing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Key(pub u128);
+
+/// Who may touch an entry, hence where it lives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Scope {
+    /// One user's: kept on the user's shard.
+    Own,
+    /// Everybody's (system prompts, RAG chunks, trace blocks): kept on the shard its key names.
+    Shared,
+}
+
+/// QoS class, most urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// Priority 3.
+    Interactive,
+    /// Priority 2.
+    Responsive,
+    /// Priority 1.
+    Batch,
+}
+
+impl Class {
+    /// All classes, most urgent first.
+    pub const ALL: [Class; 3] = [Class::Interactive, Class::Responsive, Class::Batch];
+}
+
+/// Handle of a request in flight; reused after its `Done`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct RequestId(pub u32);
+
+/// What a read or write is for: it decides which counters it lands in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Purpose {
+    /// A shared system prompt.
+    Prefix,
+    /// An earlier turn of the conversation.
+    History,
+    /// The turn's own new entry.
+    Prefill,
+    /// A RAG chunk.
+    Rag,
+    /// Reading the turn's entry while generating.
+    Decode,
+    /// Writing the turn's entry again after a decode miss.
+    Rewrite,
+    /// Filling the store before measuring.
+    Populate,
+}
+
+/// What the driver shall do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Action {
+    /// Read the whole entry `times` times, one after the other; answer with one
+    /// [`Event::StepDone`].
+    Read {
+        /// Whose step this is.
+        request: RequestId,
+        /// What to read.
+        key: Key,
+        /// Where it lives.
+        scope: Scope,
+        /// Urgency.
+        class: Class,
+        /// What for.
+        purpose: Purpose,
+        /// Consecutive reads, ≥ 1. A miss on any of them ends the step.
+        times: u32,
+    },
+    /// Write the whole entry; answer with one [`Event::StepDone`].
+    Write {
+        /// Whose step this is.
+        request: RequestId,
+        /// What to write.
+        key: Key,
+        /// Where it lives.
+        scope: Scope,
+        /// Urgency.
+        class: Class,
+        /// What for. `Prefix`, `Rag` and `Populate` writes are skipped by the engine when the
+        /// entry is there already (two requests may miss at once).
+        purpose: Purpose,
+        /// Size, > 0.
+        bytes: u64,
+    },
+    /// Answer with [`Event::StepDone`] at this time; nothing is held meanwhile.
+    Wait {
+        /// Whose step this is.
+        request: RequestId,
+        /// When, since the run's start.
+        until: Nanos,
+    },
+    /// The request is over; its id may be reused. The serving slot is free again.
+    Done {
+        /// Which.
+        request: RequestId,
+        /// What is to be recorded of it.
+        record: RequestRecord,
+    },
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// All reads found the entry (from a tier the workload need not know).
+    Hit,
+    /// The entry was not there (`reads_done` reads had succeeded before).
+    Miss {
+        /// Successful reads of this step before the miss.
+        reads_done: u32,
+    },
+    /// Written, or there already.
+    Written,
+    /// Larger than the whole last tier.
+    Refused,
+    /// The wait is over.
+    Waited,
+    /// An I/O failed; the engine has counted it.
+    Failed,
+}
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// Time has reached [`crate::contract::Nanos`] given by the machine's `next_wake`.
+    Tick,
+    /// A serving slot was granted: start the most urgent queued request.
+    SlotGranted,
+    /// A step ended.
+    StepDone {
+        /// Whose.
+        request: RequestId,
+        /// How.
+        outcome: Outcome,
+        /// Time this step spent in storage I/O (what `storage_io_latency` sums), ns.
+        io_ns: u64,
+    },
+}
+
+/// A finished request.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RequestRecord {
+    /// The user.
+    pub user: u32,
+    /// Urgency.
+    pub class: Class,
+    /// Intended arrival: latency counts from here.
+    pub arrived: Nanos,
+    /// When serving began.
+    pub started: Nanos,
+    /// When it ended.
+    pub finished: Nanos,
+    /// Sum of its steps' I/O times, ns.
+    pub storage_io_ns: u64,
+    /// Time in prefix, history, RAG and prefill steps up to the end of the prefill write, ns.
+    pub prefill_ns: u64,
+    /// Time in decode reads and re-writes, ns.
+    pub decode_ns: u64,
+    /// Time waited for generation, ns.
+    pub generation_ns: u64,
+    /// Context tokens.
+    pub context_tokens: u32,
+    /// Tokens generated.
+    pub generated_tokens: u32,
+    /// Whether a step failed.
+    pub failed: bool,
+}

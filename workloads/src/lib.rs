@@ -1,0 +1,6 @@
+//! Users, conversations and requests of an LLM service as one state machine:
+//! time and events in, actions out. No I/O, no threads, no clock, no tiers.
+
+#![forbid(unsafe_code)]
+
+pub mod contract;
