@@ -1,1 +1,41 @@
 //! Pure: where entries go and which must leave.
+//!
+//! What lives here: the budgets of the tiers, the waterfall, pins, LRU order, the free extents of
+//! storage. What must not: I/O, waiting, messages, a clock. Every step is O(1) in entries; a look
+//! at the other shards is O(shards).
+//!
+//! A write, as a shard runs it: `admit` until granted (holding the tier's baton while it evicts),
+//! `enter` until its space is free, `insert_writing`, the bytes, `write_done`. A victim goes down
+//! the same way, from `admit` for the tier below to `finish_move`.
+
+mod admission;
+mod allocator;
+#[cfg(test)]
+mod allocator_test;
+mod entry;
+mod extent;
+mod gate;
+mod lru;
+#[cfg(test)]
+mod model_test;
+mod pool;
+#[cfg(test)]
+mod scenario_test;
+mod segment_set;
+mod shared;
+#[cfg(test)]
+mod shared_test;
+#[cfg(test)]
+mod sim_test;
+mod state;
+mod watermark;
+
+pub use admission::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
+pub use allocator::SpaceFigures;
+pub use entry::{EntryId, EntryState, EntryView};
+pub use extent::{Extent, ExtentList};
+pub use gate::{NOBODY, Published, SharedGate};
+pub use pool::{SegmentLease, SegmentSpace};
+pub use shared::{BudgetConfig, SharedBudgets};
+pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};
+pub use watermark::Watermarks;

@@ -1,0 +1,445 @@
+//! The waterfall: who gets in, who must leave, and where storage space comes from.
+
+use super::entry::{EntryId, EntryState};
+use super::extent::{Extent, ExtentList};
+use super::pool::{Lot, SegmentLease, SegmentSpace};
+use super::state::Placement;
+use super::watermark::below;
+use crate::key::{EntryKey, ShardId};
+use crate::tier::Tier;
+use crate::units::{BLOCK_BYTES, blocks_for};
+
+/// How far the admission of one write or one move has come.
+#[derive(Debug)]
+pub struct AdmitState {
+    bytes: u64,
+    tier: Tier,
+    baton: Option<Tier>,
+    evicting: bool,
+}
+
+impl AdmitState {
+    /// A new write of `bytes` ≥ 1: any tier, fastest first.
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        Self::from_tier(bytes, Tier::Gpu)
+    }
+
+    /// The move of a victim: the tiers below the one it leaves. None when there is none: a storage
+    /// victim is gone already.
+    #[must_use]
+    pub fn for_victim(victim: &Victim) -> Option<Self> {
+        Some(Self::from_tier(victim.bytes, below(victim.from)?))
+    }
+
+    fn from_tier(bytes: u64, tier: Tier) -> Self {
+        assert!(bytes > 0, "an entry holds at least one byte");
+        AdmitState { bytes, tier, baton: None, evicting: false }
+    }
+
+    /// The caller got the permit of `SharedBudgets::baton(tier)` for this admission.
+    pub fn baton_acquired(&mut self, tier: Tier) {
+        assert!(self.baton.is_none(), "an admission holds one baton at a time");
+        self.baton = Some(tier);
+        self.evicting = false;
+    }
+
+    /// The baton to give back by `SharedBudgets::baton(tier).release()`: to be asked after
+    /// `Granted`, `Refused` and `ReleaseBaton`, and when the admission is given up.
+    #[must_use]
+    pub fn take_baton(&mut self) -> Option<Tier> {
+        self.baton.take()
+    }
+}
+
+/// What an admission needs next.
+#[must_use]
+#[derive(Debug)]
+pub enum Admission {
+    /// The space is promised. Give back the baton, if held.
+    Granted(Grant),
+    /// An own entry had to go. Above storage: send it down, beside this admission or within it, and
+    /// call again at once. From storage it has been deleted.
+    Evict(Victim),
+    /// Another shard is to make room: send it `ask`, await its answer, call again.
+    AskShard {
+        /// Whom to ask.
+        shard: ShardId,
+        /// What for.
+        ask: Ask,
+    },
+    /// Get this tier's baton, say `baton_acquired`, call again.
+    NeedBaton(Tier),
+    /// This tier is full of pinned entries, the next one is to be tried: give back the baton, call
+    /// again.
+    ReleaseBaton(Tier),
+    /// No tier can ever hold it. `limit_bytes` is the size of storage. Give back the baton, if held.
+    Refused {
+        /// The largest entry that could be held.
+        limit_bytes: u64,
+    },
+    /// All of storage is pinned: keep the baton, await the `Room` wakeup, call again.
+    Wait(Tier),
+}
+
+/// Space promised for one entry. It is turned into an entry by `insert_writing` or `finish_move`,
+/// or given back by `cancel`; dropped, its space is lost for the run.
+#[must_use]
+#[derive(Debug)]
+pub struct Grant {
+    /// The tier.
+    pub tier: Tier,
+    /// The entry's size in bytes.
+    pub bytes: u64,
+    /// Where on storage; empty for another tier.
+    pub extents: ExtentList,
+    /// Segments that became this shard's with this grant: to be allocated in its file before use.
+    pub new_segments: Vec<Extent>,
+    pub(super) entered: bool,
+}
+
+/// Whether an entry's space is free by now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Enter {
+    /// It is taken for this entry: allocate it.
+    Entered,
+    /// Others wait, or there is none yet: get the permit of `SharedBudgets::door(tier)`, call again
+    /// with it, and release it once entered.
+    NeedDoor,
+    /// With the door's permit in hand: await the `Door` wakeup, call again.
+    Wait,
+}
+
+/// An entry that must leave its tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Victim {
+    /// Its place. It counts as pinned until `finish_move` or `move_failed`. From storage: gone.
+    pub id: EntryId,
+    /// Its name.
+    pub key: EntryKey,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its version.
+    pub version: u32,
+    /// The tier it leaves.
+    pub from: Tier,
+    /// The tier to try first below; None: it has been deleted.
+    pub to: Option<Tier>,
+}
+
+/// What one shard asks of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Where room is needed.
+    pub tier: Tier,
+    /// How much: above storage the size of the entry, on storage what the asker lacks.
+    pub need_bytes: u64,
+}
+
+/// What the asked shard did.
+#[derive(Debug)]
+#[must_use]
+pub enum ForOther {
+    /// There is room by now, or nothing to evict here: just answer.
+    Nothing,
+    /// Answer at once, then send this one down.
+    Demote(Victim),
+    /// Storage: entries deleted, and segments taken out of the shard's use. In a file of its own
+    /// their space must be freed (a hole punched) first; then `return_segments`, then answer.
+    Freed {
+        /// How many entries were deleted.
+        deleted_entries: u64,
+        /// The segments to return; may be empty.
+        segments: Vec<SegmentLease>,
+    },
+}
+
+impl<D> Placement<D> {
+    /// The next step of an admission. Each call is one O(1) step; the caller loops.
+    pub fn admit(&mut self, request: &mut AdmitState) -> Admission {
+        let admission = loop {
+            let tier = request.tier;
+            let step = if tier == Tier::Storage {
+                Some(self.admit_to_storage(request))
+            } else if self.shared.skips(tier, request.bytes) {
+                None
+            } else {
+                self.admit_above(tier, request)
+            };
+            if let Some(admission) = step {
+                break admission;
+            }
+            request.tier = below(tier).expect("storage always answers");
+            request.evicting = false;
+            if request.baton == Some(tier) {
+                break Admission::ReleaseBaton(tier);
+            }
+        };
+        self.settle();
+        admission
+    }
+
+    /// None: this tier has no room, and nothing in it may be evicted.
+    fn admit_above(&mut self, tier: Tier, request: &mut AdmitState) -> Option<Admission> {
+        let bytes = request.bytes;
+        if request.baton != Some(tier) {
+            assert!(request.baton.is_none(), "a baton is given back before the next is needed");
+            let at_once = self.shared.baton(tier).is_free() && self.shared.try_commit(tier, bytes);
+            return Some(match at_once {
+                true => self.grant_above(tier, bytes),
+                false => Admission::NeedBaton(tier),
+            });
+        }
+        // While it waited for the baton room may have come; once it evicts, it goes to the target.
+        if (!request.evicting || self.shared.at_target(tier, bytes))
+            && self.shared.try_commit(tier, bytes)
+        {
+            return Some(self.grant_above(tier, bytes));
+        }
+        request.evicting = true;
+        match self.shared.oldest_shard(tier) {
+            Some(shard) if shard == self.shard => {
+                let victim = self.begin_evict(tier).expect("the tail shown is the list's");
+                Some(Admission::Evict(victim))
+            }
+            Some(shard) => {
+                Some(Admission::AskShard { shard, ask: Ask { tier, need_bytes: bytes } })
+            }
+            None if self.shared.try_commit(tier, bytes) => Some(self.grant_above(tier, bytes)),
+            None => None,
+        }
+    }
+
+    fn grant_above(&mut self, tier: Tier, bytes: u64) -> Admission {
+        self.granted_bytes[tier.index()] += bytes;
+        Admission::Granted(Grant {
+            tier,
+            bytes,
+            extents: ExtentList::default(),
+            new_segments: Vec::new(),
+            entered: false,
+        })
+    }
+
+    fn admit_to_storage(&mut self, request: &mut AdmitState) -> Admission {
+        let blocks = blocks_for(request.bytes);
+        let limit_blocks = self.shared.pool.capacity_blocks();
+        if blocks > limit_blocks {
+            return Admission::Refused { limit_bytes: limit_blocks * BLOCK_BYTES };
+        }
+        let holds_baton = request.baton == Some(Tier::Storage);
+        if (holds_baton || self.shared.baton(Tier::Storage).is_free())
+            && let Some(grant) = self.try_storage(request.bytes)
+        {
+            return Admission::Granted(grant);
+        }
+        if !holds_baton {
+            return Admission::NeedBaton(Tier::Storage);
+        }
+        if let Some(admission) = self.make_storage_room(blocks) {
+            return admission;
+        }
+        // Announce first, look again second; the others show a change first and look for a waiter
+        // second: one of the two sees the other.
+        self.shared.wait_for_room(self.shard);
+        if let Some(grant) = self.try_storage(request.bytes) {
+            return Admission::Granted(grant);
+        }
+        self.make_storage_room(blocks).unwrap_or(Admission::Wait(Tier::Storage))
+    }
+
+    fn make_storage_room(&mut self, blocks: u64) -> Option<Admission> {
+        let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
+        let ask = Ask { tier: Tier::Storage, need_bytes: lack_blocks * BLOCK_BYTES };
+        // Space that lies idle with another shard comes before anyone's entry.
+        if let Some(shard) = self.shared.richest_shard(self.shard) {
+            return Some(Admission::AskShard { shard, ask });
+        }
+        match self.shared.oldest_shard(Tier::Storage)? {
+            shard if shard == self.shard => {
+                let victim = self.begin_evict(Tier::Storage).expect("the tail shown is the list's");
+                Some(Admission::Evict(victim))
+            }
+            shard => Some(Admission::AskShard { shard, ask }),
+        }
+    }
+
+    fn try_storage(&mut self, bytes: u64) -> Option<Grant> {
+        let blocks = blocks_for(bytes);
+        let mut new_segments = Vec::new();
+        let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
+        if lack_blocks > 0 {
+            let lot = self.shared.pool.try_lease(lack_blocks)?;
+            self.take_lot(lot, &mut new_segments);
+        }
+        let extents = self.allocator.allocate(blocks).expect("so many blocks are free");
+        self.granted_blocks += blocks;
+        Some(Grant { tier: Tier::Storage, bytes, extents, new_segments, entered: true })
+    }
+
+    fn take_lot(&mut self, lot: Lot, taken: &mut Vec<Extent>) {
+        let (space, segment_blocks) = (self.shared.pool.space(), self.shared.pool.segment_blocks());
+        for index in 0..lot.full + u64::from(lot.short) {
+            let short = index == lot.full;
+            let blocks = if short { self.shared.pool.short_blocks() } else { segment_blocks };
+            let number = match space {
+                SegmentSpace::Common if short => self.shared.pool.short_number(),
+                SegmentSpace::Common => {
+                    let part = u64::from(self.shard.0);
+                    self.shared.pool.claim_number(part, u64::from(self.shared.shards()))
+                }
+                SegmentSpace::PerShard => self.own_number(),
+            };
+            self.allocator.add_segment(number, blocks);
+            taken.push(Extent { start_block: number * segment_blocks, blocks });
+        }
+    }
+
+    /// A free segment number of the shard's own file, the lowest, so that the file stays short.
+    fn own_number(&mut self) -> u64 {
+        if let Some(number) = self.spare_numbers.first() {
+            self.spare_numbers.remove(number);
+            return number;
+        }
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Leases up to `blocks` of storage ahead of need, for instance to preallocate them: whole
+    /// segments, as many as there are. Returns them.
+    pub fn lease_ahead(&mut self, blocks: u64) -> Vec<Extent> {
+        let mut taken = Vec::new();
+        let blocks = blocks.min(self.shared.pool.available_blocks());
+        if blocks > 0
+            && let Some(lot) = self.shared.pool.try_lease(blocks)
+        {
+            self.take_lot(lot, &mut taken);
+        }
+        self.settle();
+        taken
+    }
+
+    /// Makes segments free for all shards.
+    pub fn return_segments(&mut self, segments: Vec<SegmentLease>) {
+        for lease in &segments {
+            if self.shared.pool.space() == SegmentSpace::PerShard {
+                self.spare_numbers.insert(lease.number);
+            }
+            self.shared.pool.put_back(lease);
+        }
+        self.wake_room |= !segments.is_empty();
+    }
+
+    /// Takes the physical space of a grant as soon as it is free. On storage it always is.
+    pub fn enter(&mut self, grant: &mut Grant, holds_door: bool) -> Enter {
+        if grant.entered {
+            return Enter::Entered;
+        }
+        let (tier, bytes) = (grant.tier, grant.bytes);
+        if !holds_door {
+            if !self.shared.door(tier).is_free() || !self.shared.try_use(tier, bytes) {
+                return Enter::NeedDoor;
+            }
+        } else if !self.shared.try_use(tier, bytes) {
+            // As for room: announce, then look again.
+            self.shared.wait_at_door(tier, self.shard);
+            if !self.shared.try_use(tier, bytes) {
+                return Enter::Wait;
+            }
+        }
+        self.entered_bytes[tier.index()] += bytes;
+        grant.entered = true;
+        Enter::Entered
+    }
+
+    /// Gives a grant back.
+    pub fn cancel(&mut self, grant: Grant) {
+        self.cancel_quietly(grant);
+        self.settle();
+    }
+
+    pub(super) fn cancel_quietly(&mut self, grant: Grant) {
+        let Grant { tier, bytes, extents, entered, .. } = grant;
+        if tier == Tier::Storage {
+            self.granted_blocks -= extents.blocks();
+            self.free_extents(&extents);
+            return;
+        }
+        self.granted_bytes[tier.index()] -= bytes;
+        self.shared.uncommit(tier, bytes);
+        if entered {
+            self.entered_bytes[tier.index()] -= bytes;
+            self.unuse(tier, bytes);
+        }
+    }
+
+    /// A grant became an entry: its share of the ledgers is the entry's from now on.
+    pub(super) fn forget_grant(&mut self, tier: Tier, bytes: u64, blocks: u64) {
+        if tier == Tier::Storage {
+            self.granted_blocks -= blocks;
+        } else {
+            self.granted_bytes[tier.index()] -= bytes;
+            self.entered_bytes[tier.index()] -= bytes;
+        }
+    }
+
+    /// Takes the least recently used entry of `tier` out: from storage it is deleted, above it
+    /// begins to move, pinned for its mover. None when all are pinned.
+    pub fn begin_evict(&mut self, tier: Tier) -> Option<Victim> {
+        let id = EntryId(self.lists[tier.index()].oldest()?);
+        let (key, bytes, version) = {
+            let slot = &self.table[id];
+            (slot.key, slot.bytes, slot.version)
+        };
+        let to = self.shared.next_below(tier, bytes);
+        self.counts[tier.index()].evicted_entries += 1;
+        self.counts[tier.index()].evicted_bytes += bytes;
+        if tier == Tier::Storage {
+            self.kill(id);
+        } else {
+            self.lists[tier.index()].remove(&mut self.table.slots, id.0);
+            let slot = &mut self.table[id];
+            slot.state = EntryState::Moving;
+            slot.pins += 1;
+            self.shared.uncommit(tier, bytes);
+        }
+        self.settle();
+        Some(Victim { id, key, bytes, version, from: tier, to })
+    }
+
+    /// What an asked shard does, after a look whether the need still stands. Storage: it deletes
+    /// its oldest entries until a segment is free or another shard's tail is older.
+    pub fn evict_for_other(&mut self, ask: Ask) -> ForOther {
+        if ask.tier != Tier::Storage {
+            if self.shared.at_target(ask.tier, ask.need_bytes) {
+                return ForOther::Nothing;
+            }
+            return self.begin_evict(ask.tier).map_or(ForOther::Nothing, ForOther::Demote);
+        }
+        let need_blocks = blocks_for(ask.need_bytes);
+        let mut deleted_entries = 0;
+        let mut segments = Vec::new();
+        let mut found_blocks = self.shared.pool.available_blocks();
+        if found_blocks >= need_blocks {
+            return ForOther::Nothing;
+        }
+        while self.allocator.free_segments() == 0
+            && self.shared.oldest_shard(Tier::Storage) == Some(self.shard)
+        {
+            let victim = self.begin_evict(Tier::Storage).expect("the tail shown is the list's");
+            assert!(victim.to.is_none(), "storage is the last tier");
+            deleted_entries += 1;
+        }
+        while found_blocks < need_blocks
+            && let Some((number, blocks)) = self.allocator.take_back_segment()
+        {
+            let start_block = number * self.shared.pool.segment_blocks();
+            segments.push(SegmentLease { number, start_block, blocks });
+            found_blocks += blocks;
+        }
+        self.settle();
+        ForOther::Freed { deleted_entries, segments }
+    }
+}

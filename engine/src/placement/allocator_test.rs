@@ -1,0 +1,157 @@
+//! The extent allocator against a map of every block (tests only).
+
+use proptest::prelude::*;
+
+use super::allocator::ExtentAllocator;
+use super::extent::ExtentList;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Block {
+    Absent,
+    Free,
+    Used,
+}
+
+struct Bitmap(Vec<Block>);
+
+impl Bitmap {
+    fn set(&mut self, start: u64, blocks: u64, from: Block, to: Block) {
+        for block in &mut self.0[start as usize..(start + blocks) as usize] {
+            assert_eq!(*block, from);
+            *block = to;
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.0.iter().filter(|&&block| block == Block::Free).count() as u64
+    }
+
+    /// Runs of free blocks, cut at segment borders.
+    fn free_runs(&self, segment_blocks: u64) -> Vec<u64> {
+        let segments = self.0.chunks(segment_blocks as usize);
+        let runs = segments.flat_map(|segment| segment.split(|&block| block != Block::Free));
+        runs.map(|run| run.len() as u64).filter(|&len| len > 0).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Lease { number: u64, blocks: u64 },
+    Allocate { blocks: u64 },
+    Free { nth: usize },
+    TakeBack,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (0..12u64, 1..80u64).prop_map(|(number, blocks)| Op::Lease { number, blocks }),
+        8 => (1..30u64).prop_map(|blocks| Op::Allocate { blocks }),
+        2 => (1..300u64).prop_map(|blocks| Op::Allocate { blocks }),
+        8 => (0..64usize).prop_map(|nth| Op::Free { nth }),
+        1 => Just(Op::TakeBack),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn it_equals_a_map_of_every_block(
+        segment_blocks in 1..70u64,
+        ops in prop::collection::vec(op(), 1..150),
+    ) {
+        let mut allocator = ExtentAllocator::new(segment_blocks);
+        let mut bitmap = Bitmap(vec![Block::Absent; 12 * segment_blocks as usize]);
+        let mut live: Vec<ExtentList> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Lease { number, blocks } => {
+                    // An engine has one short segment at most.
+                    let short = bitmap.0.chunks(segment_blocks as usize).any(|segment| {
+                        segment[0] != Block::Absent && segment.contains(&Block::Absent)
+                    });
+                    let blocks = if short { segment_blocks } else { blocks.min(segment_blocks) };
+                    let start = number * segment_blocks;
+                    let range = start as usize..(start + segment_blocks) as usize;
+                    if bitmap.0[range].iter().all(|&block| block == Block::Absent) {
+                        allocator.add_segment(number, blocks);
+                        bitmap.set(start, blocks, Block::Absent, Block::Free);
+                    }
+                }
+                Op::Allocate { blocks } => {
+                    let fits = bitmap.free() >= blocks;
+                    let largest = bitmap.free_runs(segment_blocks).into_iter().max().unwrap_or(0);
+                    let list = allocator.allocate(blocks);
+                    prop_assert_eq!(list.is_some(), fits);
+                    if let Some(list) = list {
+                        prop_assert_eq!(list.blocks(), blocks);
+                        // A good fit is found whenever one exists with 1/16 to spare.
+                        if largest > blocks + blocks / 16 {
+                            prop_assert_eq!(list.as_slice().len(), 1);
+                        }
+                        for extent in list.as_slice() {
+                            bitmap.set(
+                                extent.start_block, extent.blocks, Block::Free, Block::Used,
+                            );
+                        }
+                        live.push(list);
+                    }
+                }
+                Op::Free { nth } if nth < live.len() => {
+                    let list = live.swap_remove(nth);
+                    allocator.free(&list);
+                    for extent in list.as_slice() {
+                        bitmap.set(extent.start_block, extent.blocks, Block::Used, Block::Free);
+                    }
+                }
+                Op::Free { .. } => {}
+                Op::TakeBack => {
+                    let runs = bitmap.free_runs(segment_blocks);
+                    let taken = allocator.take_back_segment();
+                    prop_assert!(taken.is_some() || !runs.contains(&segment_blocks));
+                    if let Some((number, blocks)) = taken {
+                        let start = number * segment_blocks;
+                        bitmap.set(start, blocks, Block::Free, Block::Absent);
+                    }
+                }
+            }
+            let runs = bitmap.free_runs(segment_blocks);
+            let figures = allocator.figures();
+            prop_assert_eq!(figures.free_blocks, bitmap.free());
+            prop_assert_eq!(figures.free_extents, runs.len() as u64);
+            prop_assert_eq!(figures.largest_free_blocks, runs.into_iter().max().unwrap_or(0));
+            let extents = live.iter().map(|list| list.as_slice().len() as u64).sum::<u64>();
+            prop_assert_eq!(figures.live_extents, extents);
+        }
+        for list in live.drain(..) {
+            allocator.free(&list);
+        }
+        let figures = allocator.figures();
+        prop_assert_eq!(figures.free_blocks, figures.leased_blocks, "a leak");
+        prop_assert_eq!(figures.free_segments, figures.leased_segments, "not joined");
+    }
+
+    #[test]
+    fn a_double_free_is_caught(sizes in prop::collection::vec(1..20u64, 2..10), nth in 0..10usize) {
+        let mut allocator = ExtentAllocator::new(64);
+        for number in 0..4 {
+            allocator.add_segment(number, 64);
+        }
+        let lists: Vec<_> = sizes.iter().map(|&n| allocator.allocate(n).unwrap()).collect();
+        let twice = &lists[nth % lists.len()];
+        allocator.free(twice);
+        let second = std::panic::AssertUnwindSafe(|| allocator.free(twice));
+        prop_assert!(std::panic::catch_unwind(second).is_err());
+    }
+}
+
+#[test]
+fn an_entry_larger_than_segments_is_contiguous_in_fresh_space() {
+    let mut allocator = ExtentAllocator::new(16);
+    for number in 0..8 {
+        allocator.add_segment(number, 16);
+    }
+    let list = allocator.allocate(100).unwrap();
+    assert_eq!(list.as_slice().len(), 1);
+    assert_eq!(list.blocks(), 100);
+}

@@ -1,0 +1,104 @@
+//! Extents: the runs of blocks an entry is stored in.
+
+/// A run of blocks, `blocks` ≥ 1, that begins at block `start_block` of the shard's data file or of
+/// the shared device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Extent {
+    /// Its first block.
+    pub start_block: u64,
+    /// Its length in blocks.
+    pub blocks: u64,
+}
+
+impl Extent {
+    /// The block after its last.
+    #[must_use]
+    pub const fn end_block(self) -> u64 {
+        self.start_block + self.blocks
+    }
+}
+
+/// How many extents a list holds without a heap allocation.
+const INLINE: usize = 2;
+
+const UNUSED: Extent = Extent { start_block: 0, blocks: 0 };
+
+/// The extents of one entry in the order of its bytes. Up to two lie inside, more on the heap.
+///
+/// A clone is a copy of the addresses for an I/O to use; the space is given back once, by the
+/// placement.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ExtentList(Repr);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Repr {
+    Inline { count: u8, extents: [Extent; INLINE] },
+    Heap(Box<[Extent]>),
+}
+
+impl Default for Repr {
+    fn default() -> Self {
+        Repr::Inline { count: 0, extents: [UNUSED; INLINE] }
+    }
+}
+
+impl ExtentList {
+    /// The extents.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Extent] {
+        match &self.0 {
+            Repr::Inline { count, extents } => &extents[..usize::from(*count)],
+            Repr::Heap(extents) => extents,
+        }
+    }
+
+    /// Their blocks, summed.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.as_slice().iter().map(|extent| extent.blocks).sum()
+    }
+
+    /// Whether there is no extent: the entry is not on storage.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+}
+
+/// Collects extents, joining a piece to the one before it where they touch.
+#[derive(Default)]
+pub(super) struct ExtentListBuilder {
+    first: [Option<Extent>; INLINE],
+    rest: Vec<Extent>,
+}
+
+impl ExtentListBuilder {
+    pub(super) fn push(&mut self, extent: Extent) {
+        let last = match (&mut self.first, self.rest.last_mut()) {
+            (_, Some(last)) => Some(last),
+            ([_, Some(last)] | [Some(last), None], None) => Some(last),
+            ([None, None], None) => None,
+        };
+        match last {
+            Some(last) if last.end_block() == extent.start_block => last.blocks += extent.blocks,
+            _ => match self.first.iter_mut().find(|slot| slot.is_none()) {
+                Some(slot) => *slot = Some(extent),
+                None => self.rest.push(extent),
+            },
+        }
+    }
+
+    pub(super) fn finish(self) -> ExtentList {
+        let inline = self.first.iter().flatten().copied();
+        if self.rest.is_empty() {
+            let mut extents = [UNUSED; INLINE];
+            let mut count = 0u8;
+            for (slot, extent) in extents.iter_mut().zip(inline) {
+                *slot = extent;
+                count += 1;
+            }
+            return ExtentList(Repr::Inline { count, extents });
+        }
+        ExtentList(Repr::Heap(inline.chain(self.rest).collect()))
+    }
+}

@@ -1,0 +1,156 @@
+//! The storage space of the whole engine, leased to shards in segments.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Whose numbers the segments have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentSpace {
+    /// Each shard has a sparse file of its own and numbers its segments itself: only how many there
+    /// are is shared.
+    PerShard,
+    /// One file or raw device for all shards: the numbers are shared too.
+    Common,
+}
+
+/// A segment a shard holds. Dropping it without giving it back loses its space for the run.
+#[must_use]
+#[derive(PartialEq, Eq, Debug)]
+pub struct SegmentLease {
+    /// Its number in the shard's file, or on the common device.
+    pub number: u64,
+    /// Its first block there.
+    pub start_block: u64,
+    /// Its blocks; only the engine's last segment is shorter than the rest.
+    pub blocks: u64,
+}
+
+/// How many segments a lease is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lot {
+    pub(super) full: u64,
+    pub(super) short: bool,
+}
+
+/// The segments nobody holds. `available` is the authority: its low bit says whether the short last
+/// segment is free, the bits above count the full ones. In a common space the bitmap says which;
+/// a bit is set before it is counted, so whoever has counted down finds a bit.
+#[derive(Debug)]
+pub(super) struct StoragePool {
+    space: SegmentSpace,
+    capacity_blocks: u64,
+    segment_blocks: u64,
+    full_segments: u64,
+    short_blocks: u64,
+    available: AtomicU64,
+    bitmap: Box<[AtomicU64]>,
+}
+
+impl StoragePool {
+    pub(super) fn new(space: SegmentSpace, capacity_blocks: u64, segment_blocks: u64) -> Self {
+        assert!(segment_blocks > 0, "a segment holds at least one block");
+        let full_segments = capacity_blocks / segment_blocks;
+        let short_blocks = capacity_blocks % segment_blocks;
+        let words = match space {
+            SegmentSpace::PerShard => 0,
+            SegmentSpace::Common => full_segments.div_ceil(64),
+        };
+        let word = |index: u64| match full_segments - index * 64 {
+            64.. => u64::MAX,
+            rest => (1 << rest) - 1,
+        };
+        StoragePool {
+            space,
+            capacity_blocks,
+            segment_blocks,
+            full_segments,
+            short_blocks,
+            available: AtomicU64::new(full_segments << 1 | u64::from(short_blocks > 0)),
+            bitmap: (0..words).map(|index| AtomicU64::new(word(index))).collect(),
+        }
+    }
+
+    pub(super) fn space(&self) -> SegmentSpace {
+        self.space
+    }
+
+    pub(super) fn capacity_blocks(&self) -> u64 {
+        self.capacity_blocks
+    }
+
+    pub(super) fn segment_blocks(&self) -> u64 {
+        self.segment_blocks
+    }
+
+    pub(super) fn short_blocks(&self) -> u64 {
+        self.short_blocks
+    }
+
+    /// The number of the short segment in a common space.
+    pub(super) fn short_number(&self) -> u64 {
+        self.full_segments
+    }
+
+    /// Blocks that nobody holds.
+    pub(super) fn available_blocks(&self) -> u64 {
+        self.blocks_in(self.available.load(SeqCst))
+    }
+
+    fn blocks_in(&self, available: u64) -> u64 {
+        (available >> 1) * self.segment_blocks + (available & 1) * self.short_blocks
+    }
+
+    /// The fewest segments that hold `blocks`, all or none.
+    pub(super) fn try_lease(&self, blocks: u64) -> Option<Lot> {
+        let mut lot = None;
+        self.available
+            .fetch_update(SeqCst, SeqCst, |available| {
+                lot = self.choose(blocks, available);
+                lot.map(|lot| available - (lot.full << 1) - u64::from(lot.short))
+            })
+            .ok()?;
+        lot
+    }
+
+    fn choose(&self, blocks: u64, available: u64) -> Option<Lot> {
+        let full = blocks.div_ceil(self.segment_blocks);
+        if full <= available >> 1 {
+            return Some(Lot { full, short: false });
+        }
+        if self.blocks_in(available) < blocks {
+            return None;
+        }
+        // All full ones together do not do, so the short one is free and needed.
+        Some(Lot { full: available >> 1, short: true })
+    }
+
+    /// Picks the number of one full segment of a lot, near `part` 0..`parts` of the space, so that
+    /// a shard's segments lie together.
+    pub(super) fn claim_number(&self, part: u64, parts: u64) -> u64 {
+        let words = self.bitmap.len() as u64;
+        let first = words * part / parts;
+        loop {
+            for step in 0..words {
+                let index = (first + step) % words;
+                let word = &self.bitmap[usize::try_from(index).expect("it indexes memory")];
+                let cleared = word
+                    .fetch_update(SeqCst, SeqCst, |bits| (bits != 0).then(|| bits & (bits - 1)));
+                if let Ok(bits) = cleared {
+                    return index * 64 + u64::from(bits.trailing_zeros());
+                }
+            }
+            // The counter promised a bit; it was set ahead of a word already looked at.
+        }
+    }
+
+    /// Takes a segment back.
+    pub(super) fn put_back(&self, lease: &SegmentLease) {
+        let short = lease.blocks < self.segment_blocks;
+        if self.space == SegmentSpace::Common && !short {
+            let index = usize::try_from(lease.number / 64).expect("it indexes memory");
+            let bit = 1 << (lease.number % 64);
+            let before = self.bitmap[index].fetch_or(bit, SeqCst);
+            assert!(before & bit == 0, "segment {} was given back twice", lease.number);
+        }
+        self.available.fetch_add(if short { 1 } else { 2 }, SeqCst);
+    }
+}

@@ -1,0 +1,243 @@
+//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics only.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use super::gate::{SharedGate, shard_id};
+use super::pool::{SegmentSpace, StoragePool};
+use super::watermark::{UPPER_COUNT, Watermarks, below};
+use crate::clock::Nanos;
+use crate::key::ShardId;
+use crate::tier::{TIER_COUNT, Tier};
+
+/// The stamp of a shard that has nothing to evict.
+pub(super) const NO_TAIL: Nanos = Nanos::MAX;
+/// In a waiter word: nobody.
+const NO_WAITER: u64 = u64::MAX;
+
+/// What an engine is given.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetConfig {
+    /// Shards, at least one.
+    pub shards: u16,
+    /// Size of the GPU tier in bytes; 0: none.
+    pub gpu_bytes: u64,
+    /// Size of the CPU tier in bytes; 0: none.
+    pub cpu_bytes: u64,
+    /// Size of the storage tier in blocks.
+    pub storage_blocks: u64,
+    /// Blocks of a segment, the step in which storage is leased to shards; at least one.
+    pub segment_blocks: u64,
+    /// Whose numbers the segments have.
+    pub segment_space: SegmentSpace,
+    /// Fill rules of the tiers above storage.
+    pub watermarks: Watermarks,
+}
+
+/// The two ledgers of a tier above storage, in bytes.
+#[derive(Debug)]
+struct Ledger {
+    capacity: u64,
+    /// What will be in the tier once all moves begun and all writes granted are complete.
+    committed: AtomicU64,
+    /// What takes its space now.
+    used: AtomicU64,
+}
+
+/// What a shard shows to the others, on a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Board {
+    /// Last use of its oldest evictable entry in each tier.
+    tails: [AtomicU64; TIER_COUNT],
+    /// Wholly free segments it holds.
+    free_segments: AtomicU64,
+}
+
+/// Budgets of the whole engine, shared by its shards.
+#[derive(Debug)]
+pub struct SharedBudgets {
+    shards: u16,
+    watermarks: Watermarks,
+    ledgers: [Ledger; UPPER_COUNT],
+    pub(super) pool: StoragePool,
+    boards: Box<[Board]>,
+    batons: [SharedGate; TIER_COUNT],
+    doors: [SharedGate; UPPER_COUNT],
+    /// The shard whose baton holder waits for something to become evictable on storage.
+    room_waiter: AtomicU64,
+    /// The shard whose door holder waits for physical space.
+    door_waiters: [AtomicU64; UPPER_COUNT],
+}
+
+impl SharedBudgets {
+    /// The budgets of an engine that holds nothing yet.
+    #[must_use]
+    pub fn new(config: &BudgetConfig) -> Arc<Self> {
+        assert!(config.shards > 0, "an engine has at least one shard");
+        let ledger =
+            |capacity| Ledger { capacity, committed: AtomicU64::new(0), used: AtomicU64::new(0) };
+        let board = |_| Board {
+            tails: std::array::from_fn(|_| AtomicU64::new(NO_TAIL)),
+            free_segments: AtomicU64::new(0),
+        };
+        Arc::new(SharedBudgets {
+            shards: config.shards,
+            watermarks: config.watermarks,
+            ledgers: [ledger(config.gpu_bytes), ledger(config.cpu_bytes)],
+            pool: StoragePool::new(
+                config.segment_space,
+                config.storage_blocks,
+                config.segment_blocks,
+            ),
+            boards: (0..config.shards).map(board).collect(),
+            batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
+            doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
+            room_waiter: AtomicU64::new(NO_WAITER),
+            door_waiters: std::array::from_fn(|_| AtomicU64::new(NO_WAITER)),
+        })
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    /// Who evicts from `tier`: one permit. The holder loops over `Placement::admit`.
+    #[must_use]
+    pub fn baton(&self, tier: Tier) -> &SharedGate {
+        &self.batons[tier.index()]
+    }
+
+    /// Who waits for physical space in `tier`, which lies above storage: one permit.
+    #[must_use]
+    pub fn door(&self, tier: Tier) -> &SharedGate {
+        &self.doors[tier.index()]
+    }
+
+    /// Size of `tier` in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self, tier: Tier) -> u64 {
+        match self.ledgers.get(tier.index()) {
+            Some(ledger) => ledger.capacity,
+            None => self.pool.capacity_blocks() * crate::units::BLOCK_BYTES,
+        }
+    }
+
+    /// Bytes that will be in `tier`, above storage, once all that has begun is complete.
+    #[must_use]
+    pub fn committed_bytes(&self, tier: Tier) -> u64 {
+        self.ledgers[tier.index()].committed.load(SeqCst)
+    }
+
+    /// Bytes whose space in `tier`, above storage, is taken now.
+    #[must_use]
+    pub fn used_bytes(&self, tier: Tier) -> u64 {
+        self.ledgers[tier.index()].used.load(SeqCst)
+    }
+
+    /// Storage blocks in segments that no shard holds.
+    #[must_use]
+    pub fn unleased_blocks(&self) -> u64 {
+        self.pool.available_blocks()
+    }
+
+    /// The shard with the oldest evictable entry of `tier`; among equals the lowest.
+    #[must_use]
+    pub fn oldest_shard(&self, tier: Tier) -> Option<ShardId> {
+        let tails = self.boards.iter().map(|board| board.tails[tier.index()].load(SeqCst));
+        let (index, stamp) = tails.enumerate().min_by_key(|&(index, stamp)| (stamp, index))?;
+        (stamp != NO_TAIL).then(|| shard_id(index))
+    }
+
+    /// Another shard than `me` that holds a wholly free segment: the one with most.
+    pub(super) fn richest_shard(&self, me: ShardId) -> Option<ShardId> {
+        let counts = self.boards.iter().map(|board| board.free_segments.load(SeqCst));
+        let others = counts.enumerate().filter(|&(index, count)| index != me.index() && count > 0);
+        others.max_by_key(|&(_, count)| count).map(|(index, _)| shard_id(index))
+    }
+
+    pub(super) fn set_tail(&self, shard: ShardId, tier: Tier, stamp: Nanos) {
+        self.boards[shard.index()].tails[tier.index()].store(stamp, SeqCst);
+    }
+
+    pub(super) fn set_free_segments(&self, shard: ShardId, count: u64) {
+        self.boards[shard.index()].free_segments.store(count, SeqCst);
+    }
+
+    /// Whether entries of `bytes` pass over `tier` (above storage).
+    pub(super) fn skips(&self, tier: Tier, bytes: u64) -> bool {
+        self.watermarks.skips(self.ledgers[tier.index()].capacity, bytes)
+    }
+
+    /// Whether the tier is down to where eviction for `bytes` ends.
+    pub(super) fn at_target(&self, tier: Tier, bytes: u64) -> bool {
+        let ledger = &self.ledgers[tier.index()];
+        let target = self.watermarks.target(ledger.capacity, bytes);
+        ledger.committed.load(SeqCst).saturating_add(bytes) <= target
+    }
+
+    /// Adds to `committed` if it stays within the capacity.
+    pub(super) fn try_commit(&self, tier: Tier, bytes: u64) -> bool {
+        let ledger = &self.ledgers[tier.index()];
+        add_within(&ledger.committed, bytes, ledger.capacity)
+    }
+
+    pub(super) fn uncommit(&self, tier: Tier, bytes: u64) {
+        let before = self.ledgers[tier.index()].committed.fetch_sub(bytes, SeqCst);
+        assert!(before >= bytes, "{}: committed fell below zero", tier.name());
+    }
+
+    /// Adds to `used` if it stays within the capacity.
+    pub(super) fn try_use(&self, tier: Tier, bytes: u64) -> bool {
+        let ledger = &self.ledgers[tier.index()];
+        add_within(&ledger.used, bytes, ledger.capacity)
+    }
+
+    pub(super) fn unuse(&self, tier: Tier, bytes: u64) {
+        let before = self.ledgers[tier.index()].used.fetch_sub(bytes, SeqCst);
+        assert!(before >= bytes, "{}: used fell below zero", tier.name());
+    }
+
+    /// The next tier below `tier` that exists and does not skip `bytes`.
+    pub(super) fn next_below(&self, tier: Tier, bytes: u64) -> Option<Tier> {
+        let mut next = below(tier)?;
+        while next != Tier::Storage && self.skips(next, bytes) {
+            next = below(next)?;
+        }
+        Some(next)
+    }
+
+    pub(super) fn wait_for_room(&self, shard: ShardId) {
+        self.room_waiter.store(u64::from(shard.0), SeqCst);
+    }
+
+    pub(super) fn wait_at_door(&self, tier: Tier, shard: ShardId) {
+        self.door_waiters[tier.index()].store(u64::from(shard.0), SeqCst);
+    }
+
+    /// The shard to wake, at most once for each time it waited.
+    pub(super) fn take_room_waiter(&self) -> Option<ShardId> {
+        take_waiter(&self.room_waiter)
+    }
+
+    pub(super) fn take_door_waiter(&self, tier: Tier) -> Option<ShardId> {
+        take_waiter(&self.door_waiters[tier.index()])
+    }
+}
+
+fn add_within(counter: &AtomicU64, bytes: u64, capacity: u64) -> bool {
+    counter
+        .fetch_update(SeqCst, SeqCst, |before| {
+            before.checked_add(bytes).filter(|&after| after <= capacity)
+        })
+        .is_ok()
+}
+
+fn take_waiter(word: &AtomicU64) -> Option<ShardId> {
+    if word.load(SeqCst) == NO_WAITER {
+        return None;
+    }
+    u16::try_from(word.swap(NO_WAITER, SeqCst)).ok().map(ShardId)
+}
