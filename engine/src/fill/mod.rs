@@ -1,1 +1,151 @@
 //! Content of blocks: made from their names, checked against them.
+//!
+//! A 4 KiB block is named by the run's seed, its entry's key, the entry's version and its number
+//! within the entry. Its bytes are the outputs of eight xoshiro256++ generators, seeded from that
+//! name and nothing else, taken in turn: any block can be made again alone, in any order, on any
+//! CPU, byte for byte. What must not live here: where blocks are stored, when they are checked.
+//!
+//! *Why nothing repeats.* The name is hashed to 2 × 64 bits; lane `l` of block `b` starts from two
+//! bijections of those bits plus `8 b + l`, so within an entry no two lanes of any two blocks start
+//! alike, and two entries, versions or seeds share a lane only if 128 hashed bits agree (for 2^40
+//! lanes ever started: chance 2^-49). Equal starts apart, a repeated 512-byte sector would need
+//! eight lanes to agree for eight outputs.
+//!
+//! *Critique.* This is not cryptographic: who knows the code can predict the content. Nothing here
+//! defends against a device built to cheat this benchmark. There is no NEON path: on aarch64 the
+//! portable one runs, whose speed there has not been measured.
+
+mod simd;
+mod verify;
+mod xoshiro;
+
+use std::sync::OnceLock;
+
+pub use verify::{VerifyMode, VerifyReport, verify, verify_with};
+
+use crate::key::EntryKey;
+use crate::units::BLOCK_BYTES;
+use xoshiro::NameHash;
+
+/// Bytes of a block, as a length.
+const BLOCK_LENGTH: usize = BLOCK_BYTES as usize;
+
+/// A block's bytes.
+type Block = [u8; BLOCK_LENGTH];
+
+/// Blocks of an entry are numbered below this (2^61: 8 EiB of blocks), so that `8 b + l` fits.
+pub const BLOCKS_MAX: u64 = 1 << 61;
+
+/// What an entry's content depends on, apart from the block number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ContentName {
+    /// The run's seed.
+    pub seed: u64,
+    /// The entry.
+    pub key: EntryKey,
+    /// How often the entry has been rewritten.
+    pub version: u32,
+}
+
+/// A way to compute the same bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Implementation {
+    /// Plain Rust: every CPU, and the reference for the others.
+    Portable,
+    /// x86-64 with AVX2: two registers of four lanes.
+    Avx2,
+    /// x86-64 with AVX-512 F and DQ (rotate and 64-bit multiply): one register of eight lanes.
+    Avx512,
+}
+
+impl Implementation {
+    /// All of them, slowest first.
+    pub const ALL: [Implementation; 3] =
+        [Implementation::Portable, Implementation::Avx2, Implementation::Avx512];
+
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Implementation::Portable => "portable",
+            Implementation::Avx2 => "avx2",
+            Implementation::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this CPU can run it.
+    #[must_use]
+    pub fn is_supported(self) -> bool {
+        match self {
+            Implementation::Portable => true,
+            Implementation::Avx2 => simd::has_avx2(),
+            Implementation::Avx512 => simd::has_avx512(),
+        }
+    }
+
+    /// The fastest this CPU can run, found out once.
+    #[must_use]
+    pub fn best() -> Implementation {
+        static BEST: OnceLock<Implementation> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let fastest = Self::ALL.into_iter().rev().find(|candidate| candidate.is_supported());
+            fastest.unwrap_or(Implementation::Portable)
+        })
+    }
+}
+
+/// Name of the implementation that [`fill`] and [`verify`] use on this CPU.
+#[must_use]
+pub fn implementation() -> &'static str {
+    Implementation::best().name()
+}
+
+/// Fills `buffer` with the blocks `first_block..` of the entry's content.
+///
+/// `buffer` is a whole number of 4 KiB blocks (of any alignment), all numbered below
+/// [`BLOCKS_MAX`]; anything else is a mistake of the caller and panics. Allocates nothing.
+pub fn fill(buffer: &mut [u8], name: &ContentName, first_block: u64) {
+    fill_with(Implementation::best(), buffer, name, first_block);
+}
+
+/// [`fill`] for a buffer that a device reads next, and this CPU does not: past the caches where
+/// that is possible (AVX-512, a buffer aligned to 64 bytes), which spares reading each line before
+/// it is overwritten. Same bytes.
+pub fn fill_for_device(buffer: &mut [u8], name: &ContentName, first_block: u64) {
+    const LINE_BYTES: usize = 64;
+    let aligned = buffer.as_ptr().align_offset(LINE_BYTES) == 0;
+    if Implementation::best() != Implementation::Avx512 || !aligned {
+        return fill(buffer, name, first_block);
+    }
+    let (blocks, rest) = buffer.as_chunks_mut::<BLOCK_LENGTH>();
+    assert!(rest.is_empty(), "content is made in whole blocks of 4 KiB");
+    assert_range(blocks.len(), first_block);
+    simd::stream_blocks_avx512(blocks, NameHash::of(name), first_block);
+}
+
+/// [`fill`] by a given implementation, which this CPU must support (panics otherwise).
+pub fn fill_with(
+    implementation: Implementation,
+    buffer: &mut [u8],
+    name: &ContentName,
+    first_block: u64,
+) {
+    let (blocks, rest) = buffer.as_chunks_mut::<BLOCK_LENGTH>();
+    assert!(rest.is_empty(), "content is made in whole blocks of 4 KiB");
+    assert_range(blocks.len(), first_block);
+    let hash = NameHash::of(name);
+    match implementation {
+        Implementation::Portable => xoshiro::fill_blocks(blocks, hash, first_block),
+        Implementation::Avx2 => simd::fill_blocks_avx2(blocks, hash, first_block),
+        Implementation::Avx512 => simd::fill_blocks_avx512(blocks, hash, first_block),
+    }
+}
+
+/// The block numbers of a call must not leave the range that keeps lanes apart.
+fn assert_range(block_count: usize, first_block: u64) {
+    assert!(first_block < BLOCKS_MAX, "block numbers are below 2^61");
+    assert!(block_count as u64 <= BLOCKS_MAX - first_block, "block numbers are below 2^61");
+}
+
+#[cfg(test)]
+mod tests;

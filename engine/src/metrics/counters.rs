@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, IoError, Operation};
 use crate::tier::{TIER_COUNT, Tier};
 
 /// Operations (one entry read or written) of one tier in one direction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionMetrics {
     /// Bytes of entries whose operation finished in the window (KV bytes, not rounded to blocks).
     pub entry_bytes: u64,
@@ -18,7 +18,7 @@ pub struct DirectionMetrics {
 }
 
 /// Both directions of a tier.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TierMetrics {
     /// Entries read.
     pub read: DirectionMetrics,
@@ -27,7 +27,7 @@ pub struct TierMetrics {
 }
 
 /// Single I/Os of one direction on the storage device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct IoMetrics {
     /// Bytes completed in the window, counted when each I/O completed (whole blocks).
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct IoMetrics {
 }
 
 /// Demotions between a tier and the next one down, or deletions from the last.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EvictionMetrics {
     /// Bytes of the entries moved or deleted.
     pub bytes: u64,
@@ -49,7 +49,7 @@ pub struct EvictionMetrics {
 }
 
 /// Time spent waiting for something of the engine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitMetrics {
     /// For a tier to have room.
     pub room: Histogram,
@@ -84,7 +84,7 @@ pub struct ErrorRecord {
 }
 
 /// One shard's window, or the sum of several.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// By [`Tier::index`].
     pub tiers: [TierMetrics; TIER_COUNT],

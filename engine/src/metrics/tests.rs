@@ -1,0 +1,334 @@
+//! Merging is addition, nothing is lost at the bounds, and text brings back what was counted.
+
+use std::io::Write;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+
+use super::histogram::{HIGHEST_NS, LOWEST_NS};
+use super::*;
+use crate::clock::{MILLISECOND, SECOND};
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::key::mix64;
+use crate::tier::Tier;
+
+const QUANTILES: [f64; 10] = [0.0, 0.001, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0];
+
+fn histogram_of(latencies_ns: &[u64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for latency_ns in latencies_ns {
+        histogram.record(*latency_ns);
+    }
+    histogram
+}
+
+/// Latencies of every magnitude, the bounds and both sides of them.
+fn latency_ns() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        8 => (0u32..43, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits)),
+        1 => prop::sample::select(vec![0, 1, 511, 512, LOWEST_NS, HIGHEST_NS - 1, HIGHEST_NS]),
+        1 => HIGHEST_NS..u64::MAX,
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn merging_two_parts_is_the_whole(
+        events in prop::collection::vec((latency_ns(), any::<bool>()), 0..300)
+    ) {
+        let part = |side: bool| -> Vec<u64> {
+            events.iter().filter(|(_, which)| *which == side).map(|(ns, _)| *ns).collect()
+        };
+        let all: Vec<u64> = events.iter().map(|(ns, _)| *ns).collect();
+        let (mut left, right) = (histogram_of(&part(false)), histogram_of(&part(true)));
+        let whole = histogram_of(&all);
+        left.merge(&right);
+        prop_assert_eq!(left.count(), whole.count());
+        prop_assert_eq!(left.sum_ns(), whole.sum_ns());
+        prop_assert_eq!(left.mean_ns(), whole.mean_ns());
+        prop_assert_eq!(left.max_ns(), whole.max_ns());
+        for quantile in QUANTILES {
+            prop_assert_eq!(left.quantile_ns(quantile), whole.quantile_ns(quantile));
+        }
+        prop_assert_eq!(left, whole);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_latencies_to_three_digits(
+        mut all in prop::collection::vec(latency_ns(), 1..300)
+    ) {
+        let histogram = histogram_of(&all);
+        all.sort_unstable();
+        // Quarters, whose products with a count are exact.
+        for quarters in 1..=4 {
+            let rank = (all.len() * quarters).div_ceil(4);
+            let exact = all[rank - 1].min(HIGHEST_NS);
+            let found = histogram.quantile_ns(quarters as f64 / 4.0).unwrap();
+            // The top of the counter that `exact` falls into.
+            prop_assert!(found >= exact, "{found} < {exact}");
+            prop_assert!(found - exact < (exact / 1000).max(512), "{found} far from {exact}");
+        }
+    }
+
+    #[test]
+    fn text_brings_back_what_was_counted(all in prop::collection::vec(latency_ns(), 0..300)) {
+        let histogram = histogram_of(&all);
+        let text = histogram.to_base64_v2();
+        let again = Histogram::from_base64_v2(&text, histogram.sum_ns()).unwrap();
+        prop_assert_eq!(&again, &histogram);
+        // And it can go on: merged with more, it is the histogram that saw both.
+        let (mut doubled, mut expected) = (again, histogram.clone());
+        doubled.merge(&histogram);
+        for latency_ns in &all {
+            expected.record(*latency_ns);
+        }
+        prop_assert_eq!(doubled, expected);
+    }
+
+    #[test]
+    fn damaged_text_is_an_error_or_a_histogram_but_never_a_panic(
+        all in prop::collection::vec(latency_ns(), 0..50),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        // Inside the compression, where no checksum guards.
+        let mut plain = Vec::new();
+        hdrhistogram::serialization::Serializer::serialize(
+            &mut hdrhistogram::serialization::V2Serializer::new(),
+            histogram_of(&all).hdr(),
+            &mut plain,
+        ).unwrap();
+        for (at, byte) in damage {
+            let at = at.index(plain.len());
+            plain[at] = byte;
+        }
+        if let Ok(histogram) = Histogram::from_base64_v2(&packed(&plain), 0) {
+            prop_assert!(histogram.max_ns().is_none_or(|ns| ns >= LOWEST_NS / 2));
+        }
+    }
+}
+
+/// A plain encoding in its compressed one, in base64.
+fn packed(plain: &[u8]) -> String {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(plain).unwrap();
+    let stream = encoder.finish().unwrap();
+    let mut bytes = 0x1c84_9314_u32.to_be_bytes().to_vec();
+    bytes.extend(u32::try_from(stream.len()).unwrap().to_be_bytes());
+    bytes.extend(stream);
+    STANDARD.encode(bytes)
+}
+
+#[test]
+fn latencies_past_the_bounds_are_counted_at_the_bounds_in_order() {
+    let mut histogram = histogram_of(&[0, HIGHEST_NS]);
+    let at_the_bound = histogram.max_ns();
+    // Inside the crate's last counters, past them, and as far as a u64 goes.
+    for latency_ns in [4_000 * SECOND, 5_000 * SECOND, u64::MAX] {
+        histogram.record(latency_ns);
+        assert_eq!(histogram.max_ns(), at_the_bound);
+    }
+    assert_eq!(histogram.count(), 5);
+    assert_eq!(histogram.quantile_ns(1.0), at_the_bound);
+    // 3 digits of an hour: within 0.1 %.
+    assert!(at_the_bound.unwrap() - HIGHEST_NS < HIGHEST_NS / 1000);
+    // Below the lowest, 512 ns are told apart from 0 and nothing finer.
+    let median_of = |low| histogram_of(&[low, 9_999]).quantile_ns(0.5);
+    assert_eq!(median_of(0), median_of(511));
+    assert_ne!(median_of(0), median_of(512));
+    // And no quantile is above the maximum.
+    assert_eq!(histogram_of(&[0, 0]).quantile_ns(0.99), histogram_of(&[0]).max_ns());
+    // The sum is of what happened, not of what the counters can show.
+    let sum_ns = u128::from(HIGHEST_NS + 9_000 * SECOND) + u128::from(u64::MAX);
+    assert_eq!(histogram.sum_ns(), sum_ns);
+}
+
+#[test]
+fn means_are_exact_where_counters_round() {
+    // 1.234567891 s and 1.234567893 s share a counter 1 ms wide.
+    let histogram = histogram_of(&[1_234_567_891, 1_234_567_893]);
+    assert_eq!(histogram.mean_ns(), Some(1_234_567_892.0));
+    assert_eq!(histogram.quantile_ns(0.0001), histogram.quantile_ns(1.0));
+    // A sum past 2^64 does not wrap.
+    let mut long = Histogram::new();
+    for _ in 0..4 {
+        long.record(u64::MAX);
+    }
+    assert_eq!(long.sum_ns(), u128::from(u64::MAX) * 4);
+}
+
+#[test]
+fn an_empty_histogram_has_no_latencies_and_clearing_makes_one() {
+    let mut histogram = histogram_of(&[MILLISECOND, SECOND]);
+    assert_eq!(histogram.count_at_most(10 * MILLISECOND), 1);
+    histogram.clear();
+    for histogram in [&histogram, &Histogram::new()] {
+        assert_eq!(histogram.count(), 0);
+        assert_eq!(histogram.sum_ns(), 0);
+        assert_eq!(histogram.mean_ns(), None);
+        assert_eq!(histogram.max_ns(), None);
+        assert_eq!(histogram.quantile_ns(0.5), None);
+        assert_eq!(histogram.count_at_most(u64::MAX), 0);
+    }
+    assert_eq!(histogram, Histogram::new());
+}
+
+#[test]
+fn counters_take_as_many_bytes_as_their_documentation_says() {
+    assert_eq!(Histogram::new().hdr().distinct_values() * size_of::<u64>(), 192 * 1024);
+}
+
+#[test]
+fn text_of_something_else_says_what_is_wrong() {
+    let decode = |text: &str| Histogram::from_base64_v2(text, 0).unwrap_err();
+    assert!(matches!(decode("not base64!"), HistogramDecodeError::Base64(_)));
+    assert!(matches!(decode(""), HistogramDecodeError::Format(_)));
+    assert!(matches!(decode("AAAAAAAAAAAAAAAA"), HistogramDecodeError::Format(_)));
+    let text = histogram_of(&[MILLISECOND]).to_base64_v2();
+    assert!(text.starts_with("HISTFAAA"), "the mark that other tools look for: {text}");
+    let cut = STANDARD.encode(&STANDARD.decode(&text).unwrap()[..20]);
+    assert!(matches!(decode(&cut), HistogramDecodeError::Format(_)));
+
+    let mut other = Vec::new();
+    hdrhistogram::serialization::Serializer::serialize(
+        &mut hdrhistogram::serialization::V2DeflateSerializer::new(),
+        &hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1_000_000, 2).unwrap(),
+        &mut other,
+    )
+    .unwrap();
+    let error = decode(&STANDARD.encode(other));
+    let bounds = HistogramDecodeError::Bounds { lowest_ns: 1, highest_ns: 1_000_000, digits: 2 };
+    assert_eq!(error, bounds);
+    assert!(error.to_string().contains("1..1000000 ns at 2 digits"), "{error}");
+}
+
+#[test]
+fn text_that_would_inflate_without_end_or_overflow_is_refused() {
+    let bomb = Histogram::from_base64_v2(&packed(&vec![0; 64 << 20]), 0);
+    let too_long = "more counts than our bounds have".to_string();
+    assert_eq!(bomb, Err(HistogramDecodeError::Format(too_long)));
+
+    let text = Histogram::new().to_base64_v2();
+    let bytes = STANDARD.decode(text).unwrap();
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&bytes[8..]), &mut plain)
+        .unwrap();
+    plain.truncate(40);
+    plain.extend([0xff; 9]);
+    plain[4..8].copy_from_slice(&9u32.to_be_bytes());
+    let negative = Histogram::from_base64_v2(&packed(&plain), 0);
+    assert_eq!(negative, Err(HistogramDecodeError::Format("a count out of range".into())));
+}
+
+fn error(errno: i32, offset_bytes: u64) -> IoError {
+    IoError {
+        kind: ErrorKind::of_errno(errno),
+        operation: Operation::Write,
+        tier: Tier::Storage,
+        file: "shard-0.kv".into(),
+        offset_bytes,
+        length_bytes: 4096,
+        errno,
+    }
+}
+
+/// Counts one made-up happening everywhere. Taken apart field by field, so that a new field does
+/// not compile until it is counted, and then fails until it is merged.
+fn happen(metrics: &mut Metrics, random: u64) {
+    let Metrics {
+        tiers,
+        io_read,
+        io_write,
+        io_flush,
+        evictions,
+        waits: WaitMetrics { room, buffer, queue_place },
+        verify: VerifyMetrics { blocks_checked, blocks_bad },
+        first_touch_bytes,
+        refused_entries,
+        short_transfers,
+        retries,
+        errors: _,
+    } = metrics;
+    let mut draw = random;
+    let mut next = || {
+        draw = mix64(draw.wrapping_add(1));
+        1 + draw % (10 * SECOND)
+    };
+    for TierMetrics { read, write } in tiers {
+        for DirectionMetrics { entry_bytes, total, device, host } in [read, write] {
+            *entry_bytes += next();
+            for histogram in [total, device, host] {
+                histogram.record(next());
+            }
+        }
+    }
+    for IoMetrics { bytes, latency } in [io_read, io_write, io_flush] {
+        *bytes += next();
+        latency.record(next());
+    }
+    for EvictionMetrics { bytes, entries, read, write } in evictions {
+        *bytes += next();
+        *entries += next();
+        read.record(next());
+        write.record(next());
+    }
+    for histogram in [room, buffer, queue_place] {
+        histogram.record(next());
+    }
+    for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
+        *count += next();
+    }
+    for count in [short_transfers, retries] {
+        *count += next();
+    }
+    let errno = [libc::EIO, libc::ENOSPC, libc::EINVAL][(random % 3) as usize];
+    metrics.record_error(&error(errno, random));
+}
+
+#[test]
+fn merging_shards_adds_every_counter() {
+    let (mut whole, mut first, mut second) =
+        (Metrics::default(), Metrics::default(), Metrics::default());
+    for event in 0..20 {
+        happen(&mut whole, event);
+        happen(if event < 7 { &mut first } else { &mut second }, event);
+    }
+    assert_ne!(first, whole);
+    first.merge(&second);
+    assert_eq!(first, whole);
+    let before = first.clone();
+    first.merge(&Metrics::default());
+    assert_eq!(first, before, "nothing added is nothing changed");
+    let mut empty = Metrics::default();
+    empty.merge(&before);
+    assert_eq!(empty, before);
+}
+
+#[test]
+fn errors_are_counted_by_kind_operation_and_errno_and_the_first_is_kept() {
+    let mut metrics = Metrics::default();
+    metrics.record_error(&error(libc::EIO, 4096));
+    metrics.record_error(&error(libc::EIO, 8192));
+    metrics.record_error(&error(libc::EREMOTEIO, 0));
+    metrics.record_error(&IoError { operation: Operation::Read, ..error(libc::EIO, 0) });
+    let mut other = Metrics::default();
+    other.record_error(&error(libc::EIO, 1 << 30));
+    other.record_error(&error(libc::ENOSPC, 0));
+    metrics.merge(&other);
+    let counts: Vec<_> = metrics.errors.iter().map(|row| (row.errno, row.count)).collect();
+    let expected = [(libc::EIO, 3), (libc::EREMOTEIO, 1), (libc::EIO, 1), (libc::ENOSPC, 1)];
+    assert_eq!(counts, expected);
+    assert_eq!(metrics.error_count(), 6);
+    assert_eq!(metrics.errors[0].first.offset_bytes, 4096);
+}
+
+#[test]
+fn each_tier_has_its_own_counters() {
+    let mut metrics = Metrics::default();
+    for tier in Tier::ALL {
+        metrics.tiers[tier.index()].read.entry_bytes = tier.index() as u64 + 1;
+    }
+    assert_eq!(Tier::ALL.map(|tier| metrics.tier(tier).read.entry_bytes), [1, 2, 3]);
+}
