@@ -5,11 +5,15 @@
 
 #![deny(unsafe_code)]
 
+pub mod buffer;
 pub mod clock;
+pub mod device;
 pub mod error;
 pub mod fill;
 pub mod key;
 pub mod metrics;
 pub mod placement;
+pub mod ring;
+pub mod shard;
 pub mod tier;
 pub mod units;

@@ -1,5 +1,7 @@
 //! The tiers an entry can live in, fastest first. One file a tier.
 
+pub mod cpu;
+
 /// A tier of the waterfall, fastest first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Tier {

@@ -1,0 +1,138 @@
+//! Admitting and evicting with few and with many entries: every step is O(1), so ten million
+//! entries should cost what a hundred thousand do, but for cache misses. And the whole shard over a
+//! device that does nothing: operations a second of metadata alone.
+//!
+//! `cargo bench -p ringfall-engine --bench placement`; under `cargo test` a smoke.
+
+#![expect(clippy::unwrap_used, reason = "a bench that can't go on fails")]
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ringfall_engine::buffer::{Admission as Tickets, BufferPool, Urgency};
+use ringfall_engine::clock::{Clock, SECOND, monotonic_now};
+use ringfall_engine::device::MemoryDevice;
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::key::{EntryKey, ShardId};
+use ringfall_engine::placement::{
+    Admission, AdmitState, BudgetConfig, Placement, SegmentSpace, SharedBudgets, SharedGate,
+    Watermarks,
+};
+use ringfall_engine::shard::local::LocalRuntime;
+use ringfall_engine::shard::{
+    DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Message, Shard, ShardParts,
+    WriteMode,
+};
+use ringfall_engine::tier::cpu::CpuPool;
+
+fn main() {
+    let full = std::env::args().any(|arg| arg == "--bench");
+    let (few, many, steps) =
+        if full { (100_000, 10_000_000, 2_000_000) } else { (1_000, 10_000, 10_000) };
+    let few_rate = placement(few, steps);
+    let many_rate = placement(many, steps);
+    println!("placement, write + evict: {few_rate:.2} M/s with {few} entries, {many_rate:.2} M/s");
+    println!("  with {many}; ratio {:.2}", many_rate / few_rate);
+    let rates: Vec<f64> = (0..5).map(|_| shard(few, steps / 10)).collect();
+    let mut sorted = rates;
+    sorted.sort_by(f64::total_cmp);
+    println!(
+        "shard over a null device: {:.2} M operations/s a core (median; {:.2}..{:.2})",
+        sorted[2], sorted[0], sorted[4]
+    );
+}
+
+fn budgets(entries: u64) -> Arc<SharedBudgets> {
+    SharedBudgets::new(&BudgetConfig {
+        shards: 1,
+        gpu_bytes: 0,
+        cpu_bytes: 0,
+        storage_blocks: entries,
+        segment_blocks: 256,
+        segment_space: SegmentSpace::Common,
+        watermarks: Watermarks::default(),
+    })
+}
+
+/// Millions of writes a second, each evicting one, into a storage tier of `entries` blocks.
+fn placement(entries: u64, steps: u64) -> f64 {
+    let mut placement: Placement<()> = Placement::new(budgets(entries), ShardId(0));
+    let mut now = 1;
+    let mut write = |key: u64| {
+        now += 1;
+        let mut state = AdmitState::new(4096);
+        let grant = loop {
+            match placement.admit(&mut state) {
+                Admission::Granted(grant) => break grant,
+                Admission::NeedBaton(tier) => {
+                    assert!(placement.shared().baton(tier).try_acquire());
+                    state.baton_acquired(tier);
+                }
+                Admission::Evict(_deleted) => {}
+                other => unreachable!("{other:?}"),
+            }
+        };
+        if let Some(tier) = state.take_baton() {
+            let _nobody_waits = placement.shared().baton(tier).release();
+        }
+        let id = placement.insert_writing(EntryKey(u128::from(key)), grant, (), now);
+        placement.write_done(id, now);
+        while placement.take_wakeup().is_some() {}
+    };
+    (0..entries).for_each(&mut write);
+    let began = monotonic_now();
+    (entries..entries + steps).for_each(&mut write);
+    steps as f64 / ((monotonic_now() - began) as f64 / SECOND as f64) / 1e6
+}
+
+struct NoLinks;
+
+impl Links for NoLinks {
+    fn send(&self, _to: ShardId, _message: Message) -> bool {
+        false
+    }
+}
+
+/// Millions of operations a second: a write that evicts, and a read of it.
+fn shard(entries: u64, steps: u64) -> f64 {
+    let runtime = LocalRuntime::default();
+    let spawner = runtime.clone();
+    let pool = BufferPool::new(4096, 64).unwrap();
+    let shard = Shard::new(ShardParts {
+        id: ShardId(0),
+        shards: 1,
+        seed: 1,
+        clock: Clock::Os,
+        path: DataPath::new(DataPathConfig {
+            device: Rc::new(MemoryDevice::null(Clock::Os)),
+            admission: Tickets::new(pool, 64),
+            clock: Clock::Os,
+            measure: Rc::new(Measure::default()),
+            verify: VerifyMode::Off,
+            durability: Durability::None,
+            queue_depth: 64,
+        }),
+        shared: Arc::new(EngineShared {
+            budgets: budgets(entries),
+            cpu: CpuPool::new(0).unwrap(),
+            allocations: SharedGate::unbounded(1),
+            requests: Arc::new(SharedGate::unbounded(1)),
+        }),
+        links: Box::new(NoLinks),
+        spawn: Box::new(move |task| {
+            spawner.spawn(task);
+        }),
+    });
+    shard.measure().open(0, u64::MAX);
+    let began = monotonic_now();
+    runtime.spawn(Box::pin(async move {
+        for key in 0..steps {
+            let (home, key) = (shard.id(), EntryKey(u128::from(key)));
+            shard.write(home, key, 4096, Urgency(1), WriteMode::Replace).await;
+            shard.read(home, key, Urgency(1)).await;
+        }
+    }));
+    runtime.run_ready();
+    assert_eq!(runtime.task_count(), 0, "all operations ended");
+    2.0 * steps as f64 / ((monotonic_now() - began) as f64 / SECOND as f64) / 1e6
+}

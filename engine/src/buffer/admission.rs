@@ -1,0 +1,284 @@
+//! Who may start the next I/O: fair between operations, the most urgent class first.
+//!
+//! A [`Ticket`] is a buffer and a place in the device queue at once. There are as many as the
+//! smaller of the two, so a holder never waits for the other half.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use super::{Buffer, BufferPool};
+
+/// How many urgency classes there are.
+pub const URGENCY_LEVELS: usize = 3;
+
+/// Urgency of an operation: 0 is served first. Values past the last level count as the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Urgency(pub u8);
+
+impl Urgency {
+    /// Served before all others.
+    pub const HIGHEST: Urgency = Urgency(0);
+
+    fn level(self) -> usize {
+        usize::from(self.0).min(URGENCY_LEVELS - 1)
+    }
+}
+
+enum Waiter {
+    Free,
+    Waiting(Option<Waker>),
+    Granted(Buffer),
+}
+
+struct State {
+    places_free: u32,
+    queues: [VecDeque<u32>; URGENCY_LEVELS],
+    waiters: Vec<Waiter>,
+    waiters_free: Vec<u32>,
+}
+
+/// Hands out [`Ticket`]s. All operations O(1).
+pub struct Admission {
+    pool: BufferPool,
+    places: u32,
+    state: RefCell<State>,
+}
+
+impl Admission {
+    /// At most `queue_depth` tickets at once, fewer when the pool has fewer buffers.
+    #[must_use]
+    pub fn new(pool: BufferPool, queue_depth: u32) -> Rc<Admission> {
+        let places = queue_depth.min(pool.count());
+        assert!(places > 0, "an engine with no place in its queue never moves a byte");
+        let state = State {
+            places_free: places,
+            queues: Default::default(),
+            waiters: Vec::new(),
+            waiters_free: Vec::new(),
+        };
+        Rc::new(Admission { pool, places, state: RefCell::new(state) })
+    }
+
+    /// Whether it is the pool, not the queue depth, that limits the tickets.
+    #[must_use]
+    pub fn limited_by_buffers(&self, queue_depth: u32) -> bool {
+        self.places < queue_depth
+    }
+
+    /// Tickets out now.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.places - self.state.borrow().places_free
+    }
+
+    /// The pool the buffers come from.
+    #[must_use]
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// A ticket now, or in turn: behind everybody of the same or a more urgent class.
+    #[must_use]
+    pub fn acquire(self: &Rc<Self>, urgency: Urgency) -> Acquire {
+        Acquire { admission: Rc::clone(self), urgency, waiter: None }
+    }
+
+    fn try_take(&self) -> Option<Buffer> {
+        let mut state = self.state.borrow_mut();
+        if state.places_free == 0 || state.queues.iter().any(|q| !q.is_empty()) {
+            return None;
+        }
+        let buffer = self.pool.take()?;
+        state.places_free -= 1;
+        Some(buffer)
+    }
+
+    /// Gives free places to whoever is first in line.
+    fn grant(&self) {
+        loop {
+            let waker = {
+                let mut state = self.state.borrow_mut();
+                if state.places_free == 0 {
+                    return;
+                }
+                let Some(queue) = state.queues.iter_mut().find(|q| !q.is_empty()) else { return };
+                let Some(buffer) = self.pool.take() else { return };
+                let Some(index) = queue.pop_front() else { return };
+                state.places_free -= 1;
+                let slot = &mut state.waiters[index as usize];
+                let Waiter::Waiting(waker) = std::mem::replace(slot, Waiter::Granted(buffer))
+                else {
+                    unreachable!("only waiting waiters are queued");
+                };
+                waker
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// The right to one I/O in flight, with its buffer. Given back on drop.
+pub struct Ticket {
+    /// Taken only while being dropped.
+    buffer: Option<Buffer>,
+    admission: Rc<Admission>,
+}
+
+impl Ticket {
+    /// The buffer.
+    #[must_use]
+    pub fn buffer(&self) -> &Buffer {
+        self.buffer.as_ref().expect("a ticket has its buffer until it is dropped")
+    }
+
+    /// The buffer, to fill.
+    pub fn buffer_mut(&mut self) -> &mut Buffer {
+        self.buffer.as_mut().expect("a ticket has its buffer until it is dropped")
+    }
+}
+
+impl AsRef<Buffer> for Ticket {
+    fn as_ref(&self) -> &Buffer {
+        self.buffer()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        drop(self.buffer.take());
+        self.admission.state.borrow_mut().places_free += 1;
+        self.admission.grant();
+    }
+}
+
+/// Waits for a ticket. Dropping it leaves the queue.
+pub struct Acquire {
+    admission: Rc<Admission>,
+    urgency: Urgency,
+    waiter: Option<u32>,
+}
+
+impl Future for Acquire {
+    type Output = Ticket;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ticket> {
+        let admission = Rc::clone(&self.admission);
+        let Some(index) = self.waiter else {
+            if let Some(buffer) = admission.try_take() {
+                return Poll::Ready(Ticket { buffer: Some(buffer), admission });
+            }
+            let state = &mut *admission.state.borrow_mut();
+            let index = state.waiters_free.pop().unwrap_or_else(|| {
+                state.waiters.push(Waiter::Free);
+                (state.waiters.len() - 1) as u32
+            });
+            state.waiters[index as usize] = Waiter::Waiting(Some(cx.waker().clone()));
+            state.queues[self.urgency.level()].push_back(index);
+            self.waiter = Some(index);
+            return Poll::Pending;
+        };
+        let state = &mut *admission.state.borrow_mut();
+        let slot = &mut state.waiters[index as usize];
+        match std::mem::replace(slot, Waiter::Free) {
+            Waiter::Granted(buffer) => {
+                state.waiters_free.push(index);
+                self.waiter = None;
+                Poll::Ready(Ticket { buffer: Some(buffer), admission: Rc::clone(&admission) })
+            }
+            _ => {
+                *slot = Waiter::Waiting(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(index) = self.waiter else { return };
+        let granted = {
+            let state = &mut *self.admission.state.borrow_mut();
+            let waiter = std::mem::replace(&mut state.waiters[index as usize], Waiter::Free);
+            state.waiters_free.push(index);
+            match waiter {
+                Waiter::Granted(buffer) => Some(buffer),
+                _ => {
+                    state.queues[self.urgency.level()].retain(|&queued| queued != index);
+                    None
+                }
+            }
+        };
+        if let Some(buffer) = granted {
+            drop(Ticket { buffer: Some(buffer), admission: Rc::clone(&self.admission) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(acquire: &mut Acquire) -> Poll<Ticket> {
+        Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn admission(places: u32) -> Rc<Admission> {
+        Admission::new(BufferPool::new(4096, places).unwrap(), places)
+    }
+
+    #[test]
+    fn waiters_are_served_in_order_within_a_class_and_by_class() {
+        let admission = admission(1);
+        let Poll::Ready(held) = poll(&mut admission.acquire(Urgency(2))) else { panic!() };
+        let mut batch_first = admission.acquire(Urgency(2));
+        let mut batch_second = admission.acquire(Urgency(2));
+        let mut urgent = admission.acquire(Urgency(0));
+        for waiting in [&mut batch_first, &mut batch_second, &mut urgent] {
+            assert!(poll(waiting).is_pending());
+        }
+        drop(held);
+        assert!(poll(&mut batch_first).is_pending());
+        let Poll::Ready(held) = poll(&mut urgent) else { panic!("the urgent one is next") };
+        drop(held);
+        assert!(poll(&mut batch_second).is_pending());
+        assert!(poll(&mut batch_first).is_ready());
+    }
+
+    #[test]
+    fn nobody_overtakes_a_queue() {
+        let admission = admission(1);
+        let Poll::Ready(held) = poll(&mut admission.acquire(Urgency(1))) else { panic!() };
+        let mut first = admission.acquire(Urgency(1));
+        assert!(poll(&mut first).is_pending());
+        drop(held);
+        // Granted to `first`, which has not been polled yet: a newcomer must not take it.
+        assert!(poll(&mut admission.acquire(Urgency(0))).is_pending());
+        assert!(poll(&mut first).is_ready());
+    }
+
+    #[test]
+    fn dropping_waiting_and_granted_futures_leaks_nothing() {
+        let admission = admission(2);
+        let tickets: Vec<Ticket> = (0..2)
+            .map(|_| match poll(&mut admission.acquire(Urgency(0))) {
+                Poll::Ready(ticket) => ticket,
+                Poll::Pending => panic!("two places are free"),
+            })
+            .collect();
+        let mut queued: Vec<Acquire> = (0..6).map(|i| admission.acquire(Urgency(i % 3))).collect();
+        assert!(queued.iter_mut().all(|acquire| poll(acquire).is_pending()));
+        queued.swap_remove(3);
+        drop(tickets);
+        // Two of the queued now hold a grant they never collected.
+        assert_eq!(admission.in_flight(), 2);
+        drop(queued);
+        assert_eq!(admission.in_flight(), 0);
+        assert_eq!(admission.pool().free_count(), 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! An anonymous memory mapping, in huge pages where they can be had.
+
+#![allow(unsafe_code, reason = "mmap, and slices over what it returned")]
+
+use std::ptr::NonNull;
+
+use crate::error::SetupError;
+use crate::units::MIB;
+
+/// Size of an x86-64 / aarch64 huge page.
+const HUGE_PAGE_BYTES: usize = 2 * MIB as usize;
+
+/// What backs a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageKind {
+    /// Reserved huge pages (`vm.nr_hugepages`).
+    Huge,
+    /// Ordinary pages, with the kernel asked to merge them (transparent huge pages).
+    Transparent,
+}
+
+/// A private zeroed mapping aligned to 2 MiB; unmapped on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length_bytes: usize,
+    map_start: NonNull<u8>,
+    map_bytes: usize,
+    page_kind: PageKind,
+}
+
+impl Mapping {
+    /// Maps `bytes` (rounded up to 2 MiB). `reserved` tries huge pages set aside by the
+    /// administrator before ordinary ones.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn new(bytes: usize, reserved: bool) -> Result<Mapping, SetupError> {
+        let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
+        if reserved && let Ok(start) = map(length_bytes, libc::MAP_HUGETLB) {
+            return Ok(Mapping {
+                start,
+                length_bytes,
+                map_start: start,
+                map_bytes: length_bytes,
+                page_kind: PageKind::Huge,
+            });
+        }
+        // Over-map by one huge page, so that an aligned start exists inside.
+        let map_bytes = length_bytes + HUGE_PAGE_BYTES;
+        let map_start = map(map_bytes, 0).map_err(|errno| {
+            SetupError::new(
+                format!("no {length_bytes} bytes of memory for buffers (errno {errno})"),
+                "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
+            )
+        })?;
+        let offset = map_start.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `offset` < HUGE_PAGE_BYTES, by which the mapping is longer than `length_bytes`.
+        let start = unsafe { map_start.add(offset) };
+        // Advice: failing changes speed only, and khugepaged may be switched off.
+        // SAFETY: the range is inside the mapping just made.
+        let _advice =
+            unsafe { libc::madvise(start.as_ptr().cast(), length_bytes, libc::MADV_HUGEPAGE) };
+        Ok(Mapping { start, length_bytes, map_start, map_bytes, page_kind: PageKind::Transparent })
+    }
+
+    /// Gives a range its memory now, zeroed, rather than at its first touch.
+    ///
+    /// # Errors
+    /// When there is not so much memory.
+    pub fn populate(&self, offset: usize, length: usize) -> Result<(), SetupError> {
+        let start = self.range_ptr(offset, length);
+        // SAFETY: the range is inside the mapping, and populating changes no byte of it.
+        let rc = unsafe { libc::madvise(start.cast(), length, libc::MADV_POPULATE_WRITE) };
+        match std::io::Error::last_os_error().raw_os_error() {
+            _ if rc == 0 => Ok(()),
+            // Before Linux 5.14: left to the first touch.
+            Some(libc::EINVAL) => Ok(()),
+            errno => Err(SetupError::new(
+                format!("no memory for {} bytes (errno {})", self.length_bytes, errno.unwrap_or(0)),
+                "lower --cpu-mem-gb, or free memory",
+            )),
+        }
+    }
+
+    /// First byte.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Usable length.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// Whether it is empty: never, a mapping has at least one page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length_bytes == 0
+    }
+
+    /// What backs it.
+    #[must_use]
+    pub fn page_kind(&self) -> PageKind {
+        self.page_kind
+    }
+
+    /// Its bytes. For mappings that nobody writes to through [`Mapping::as_ptr`].
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped, zeroed by the kernel, alive as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length_bytes) }
+    }
+
+    /// A pointer to `range`, checked against the bounds.
+    ///
+    /// # Panics
+    /// When the range leaves the mapping: a bug of the caller.
+    #[must_use]
+    pub fn range_ptr(&self, offset: usize, length: usize) -> *mut u8 {
+        assert!(offset <= self.length_bytes && length <= self.length_bytes - offset);
+        // SAFETY: just checked to lie inside the mapping.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+// SAFETY: plain memory at a fixed address; who may touch which part is the users' business, and they
+// say so where they make references into it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; nothing in a shared Mapping changes.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that mmap returned, unmapped once; users hold the Mapping.
+        let rc = unsafe { libc::munmap(self.map_start.as_ptr().cast(), self.map_bytes) };
+        assert_eq!(rc, 0, "munmap of our own mapping can't fail");
+    }
+}
+
+fn map(bytes: usize, extra_flags: i32) -> Result<NonNull<u8>, i32> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra_flags,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+    }
+    NonNull::new(address.cast()).ok_or(libc::ENOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_aligned_and_rounded_up() {
+        let mapping = Mapping::new(5 * 1024 * 1024, false).unwrap();
+        assert_eq!(mapping.as_ptr().align_offset(HUGE_PAGE_BYTES), 0);
+        assert_eq!(mapping.len(), 3 * HUGE_PAGE_BYTES);
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        let error = Mapping::new(1 << 60, true).unwrap_err();
+        assert!(error.to_string().contains("--io-buffer-mb"), "{error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! A device in memory: keeps what is written, or nothing at all (to measure ourselves).
+//!
+//! I/Os complete at the next `kick` after they were submitted, in order.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::{Device, DeviceFuture, DeviceSlots};
+use crate::buffer::Ticket;
+use crate::clock::Clock;
+use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
+use crate::units::BLOCK_BYTES;
+
+/// See the module.
+pub struct MemoryDevice {
+    slots: Rc<DeviceSlots>,
+    /// `None`: the null device.
+    content: Option<RefCell<Vec<u8>>>,
+    queue: RefCell<VecDeque<(SlotToken, i32)>>,
+    clock: Clock,
+}
+
+impl MemoryDevice {
+    /// A device of `blocks` that keeps its content.
+    #[must_use]
+    pub fn new(blocks: u64, clock: Clock) -> MemoryDevice {
+        let bytes = usize::try_from(blocks * BLOCK_BYTES).expect("a test device fits in memory");
+        MemoryDevice { content: Some(RefCell::new(vec![0; bytes])), ..MemoryDevice::null(clock) }
+    }
+
+    /// A device that forgets what is written and reads nothing.
+    #[must_use]
+    pub fn null(clock: Clock) -> MemoryDevice {
+        MemoryDevice { slots: Slots::new(), content: None, queue: RefCell::default(), clock }
+    }
+
+    /// Damages one byte.
+    pub fn flip_bit(&self, offset_bytes: u64) {
+        if let Some(content) = &self.content {
+            content.borrow_mut()[offset_bytes as usize] ^= 1;
+        }
+    }
+
+    /// Cuts the device off at `blocks`: reads past it see the end of the file.
+    pub fn truncate(&self, blocks: u64) {
+        if let Some(content) = &self.content {
+            content.borrow_mut().truncate((blocks * BLOCK_BYTES) as usize);
+        }
+    }
+
+    fn transfer(&self, request: IoRequest, ticket: Option<&mut Ticket>) -> i32 {
+        let (Some(content), Some(ticket)) = (&self.content, ticket) else {
+            return request.length_bytes as i32;
+        };
+        let content = &mut *content.borrow_mut();
+        let start = (request.offset_bytes as usize).min(content.len());
+        let end = (start + request.length_bytes as usize).min(content.len());
+        let (from, length) = (request.buffer_offset as usize, end - start);
+        let buffer = &mut ticket.buffer_mut().bytes_mut()[from..from + length];
+        match request.kind {
+            IoKind::Read => buffer.copy_from_slice(&content[start..end]),
+            IoKind::Write => content[start..end].copy_from_slice(buffer),
+            IoKind::Flush => {}
+        }
+        length as i32
+    }
+}
+
+impl Device for MemoryDevice {
+    fn submit(&self, request: IoRequest, mut ticket: Option<Ticket>) -> DeviceFuture {
+        let result = self.transfer(request, ticket.as_mut());
+        let (token, future) = self.slots.insert(ticket, self.clock.now());
+        self.queue.borrow_mut().push_back((token, result));
+        future
+    }
+
+    fn kick(&self) {
+        loop {
+            let Some((token, result)) = self.queue.borrow_mut().pop_front() else { break };
+            self.slots.complete(token, result, self.clock.now());
+        }
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.slots.pending()
+    }
+
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
+        0
+    }
+}

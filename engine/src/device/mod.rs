@@ -1,0 +1,43 @@
+//! The storage device: a trait with a real implementation and fakes.
+
+mod directory;
+mod fault;
+mod file;
+mod memory;
+mod touched;
+
+pub use directory::CacheDir;
+pub use fault::{Fault, FaultDevice, FaultPlan};
+pub use file::{DataFile, FileDevice, Preallocate};
+pub use memory::MemoryDevice;
+pub use touched::TouchedRanges;
+
+use crate::buffer::Ticket;
+use crate::ring::{IoFuture, IoRequest, Slots};
+
+/// An I/O in flight on a device, with the ticket it holds.
+pub type DeviceFuture = IoFuture<Ticket>;
+/// The in-flight table of a device.
+pub type DeviceSlots = Slots<Ticket>;
+
+/// A block device as a shard sees it.
+///
+/// `submit` queues, `kick` makes the queue move; an implementation owns the ticket from `submit`
+/// until it completes the I/O, also when the future is dropped.
+pub trait Device {
+    /// Queues one I/O.
+    fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture;
+
+    /// Starts what is queued and collects what has completed. Cheap when there is nothing to do.
+    fn kick(&self);
+
+    /// I/Os not completed.
+    fn in_flight(&self) -> u32;
+
+    /// What a person calls it.
+    fn name(&self) -> &str;
+
+    /// Bytes among `start..start + blocks` being written for the first time since they were
+    /// preallocated; remembers them as written.
+    fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64;
+}

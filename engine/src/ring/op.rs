@@ -1,0 +1,26 @@
+//! What one I/O asks for.
+
+/// What to do on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IoKind {
+    /// Device to buffer.
+    Read,
+    /// Buffer to device.
+    Write,
+    /// `fdatasync`: everything written before it survives a power cut.
+    Flush,
+}
+
+/// One I/O: `length_bytes` at `offset_bytes` of the device, from or to the ticket's buffer
+/// starting at `buffer_offset`. All three multiples of 4 KiB; zeros for a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoRequest {
+    /// What to do.
+    pub kind: IoKind,
+    /// Where on the device.
+    pub offset_bytes: u64,
+    /// How much.
+    pub length_bytes: u32,
+    /// Where in the buffer.
+    pub buffer_offset: u32,
+}

@@ -1,0 +1,120 @@
+//! Making a ring: the best flags this kernel takes, registered files and buffers.
+
+#![allow(unsafe_code, reason = "registering memory with the kernel")]
+
+use std::os::fd::RawFd;
+
+use io_uring::IoUring;
+
+use super::probe::{RingFeatures, setup_failure};
+use crate::error::SetupError;
+use crate::units::GIB;
+
+/// Most bytes the kernel registers as one buffer (`io_buffer_validate`, SZ_1G).
+const REGISTERED_BUFFER_MAX_BYTES: u64 = GIB;
+
+/// What a ring is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct RingConfig {
+    /// Submission queue entries; rounded up to a power of two by the kernel. The completion queue
+    /// has twice as many.
+    pub entries: u32,
+}
+
+/// A ring fresh from the kernel, before it moves into the reactor.
+pub struct RingSetup {
+    pub(super) ring: IoUring,
+    pub(super) features: RingFeatures,
+    /// Bytes a registered buffer spans, so that a region offset gives its index.
+    pub(super) registered_span_bytes: usize,
+}
+
+impl std::fmt::Debug for RingSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingSetup").field("features", &self.features).finish_non_exhaustive()
+    }
+}
+
+impl RingSetup {
+    /// Makes a ring on this thread, which must be the one to drive it (`SINGLE_ISSUER`), with the
+    /// best flags the kernel takes, tried from the newest down.
+    ///
+    /// # Errors
+    /// When io_uring is missing, forbidden or out of a resource.
+    pub fn new(config: RingConfig) -> Result<RingSetup, SetupError> {
+        let mut features = RingFeatures { defer_taskrun: true, ..RingFeatures::default() };
+        let best = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(config.entries.next_power_of_two() * 2)
+            .build(config.entries);
+        let ring = match best {
+            Ok(ring) => ring,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                features = RingFeatures { coop_taskrun: true, ..RingFeatures::default() };
+                IoUring::builder()
+                    .setup_coop_taskrun()
+                    .setup_taskrun_flag()
+                    .setup_submit_all()
+                    .build(config.entries)
+                    .or_else(|_| {
+                        features = RingFeatures::default();
+                        IoUring::new(config.entries)
+                    })
+                    .map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?
+            }
+            Err(error) => return Err(setup_failure(error.raw_os_error().unwrap_or(0))),
+        };
+        Ok(RingSetup { ring, features, registered_span_bytes: 0 })
+    }
+
+    /// Registers the buffer region, in pieces that no buffer straddles.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the locked-memory limit is smaller: the caller shrinks the region and tries
+    /// again, or says so.
+    ///
+    /// # Safety
+    /// The region must stay mapped until the ring is dropped.
+    pub unsafe fn register_buffers(
+        &mut self,
+        start: *mut u8,
+        bytes: usize,
+        buffer_bytes: usize,
+    ) -> std::io::Result<()> {
+        let buffers_per_span = (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1);
+        let span = buffers_per_span * buffer_bytes;
+        let mut vectors = Vec::new();
+        let mut offset = 0;
+        while offset < bytes {
+            let length = span.min(bytes - offset);
+            // SAFETY: `offset` < `bytes`, the length of the caller's region.
+            let base = unsafe { start.add(offset) };
+            vectors.push(libc::iovec { iov_base: base.cast(), iov_len: length });
+            offset += length;
+        }
+        // SAFETY: the caller keeps the region mapped for the ring's life.
+        unsafe { self.ring.submitter().register_buffers(&vectors)? };
+        self.registered_span_bytes = span;
+        self.features.registered_buffers = true;
+        Ok(())
+    }
+
+    /// Registers the data file as number 0.
+    ///
+    /// # Errors
+    /// What the kernel says; the ring then has no file.
+    pub fn register_file(&mut self, file: RawFd) -> std::io::Result<()> {
+        self.ring.submitter().register_files(&[file])?;
+        self.features.registered_file = true;
+        Ok(())
+    }
+
+    /// What the ring got.
+    #[must_use]
+    pub fn features(&self) -> RingFeatures {
+        self.features
+    }
+}

@@ -1,0 +1,250 @@
+//! The in-flight table: the only owner of a buffer from submit to completion, whatever is dropped
+//! meanwhile.
+//!
+//! A slot is *pending* (the kernel may touch the buffer), *abandoned* (pending, and nobody waits
+//! any more: the completion frees the buffer) or *done* (the result waits to be collected).
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::Nanos;
+
+/// How an I/O ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Bytes transferred, or a negative errno, as the kernel reports it.
+    pub result: i32,
+    /// When it was handed to the queue.
+    pub submitted: Nanos,
+    /// When its completion was seen.
+    pub completed: Nanos,
+}
+
+enum State {
+    Free,
+    Pending(Option<Waker>),
+    Abandoned,
+    Done(Completion),
+}
+
+struct Slot<B> {
+    state: State,
+    /// Told apart from earlier users of the same slot.
+    generation: u32,
+    submitted: Nanos,
+    owned: Option<B>,
+}
+
+/// Names an I/O in flight to the kernel (`user_data`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotToken(pub u64);
+
+impl SlotToken {
+    fn new(index: u32, generation: u32) -> Self {
+        SlotToken(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    fn index(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// The table. `B` is what must live until the completion. All operations O(1).
+pub struct Slots<B> {
+    inner: RefCell<Inner<B>>,
+}
+
+struct Inner<B> {
+    slots: Vec<Slot<B>>,
+    free: Vec<u32>,
+    pending: u32,
+}
+
+impl<B: 'static> Slots<B> {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Rc<Self> {
+        let inner = Inner { slots: Vec::new(), free: Vec::new(), pending: 0 };
+        Rc::new(Slots { inner: RefCell::new(inner) })
+    }
+
+    /// I/Os that the kernel has not completed, abandoned ones too.
+    #[must_use]
+    pub fn pending(&self) -> u32 {
+        self.inner.borrow().pending
+    }
+
+    /// Takes `owned` until [`Slots::complete`] is called with the token.
+    pub fn insert(self: &Rc<Self>, owned: Option<B>, now: Nanos) -> (SlotToken, IoFuture<B>) {
+        let inner = &mut *self.inner.borrow_mut();
+        let index = inner.free.pop().unwrap_or_else(|| {
+            inner.slots.push(Slot { state: State::Free, generation: 0, submitted: 0, owned: None });
+            (inner.slots.len() - 1) as u32
+        });
+        let slot = &mut inner.slots[index as usize];
+        assert!(matches!(slot.state, State::Free), "the free list holds free slots");
+        slot.state = State::Pending(None);
+        slot.submitted = now;
+        slot.owned = owned;
+        inner.pending += 1;
+        let token = SlotToken::new(index, slot.generation);
+        (token, IoFuture { slots: Rc::clone(self), token, collected: false })
+    }
+
+    /// The kernel is done with the I/O: wakes who waits, or frees what nobody waits for.
+    pub fn complete(&self, token: SlotToken, result: i32, now: Nanos) {
+        let (waker, freed) = {
+            let inner = &mut *self.inner.borrow_mut();
+            let slot = &mut inner.slots[token.index()];
+            assert_eq!(slot.generation, token.generation(), "a completion comes once");
+            let submitted = slot.submitted;
+            let done = State::Done(Completion { result, submitted, completed: now });
+            inner.pending -= 1;
+            match std::mem::replace(&mut slot.state, done) {
+                State::Pending(waker) => (waker, None),
+                State::Abandoned => (None, inner.release(token)),
+                State::Free | State::Done(_) => unreachable!("a completion comes once"),
+            }
+        };
+        // Outside the borrow: dropping a ticket wakes others, which may come back here.
+        drop(freed);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<B> Inner<B> {
+    fn release(&mut self, token: SlotToken) -> Option<B> {
+        let slot = &mut self.slots[token.index()];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(token.index() as u32);
+        slot.owned.take()
+    }
+}
+
+/// Waits for one I/O and hands back what it owned. Dropping it early is safe: the table keeps the
+/// buffer until the completion.
+pub struct IoFuture<B: 'static> {
+    slots: Rc<Slots<B>>,
+    token: SlotToken,
+    collected: bool,
+}
+
+impl<B: 'static> Future for IoFuture<B> {
+    type Output = (Completion, Option<B>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(!self.collected, "polled after it was ready");
+        let token = self.token;
+        let ready = {
+            let inner = &mut *self.slots.inner.borrow_mut();
+            let slot = &mut inner.slots[token.index()];
+            match &mut slot.state {
+                State::Done(completion) => {
+                    let completion = *completion;
+                    Some((completion, inner.release(token)))
+                }
+                State::Pending(waker) => {
+                    match waker {
+                        Some(known) if known.will_wake(cx.waker()) => {}
+                        _ => *waker = Some(cx.waker().clone()),
+                    }
+                    None
+                }
+                State::Free | State::Abandoned => unreachable!("this future holds the slot"),
+            }
+        };
+        match ready {
+            Some(output) => {
+                self.collected = true;
+                Poll::Ready(output)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<B: 'static> Drop for IoFuture<B> {
+    fn drop(&mut self) {
+        if self.collected {
+            return;
+        }
+        let freed = {
+            let inner = &mut *self.slots.inner.borrow_mut();
+            let slot = &mut inner.slots[self.token.index()];
+            match slot.state {
+                State::Pending(_) => {
+                    slot.state = State::Abandoned;
+                    None
+                }
+                State::Done(_) => inner.release(self.token),
+                State::Free | State::Abandoned => unreachable!("this future holds the slot"),
+            }
+        };
+        drop(freed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll<B>(future: &mut IoFuture<B>) -> Poll<(Completion, Option<B>)> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_dropped_future_keeps_its_buffer_until_the_completion() {
+        let slots = Slots::new();
+        let buffer = Rc::new(());
+        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), 1);
+        drop(future);
+        assert_eq!(Rc::strong_count(&buffer), 2, "the kernel may still write to it");
+        assert_eq!(slots.pending(), 1);
+        slots.complete(token, 4096, 2);
+        assert_eq!(Rc::strong_count(&buffer), 1);
+        assert_eq!(slots.pending(), 0);
+    }
+
+    #[test]
+    fn a_done_but_uncollected_future_frees_on_drop() {
+        let slots = Slots::new();
+        let buffer = Rc::new(());
+        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), 1);
+        slots.complete(token, 0, 2);
+        drop(future);
+        assert_eq!(Rc::strong_count(&buffer), 1);
+    }
+
+    #[test]
+    fn a_reused_slot_is_another_token() {
+        let slots = Slots::new();
+        let (first, mut future) = slots.insert(Some(()), 1);
+        assert!(poll(&mut future).is_pending());
+        slots.complete(first, 7, 5);
+        let Poll::Ready((completion, Some(()))) = poll(&mut future) else { panic!() };
+        assert_eq!(completion, Completion { result: 7, submitted: 1, completed: 5 });
+        let (second, _future) = slots.insert(Some(()), 2);
+        assert_ne!(first, second);
+        assert_eq!(first.index(), second.index());
+    }
+
+    #[test]
+    #[should_panic(expected = "a completion comes once")]
+    fn a_second_completion_is_a_bug_that_shows() {
+        let slots = Slots::<()>::new();
+        let (token, future) = slots.insert(None, 1);
+        slots.complete(token, 0, 2);
+        drop(future);
+        slots.complete(token, 0, 3);
+    }
+}

@@ -1,0 +1,498 @@
+//! One entry to or from the storage device: cut in I/Os, kept deep, resumed, retried, checked.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::measure::{Direction, Measure};
+use super::message::OperationTimes;
+use super::notify::Notify;
+use crate::buffer::{Acquire, Admission, Ticket, Urgency};
+use crate::clock::{Clock, Nanos};
+use crate::device::{Device, DeviceFuture};
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::fill::{self, ContentName, VerifyMode};
+use crate::placement::Extent;
+use crate::ring::{Completion, IoKind, IoRequest};
+use crate::tier::Tier;
+use crate::tier::cpu::CpuEntry;
+use crate::units::{BLOCK_BYTES, MIB, blocks_for};
+
+/// Bytes filled or copied before the device is kicked and the other tasks get a turn: about
+/// 100 µs of work.
+const SLICE_BYTES: u64 = MIB;
+
+/// Attempts at one I/O that makes no progress (`EAGAIN`, `EINTR`, less than a block moved).
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// Whether a written entry is flushed before it counts as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// `fdatasync` after each entry, shared by entries that end together.
+    Flush,
+    /// Left to the device.
+    None,
+}
+
+/// What a data path is made of.
+pub struct DataPathConfig {
+    /// The storage device.
+    pub device: Rc<dyn Device>,
+    /// Buffers and queue places.
+    pub admission: Rc<Admission>,
+    /// The shard's clock.
+    pub clock: Clock,
+    /// The shard's measuring.
+    pub measure: Rc<Measure>,
+    /// How much of what is read is checked.
+    pub verify: VerifyMode,
+    /// Whether writes are flushed.
+    pub durability: Durability,
+    /// Queue places asked for: tells a wait for a buffer from one for a place.
+    pub queue_depth: u32,
+}
+
+/// The storage device with everything an operation on it needs.
+pub struct DataPath {
+    pub(super) config: DataPathConfig,
+    /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
+    stopping: Cell<bool>,
+    flush_running: Cell<bool>,
+    flushes_started: Cell<u64>,
+    /// Number of the last flush that ended; a cancelled one never does.
+    flushes_done: Cell<u64>,
+    flush_result: RefCell<Result<(), IoError>>,
+    flush_done: Notify,
+    /// Writes in flight of a transfer just dropped.
+    orphans: RefCell<Vec<DeviceFuture>>,
+    /// Whether a wait for a ticket is a wait for a buffer rather than a queue place.
+    limited_by_buffers: bool,
+}
+
+/// Writes in flight that nobody waits for, to be waited for before their blocks are used again.
+pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
+
+/// What a transfer took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransferDone {
+    pub times: OperationTimes,
+    /// Time spent copying from a source.
+    pub copy_ns: u64,
+}
+
+/// What a transfer moves.
+pub(super) struct TransferSpec<'a> {
+    pub direction: Direction,
+    pub name: ContentName,
+    pub bytes: u64,
+    pub extents: &'a [Extent],
+    pub urgency: Urgency,
+    /// Where written bytes come from; `None`: made afresh from the name.
+    pub source: Option<Rc<RefCell<CpuEntry>>>,
+}
+
+struct InFlight {
+    request: IoRequest,
+    /// Number of the request's first block in the entry.
+    first_block: u64,
+    /// When the first attempt was submitted.
+    submitted: Option<Nanos>,
+    attempts: u32,
+    future: DeviceFuture,
+}
+
+/// One transfer in progress.
+struct Transfer<'a> {
+    path: &'a DataPath,
+    spec: TransferSpec<'a>,
+    /// Next extent, and blocks of it done.
+    extent: (usize, u64),
+    next_block: u64,
+    blocks: u64,
+    io_blocks: u64,
+    in_flight: Vec<InFlight>,
+    acquire: Option<(Acquire, Nanos)>,
+    first_submit: Option<Nanos>,
+    last_completion: Nanos,
+    copy_ns: u64,
+    error: Option<IoError>,
+}
+
+impl DataPath {
+    /// Joins the parts.
+    #[must_use]
+    pub fn new(config: DataPathConfig) -> DataPath {
+        let limited_by_buffers = config.admission.limited_by_buffers(config.queue_depth);
+        DataPath {
+            config,
+            stopping: Cell::new(false),
+            flush_running: Cell::new(false),
+            flushes_started: Cell::new(0),
+            flushes_done: Cell::new(0),
+            flush_result: RefCell::new(Ok(())),
+            flush_done: Notify::default(),
+            orphans: RefCell::default(),
+            limited_by_buffers,
+        }
+    }
+
+    /// Ends every transfer at its next I/O, as cancelled.
+    pub(super) fn stop(&self) {
+        self.stopping.set(true);
+    }
+
+    /// What the transfer dropped just before this call left in flight.
+    pub(super) fn take_orphans(&self) -> Orphans {
+        Orphans(std::mem::take(&mut *self.orphans.borrow_mut()))
+    }
+
+    /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
+    /// everything that was in flight has come back.
+    pub(super) async fn transfer(&self, spec: TransferSpec<'_>) -> Result<TransferDone, IoError> {
+        let begun = self.config.clock.now();
+        let flush =
+            spec.direction == Direction::Write && self.config.durability == Durability::Flush;
+        let io_blocks = self.config.admission.pool().buffer_bytes() as u64 / BLOCK_BYTES;
+        let mut transfer = Transfer {
+            path: self,
+            extent: (0, 0),
+            next_block: 0,
+            blocks: blocks_for(spec.bytes),
+            io_blocks,
+            in_flight: Vec::new(),
+            acquire: None,
+            first_submit: None,
+            last_completion: begun,
+            copy_ns: 0,
+            error: None,
+            spec,
+        };
+        std::future::poll_fn(|cx| transfer.poll(cx)).await?;
+        let first_submit = transfer.first_submit.unwrap_or(begun);
+        let mut done = transfer.last_completion;
+        if flush {
+            done = self.flush().await?;
+        }
+        let times = OperationTimes {
+            total_ns: self.config.clock.now() - begun,
+            device_ns: done.saturating_sub(first_submit),
+        };
+        Ok(TransferDone { times, copy_ns: transfer.copy_ns })
+    }
+
+    /// Flushes what was written before the call; callers that come while one runs share the next.
+    async fn flush(&self) -> Result<Nanos, IoError> {
+        // A flush already running may have begun before our write ended: the next one counts.
+        let wanted = self.flushes_started.get() + 1;
+        loop {
+            if !self.flush_running.get() {
+                if self.flushes_done.get() >= wanted {
+                    self.flush_result.borrow().clone()?;
+                    return Ok(self.config.clock.now());
+                }
+                self.flush_running.set(true);
+                let number = self.flushes_started.get() + 1;
+                self.flushes_started.set(number);
+                // Also when this future is dropped half-way: the others must not wait for ever.
+                let guard = FlushGuard(self);
+                let result = self.run_flush().await;
+                self.flushes_done.set(number);
+                *self.flush_result.borrow_mut() = result.as_ref().map(|_| ()).map_err(Clone::clone);
+                drop(guard);
+                return result;
+            }
+            self.flush_done.notified().await;
+        }
+    }
+
+    async fn run_flush(&self) -> Result<Nanos, IoError> {
+        let request =
+            IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
+        let mut attempts = 0;
+        loop {
+            let future = self.config.device.submit(request, None);
+            self.config.device.kick();
+            let (completion, _) = future.await;
+            match completion.result {
+                0.. => {
+                    self.config.measure.io(IoKind::Flush, 0, completion);
+                    return Ok(completion.completed);
+                }
+                result if is_transient(-result) && attempts < ATTEMPTS_MAX => attempts += 1,
+                result => {
+                    let error = self.io_error(request, ErrorKind::of_errno(-result), -result);
+                    self.config.measure.error(&error, completion.completed);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
+        let operation = match request.kind {
+            IoKind::Read => Operation::Read,
+            IoKind::Write => Operation::Write,
+            IoKind::Flush => Operation::Flush,
+        };
+        IoError {
+            kind,
+            operation,
+            tier: Tier::Storage,
+            file: self.config.device.name().to_owned(),
+            offset_bytes: request.offset_bytes,
+            length_bytes: u64::from(request.length_bytes),
+            errno,
+        }
+    }
+}
+
+struct FlushGuard<'a>(&'a DataPath);
+
+impl Drop for FlushGuard<'_> {
+    fn drop(&mut self) {
+        self.0.flush_running.set(false);
+        self.0.flush_done.notify_all();
+    }
+}
+
+fn is_transient(errno: i32) -> bool {
+    matches!(errno, libc::EAGAIN | libc::EINTR)
+}
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        if self.spec.direction == Direction::Write && !self.in_flight.is_empty() {
+            let futures = self.in_flight.drain(..).map(|io| io.future);
+            self.path.orphans.borrow_mut().extend(futures);
+        }
+    }
+}
+
+impl Transfer<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), IoError>> {
+        loop {
+            let started_bytes = self.start_ios(cx);
+            self.path.config.device.kick();
+            // After the kick: it registers this task with what is still in flight.
+            let collected = self.collect(cx);
+            if self.in_flight.is_empty() && (self.is_all_started() || self.error.is_some()) {
+                return Poll::Ready(match self.error.take() {
+                    Some(error) => Err(error),
+                    None => Ok(()),
+                });
+            }
+            if started_bytes >= SLICE_BYTES {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if !collected {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn is_all_started(&self) -> bool {
+        self.next_block == self.blocks
+    }
+
+    /// Starts I/Os while there are tickets, up to a slice; returns the bytes started.
+    fn start_ios(&mut self, cx: &mut Context<'_>) -> u64 {
+        if self.path.stopping.get() && !self.is_all_started() && self.error.is_none() {
+            let request = IoRequest {
+                kind: IoKind::Flush,
+                offset_bytes: 0,
+                length_bytes: 0,
+                buffer_offset: 0,
+            };
+            // On purpose, hence not counted as a failure.
+            let error = self.path.io_error(request, ErrorKind::Cancelled, libc::ECANCELED);
+            self.error = Some(error);
+            self.acquire = None;
+        }
+        let mut started = 0;
+        while self.error.is_none() && !self.is_all_started() && started < SLICE_BYTES {
+            let path = self.path;
+            let (acquire, since) = self.acquire.get_or_insert_with(|| {
+                (path.config.admission.acquire(self.spec.urgency), path.config.clock.now())
+            });
+            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { break };
+            let since = *since;
+            self.acquire = None;
+            let now = path.config.clock.now();
+            path.config.measure.record(now, |metrics| {
+                let waits = &mut metrics.waits;
+                let wait = match path.limited_by_buffers {
+                    true => &mut waits.buffer,
+                    false => &mut waits.queue_place,
+                };
+                wait.record(now - since);
+            });
+            started += self.start_io(ticket);
+        }
+        started
+    }
+
+    fn start_io(&mut self, mut ticket: Ticket) -> u64 {
+        let (index, done) = self.extent;
+        let extent = self.spec.extents[index];
+        let extent_blocks = extent.blocks;
+        let left = self.blocks - self.next_block;
+        let blocks = (extent_blocks - done).min(self.io_blocks).min(left);
+        let (start_block, first_block) = (extent.start_block + done, self.next_block);
+        let bytes = blocks * BLOCK_BYTES;
+        let kind = match self.spec.direction {
+            Direction::Read => IoKind::Read,
+            Direction::Write => {
+                let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
+                match &self.spec.source {
+                    Some(entry) => {
+                        let before = self.path.config.clock.now();
+                        let offset = (first_block * BLOCK_BYTES) as usize;
+                        entry.borrow().copy_to(offset, buffer);
+                        self.copy_ns += self.path.config.clock.now() - before;
+                    }
+                    None => fill::fill_for_device(buffer, &self.spec.name, first_block),
+                }
+                let fresh = self.path.config.device.first_touch_bytes(start_block, blocks);
+                if fresh > 0 {
+                    let now = self.path.config.clock.now();
+                    self.path
+                        .config
+                        .measure
+                        .record(now, |metrics| metrics.first_touch_bytes += fresh);
+                }
+                IoKind::Write
+            }
+        };
+        let request = IoRequest {
+            kind,
+            offset_bytes: start_block * BLOCK_BYTES,
+            length_bytes: bytes as u32,
+            buffer_offset: 0,
+        };
+        let future = self.path.config.device.submit(request, Some(ticket));
+        let in_flight = InFlight { request, first_block, submitted: None, attempts: 0, future };
+        self.in_flight.push(in_flight);
+        self.next_block += blocks;
+        self.extent =
+            if done + blocks == extent_blocks { (index + 1, 0) } else { (index, done + blocks) };
+        bytes
+    }
+
+    /// Takes what has completed; whether there was anything.
+    fn collect(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut collected = false;
+        let mut index = 0;
+        while index < self.in_flight.len() {
+            match Pin::new(&mut self.in_flight[index].future).poll(cx) {
+                Poll::Pending => index += 1,
+                Poll::Ready((completion, ticket)) => {
+                    collected = true;
+                    let done = self.in_flight.swap_remove(index);
+                    let ticket = ticket.expect("a read or write holds a ticket");
+                    self.complete(done, completion, ticket);
+                }
+            }
+        }
+        collected
+    }
+
+    fn complete(&mut self, io: InFlight, completion: Completion, ticket: Ticket) {
+        let submitted = *self.first_submit.get_or_insert(completion.submitted);
+        self.first_submit = Some(submitted.min(completion.submitted));
+        self.last_completion = self.last_completion.max(completion.completed);
+        let request = io.request;
+        let length = i64::from(request.length_bytes);
+        match i64::from(completion.result) {
+            result if result == length => {
+                let first_submit = io.submitted.unwrap_or(completion.submitted);
+                let whole = Completion { submitted: first_submit, ..completion };
+                self.path.config.measure.io(request.kind, u64::from(request.length_bytes), whole);
+                if request.kind == IoKind::Read {
+                    self.check(&io, &ticket, completion.completed);
+                }
+            }
+            result if result < 0 => {
+                let errno = -completion.result;
+                if is_transient(errno) && io.attempts < ATTEMPTS_MAX {
+                    let now = completion.completed;
+                    self.path.config.measure.record(now, |metrics| metrics.retries += 1);
+                    self.resubmit(io, completion, ticket, 0);
+                } else {
+                    self.fail(request, ErrorKind::of_errno(errno), errno, completion.completed);
+                }
+            }
+            0 => self.fail(request, ErrorKind::Truncated, 0, completion.completed),
+            moved => {
+                // O_DIRECT goes on at a block boundary only.
+                let whole_bytes = moved as u32 / BLOCK_BYTES as u32 * BLOCK_BYTES as u32;
+                if moved > length || (whole_bytes == 0 && io.attempts >= ATTEMPTS_MAX) {
+                    self.fail(request, ErrorKind::Truncated, 0, completion.completed);
+                    return;
+                }
+                let now = completion.completed;
+                self.path.config.measure.record(now, |metrics| metrics.short_transfers += 1);
+                if whole_bytes > 0 {
+                    self.path.config.measure.io(request.kind, u64::from(whole_bytes), completion);
+                    let part = InFlight {
+                        request: IoRequest { length_bytes: whole_bytes, ..request },
+                        ..io
+                    };
+                    if request.kind == IoKind::Read {
+                        self.check(&part, &ticket, now);
+                    }
+                    let io = InFlight { request, submitted: None, attempts: 0, ..part };
+                    self.resubmit(io, completion, ticket, whole_bytes);
+                } else {
+                    self.resubmit(io, completion, ticket, 0);
+                }
+            }
+        }
+    }
+
+    /// Goes on with what is left of an I/O after `done_bytes`.
+    fn resubmit(&mut self, io: InFlight, completion: Completion, ticket: Ticket, done_bytes: u32) {
+        let request = IoRequest {
+            kind: io.request.kind,
+            offset_bytes: io.request.offset_bytes + u64::from(done_bytes),
+            length_bytes: io.request.length_bytes - done_bytes,
+            buffer_offset: io.request.buffer_offset + done_bytes,
+        };
+        let future = self.path.config.device.submit(request, Some(ticket));
+        self.in_flight.push(InFlight {
+            request,
+            first_block: io.first_block + u64::from(done_bytes) / BLOCK_BYTES,
+            // A retry's latency counts from the first attempt; a resumed rest from its own.
+            submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
+            attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
+            future,
+        });
+    }
+
+    fn check(&mut self, io: &InFlight, ticket: &Ticket, now: Nanos) {
+        if self.path.config.verify == VerifyMode::Off {
+            return;
+        }
+        let from = io.request.buffer_offset as usize;
+        let buffer = &ticket.buffer().bytes()[from..from + io.request.length_bytes as usize];
+        let report = fill::verify(self.path.config.verify, buffer, &self.spec.name, io.first_block);
+        self.path.config.measure.record(now, |metrics| {
+            metrics.verify.blocks_checked += report.blocks_checked;
+            metrics.verify.blocks_bad += report.blocks_bad;
+        });
+        if let Some(bad) = report.first_bad_block {
+            let at = io.request.offset_bytes + (bad - io.first_block) * BLOCK_BYTES;
+            let request =
+                IoRequest { offset_bytes: at, length_bytes: BLOCK_BYTES as u32, ..io.request };
+            self.fail(request, ErrorKind::Corrupt, 0, now);
+        }
+    }
+
+    fn fail(&mut self, request: IoRequest, kind: ErrorKind, errno: i32, now: Nanos) {
+        let error = self.path.io_error(request, kind, errno);
+        self.path.config.measure.error(&error, now);
+        self.error.get_or_insert(error);
+    }
+}

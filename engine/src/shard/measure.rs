@@ -1,0 +1,296 @@
+//! What a shard counts, and when it counts: only what finishes inside the measurement window.
+
+use std::cell::RefCell;
+
+use crate::clock::{Nanos, SECOND};
+use crate::error::IoError;
+use crate::metrics::{Histogram, Metrics};
+use crate::ring::{Completion, IoKind};
+use crate::tier::{TIER_COUNT, Tier};
+
+use super::message::OperationTimes;
+
+/// Entries that left a tier together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VictimCounts {
+    /// How many.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Read or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Entry to caller.
+    Read,
+    /// Caller to entry.
+    Write,
+}
+
+/// One tier in one direction over one second.
+#[derive(Clone, Debug, Default)]
+pub struct SecondDirection {
+    /// Storage: bytes whose I/O completed in this second. CPU: bytes of operations that ended.
+    pub bytes: u64,
+    /// Operations that ended.
+    pub operations: u64,
+    /// Their latencies; none where nothing ended, to spare its memory.
+    pub latency: Option<Box<Histogram>>,
+}
+
+/// One second of a shard.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    /// Which second of the window, from 0.
+    pub index: u64,
+    /// By [`Tier::index`]: read, write.
+    pub tiers: [[SecondDirection; 2]; TIER_COUNT],
+    /// I/Os in flight at its end.
+    pub in_flight: u32,
+    /// I/Os that failed.
+    pub errors: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    start: Nanos,
+    end: Nanos,
+    metrics: Box<Metrics>,
+    second: Second,
+    /// Finished seconds that nobody has collected: at most one a second of the run.
+    finished: Vec<Second>,
+    /// Failures ever, inside the window or not: an error never goes unseen.
+    errors_ever: Vec<IoError>,
+    error_count_ever: u64,
+}
+
+/// Failures kept whole; more are counted only.
+const ERRORS_KEPT: usize = 100;
+
+/// The shard's measuring. Recording is O(1) and allocates only at a second's first event.
+#[derive(Debug)]
+pub struct Measure {
+    inner: RefCell<Inner>,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Measure {
+            inner: RefCell::new(Inner {
+                start: Nanos::MAX,
+                end: Nanos::MAX,
+                metrics: Box::default(),
+                second: Second::default(),
+                finished: Vec::new(),
+                errors_ever: Vec::new(),
+                error_count_ever: 0,
+            }),
+        }
+    }
+}
+
+impl Measure {
+    /// Sets the window `start..end`. Nothing before `start` counts.
+    pub fn open(&self, start: Nanos, end: Nanos) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.start = start;
+        inner.end = end;
+        *inner.metrics = Metrics::default();
+        inner.second = Second::default();
+        inner.finished.clear();
+    }
+
+    /// Moves the window's end to `end`, if that is earlier.
+    pub fn close(&self, end: Nanos) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.end = inner.end.min(end);
+    }
+
+    /// Whether an event at `now` counts.
+    #[must_use]
+    pub fn counts(&self, now: Nanos) -> bool {
+        let inner = self.inner.borrow();
+        inner.start <= now && now < inner.end
+    }
+
+    /// Changes the window's counters, if `now` is inside.
+    pub fn record(&self, now: Nanos, change: impl FnOnce(&mut Metrics)) {
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.start <= now && now < inner.end {
+            change(&mut inner.metrics);
+        }
+    }
+
+    /// One I/O ended, having moved `bytes`.
+    pub fn io(&self, kind: IoKind, bytes: u64, completion: Completion) {
+        let now = completion.completed;
+        let Some(mut inner) = self.in_window(now) else { return };
+        let latency = now.saturating_sub(completion.submitted);
+        let metrics = match kind {
+            IoKind::Read => &mut inner.metrics.io_read,
+            IoKind::Write => &mut inner.metrics.io_write,
+            IoKind::Flush => &mut inner.metrics.io_flush,
+        };
+        metrics.bytes += bytes;
+        metrics.latency.record(latency);
+        let direction = match kind {
+            IoKind::Read => Direction::Read,
+            IoKind::Write => Direction::Write,
+            IoKind::Flush => return,
+        };
+        inner.second.tiers[Tier::Storage.index()][direction as usize].bytes += bytes;
+    }
+
+    /// An operation on an entry of `bytes` ended.
+    pub fn operation(
+        &self,
+        tier: Tier,
+        direction: Direction,
+        bytes: u64,
+        times: OperationTimes,
+        now: Nanos,
+    ) {
+        let Some(mut inner) = self.in_window(now) else { return };
+        let tier_metrics = &mut inner.metrics.tiers[tier.index()];
+        let metrics = match direction {
+            Direction::Read => &mut tier_metrics.read,
+            Direction::Write => &mut tier_metrics.write,
+        };
+        metrics.entry_bytes += bytes;
+        metrics.total.record(times.total_ns);
+        metrics.device.record(times.device_ns);
+        metrics.host.record(times.total_ns.saturating_sub(times.device_ns));
+        let second = &mut inner.second.tiers[tier.index()][direction as usize];
+        second.operations += 1;
+        second.latency.get_or_insert_default().record(times.total_ns);
+        if tier != Tier::Storage {
+            second.bytes += bytes;
+        }
+    }
+
+    /// Entries left a tier.
+    pub fn eviction(
+        &self,
+        from: Tier,
+        counts: VictimCounts,
+        read_ns: Option<u64>,
+        write_ns: Option<u64>,
+        now: Nanos,
+    ) {
+        self.record(now, |metrics| {
+            let row = &mut metrics.evictions[from.index()];
+            row.entries += counts.entries;
+            row.bytes += counts.bytes;
+            if let Some(latency) = read_ns {
+                row.read.record(latency);
+            }
+            if let Some(latency) = write_ns {
+                row.write.record(latency);
+            }
+        });
+    }
+
+    /// An I/O failed: counted in the window, and kept whatever the time.
+    pub fn error(&self, error: &IoError, now: Nanos) {
+        {
+            let inner = &mut *self.inner.borrow_mut();
+            inner.second.errors += 1;
+            inner.error_count_ever += 1;
+            if inner.errors_ever.len() < ERRORS_KEPT {
+                inner.errors_ever.push(error.clone());
+            }
+        }
+        self.record(now, |metrics| metrics.record_error(error));
+    }
+
+    /// Ends the seconds that are over at `now`, noting what is in flight, and hands them out.
+    #[must_use]
+    pub fn take_seconds(&self, now: Nanos, in_flight: u32) -> Vec<Second> {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.roll(now);
+        for second in &mut inner.finished {
+            second.in_flight = in_flight;
+        }
+        std::mem::take(&mut inner.finished)
+    }
+
+    /// All seconds up to the window's end, the last, shorter one too.
+    #[must_use]
+    pub fn take_all_seconds(&self, now: Nanos) -> Vec<Second> {
+        let mut seconds = self.take_seconds(now, 0);
+        let inner = &mut *self.inner.borrow_mut();
+        let whole = inner.start.saturating_add(inner.second.index * SECOND);
+        if inner.start <= now && whole < inner.end.min(now) {
+            seconds.push(std::mem::take(&mut inner.second));
+        }
+        seconds
+    }
+
+    /// Failures since the shard began.
+    #[must_use]
+    pub fn error_count_ever(&self) -> u64 {
+        self.inner.borrow().error_count_ever
+    }
+
+    /// The window's counters so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Box<Metrics> {
+        self.inner.borrow().metrics.clone()
+    }
+
+    /// Errors since the shard began, at most 100 of them.
+    #[must_use]
+    pub fn errors_ever(&self) -> Vec<IoError> {
+        self.inner.borrow().errors_ever.clone()
+    }
+
+    fn in_window(&self, now: Nanos) -> Option<std::cell::RefMut<'_, Inner>> {
+        let mut inner = self.inner.borrow_mut();
+        if now < inner.start || now >= inner.end {
+            return None;
+        }
+        inner.roll(now);
+        Some(inner)
+    }
+}
+
+impl Inner {
+    /// Closes seconds up to the one that `now` is in.
+    fn roll(&mut self, now: Nanos) {
+        if now < self.start {
+            return;
+        }
+        let index = (now.min(self.end) - self.start) / SECOND;
+        while self.second.index < index {
+            let next = Second { index: self.second.index + 1, ..Second::default() };
+            self.finished.push(std::mem::replace(&mut self.second, next));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completion(completed: Nanos) -> Completion {
+        Completion { result: 4096, submitted: completed - 10_000, completed }
+    }
+
+    #[test]
+    fn only_what_completes_inside_the_window_counts_and_seconds_add_up() {
+        let measure = Measure::default();
+        measure.io(IoKind::Read, 4096, completion(SECOND));
+        measure.open(2 * SECOND, 5 * SECOND);
+        for at in [SECOND, 2 * SECOND, 4 * SECOND + 1, 5 * SECOND - 1, 5 * SECOND] {
+            measure.io(IoKind::Read, 4096, completion(at));
+        }
+        let metrics = measure.snapshot();
+        assert_eq!(metrics.io_read.bytes, 3 * 4096);
+        let seconds = measure.take_seconds(9 * SECOND, 3);
+        let bytes: Vec<u64> =
+            seconds.iter().map(|s| s.tiers[Tier::Storage.index()][0].bytes).collect();
+        assert_eq!(bytes, [4096, 0, 2 * 4096]);
+        assert!(measure.take_seconds(9 * SECOND, 3).is_empty());
+    }
+}

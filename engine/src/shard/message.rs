@@ -1,0 +1,290 @@
+//! What shards ask of each other: plain values, so that a simulation can carry them too.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::buffer::Urgency;
+use crate::error::IoError;
+use crate::key::{EntryKey, ShardId};
+use crate::placement::Ask;
+use crate::tier::Tier;
+
+/// How long an operation took, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OperationTimes {
+    /// From asking to done.
+    pub total_ns: u64,
+    /// First submit to last completion (CPU tier: the copying).
+    pub device_ns: u64,
+}
+
+/// How a read ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// The whole entry was read.
+    Hit {
+        /// Where it was.
+        tier: Tier,
+        /// Its size.
+        bytes: u64,
+        /// How long it took.
+        times: OperationTimes,
+    },
+    /// There is no such entry.
+    Miss,
+    /// An I/O failed or the content was wrong.
+    Failed(IoError),
+}
+
+/// How a write ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WriteOutcome {
+    /// The whole entry was written.
+    Written {
+        /// Where it went.
+        tier: Tier,
+        /// How long it took.
+        times: OperationTimes,
+    },
+    /// [`WriteMode::IfAbsent`], and it was there.
+    AlreadyThere,
+    /// Larger than the whole last tier.
+    Refused {
+        /// Size of that tier.
+        limit_bytes: u64,
+    },
+    /// An I/O failed; the entry is gone.
+    Failed(IoError),
+}
+
+/// What to do when the key is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteMode {
+    /// Replace the entry with a new version.
+    Replace,
+    /// Leave it.
+    IfAbsent,
+}
+
+/// Names a question of the asking shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AskId(pub u64);
+
+/// From one shard to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Read an entry of yours.
+    Read {
+        /// To answer to.
+        ask: AskId,
+        /// Who asks.
+        from: ShardId,
+        /// What.
+        key: EntryKey,
+        /// How urgent.
+        urgency: Urgency,
+    },
+    /// Write an entry that is yours by name.
+    Write {
+        /// To answer to.
+        ask: AskId,
+        /// Who asks.
+        from: ShardId,
+        /// What.
+        key: EntryKey,
+        /// Its size.
+        bytes: u64,
+        /// How urgent.
+        urgency: Urgency,
+        /// If it is there.
+        mode: WriteMode,
+    },
+    /// Yours is the oldest entry of this tier: let it go.
+    Evict {
+        /// To answer to.
+        ask: AskId,
+        /// Who asks.
+        from: ShardId,
+        /// Which tier needs room, and how much.
+        need: Ask,
+    },
+    /// The answer to a question.
+    Answer {
+        /// Which question.
+        ask: AskId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A permit of an engine-wide gate is yours now.
+    Granted(GateName),
+    /// A tier may have room again: whoever waits, look again.
+    Room,
+}
+
+/// An answer to a question.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// To [`Message::Read`].
+    Read(ReadOutcome),
+    /// To [`Message::Write`].
+    Write(WriteOutcome),
+    /// To [`Message::Evict`]: its leaving is decided.
+    Evicted,
+}
+
+/// An engine-wide gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GateName {
+    /// The right to decide evictions in a tier.
+    Baton(Tier),
+    /// The right to wait for physical space in a tier.
+    Door(Tier),
+    /// `--max-concurrent-allocs`.
+    Allocation,
+    /// `--max-inflight-requests`.
+    Request,
+}
+
+/// Carries messages to other shards.
+pub trait Links {
+    /// Sends; false when that shard has ended.
+    fn send(&self, to: ShardId, message: Message) -> bool;
+}
+
+enum AskState {
+    Free,
+    Waiting(Option<Waker>),
+    Abandoned,
+    Answered(Answer),
+}
+
+/// Questions without an answer yet. All operations O(1).
+#[derive(Default)]
+pub struct Asks {
+    inner: RefCell<AsksInner>,
+}
+
+#[derive(Default)]
+struct AsksInner {
+    slots: Vec<(u32, AskState)>,
+    free: Vec<u32>,
+}
+
+impl Asks {
+    /// A new question and the future of its answer.
+    pub fn open(self: &Rc<Self>) -> (AskId, Answered) {
+        let inner = &mut *self.inner.borrow_mut();
+        let index = inner.free.pop().unwrap_or_else(|| {
+            inner.slots.push((0, AskState::Free));
+            (inner.slots.len() - 1) as u32
+        });
+        let slot = &mut inner.slots[index as usize];
+        slot.1 = AskState::Waiting(None);
+        let id = AskId(u64::from(slot.0) << 32 | u64::from(index));
+        (id, Answered { asks: Rc::clone(self), id, collected: false })
+    }
+
+    /// Delivers an answer.
+    pub fn answer(&self, id: AskId, answer: Answer) {
+        let waker = {
+            let inner = &mut *self.inner.borrow_mut();
+            let slot = inner.slot(id).expect("an answer comes once, to a question that was asked");
+            match std::mem::replace(&mut slot.1, AskState::Answered(answer)) {
+                AskState::Waiting(waker) => waker,
+                AskState::Abandoned => {
+                    inner.release(id);
+                    None
+                }
+                AskState::Free | AskState::Answered(_) => unreachable!("an answer comes once"),
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl AsksInner {
+    fn slot(&mut self, id: AskId) -> Option<&mut (u32, AskState)> {
+        let slot = self.slots.get_mut((id.0 & 0xffff_ffff) as usize)?;
+        (u64::from(slot.0) == id.0 >> 32).then_some(slot)
+    }
+
+    fn release(&mut self, id: AskId) {
+        let index = (id.0 & 0xffff_ffff) as u32;
+        let slot = &mut self.slots[index as usize];
+        *slot = (slot.0.wrapping_add(1), AskState::Free);
+        self.free.push(index);
+    }
+}
+
+/// The future of an answer. Dropping it early is safe.
+pub struct Answered {
+    asks: Rc<Asks>,
+    id: AskId,
+    collected: bool,
+}
+
+impl Future for Answered {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let asks = Rc::clone(&self.asks);
+        let inner = &mut *asks.inner.borrow_mut();
+        let id = self.id;
+        let slot = inner.slot(id).expect("this future holds the question");
+        match &mut slot.1 {
+            AskState::Waiting(waker) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            state @ AskState::Answered(_) => {
+                let AskState::Answered(answer) = std::mem::replace(state, AskState::Free) else {
+                    unreachable!("just matched");
+                };
+                inner.release(id);
+                self.collected = true;
+                Poll::Ready(answer)
+            }
+            AskState::Free | AskState::Abandoned => unreachable!("this future holds the question"),
+        }
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        if self.collected {
+            return;
+        }
+        let inner = &mut *self.asks.inner.borrow_mut();
+        let slot = inner.slot(self.id).expect("this future holds the question");
+        if matches!(slot.1, AskState::Answered(_)) {
+            inner.release(self.id);
+        } else {
+            slot.1 = AskState::Abandoned;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_find_their_question_also_when_nobody_waits() {
+        let asks = Rc::new(Asks::default());
+        let (first, first_answer) = asks.open();
+        let (second, mut second_answer) = asks.open();
+        drop(first_answer);
+        asks.answer(first, Answer::Evicted);
+        asks.answer(second, Answer::Read(ReadOutcome::Miss));
+        let cx = &mut Context::from_waker(Waker::noop());
+        let Poll::Ready(answer) = Pin::new(&mut second_answer).poll(cx) else { panic!() };
+        assert_eq!(answer, Answer::Read(ReadOutcome::Miss));
+        let (third, _answer) = asks.open();
+        assert!(third != first && third != second, "slots are reused, names are not");
+    }
+}

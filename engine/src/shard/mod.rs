@@ -1,0 +1,219 @@
+//! A shard: the keys that hash to it, their index, their tiers, their ring. One thread, no locks.
+//!
+//! What lives here: the asynchronous code that does what `placement` decides. What must not:
+//! decisions.
+
+mod data_path;
+pub mod executor;
+pub mod local;
+mod measure;
+mod message;
+mod notify;
+mod open;
+mod operation;
+mod serve;
+mod turns;
+mod waterfall;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub use data_path::{DataPath, DataPathConfig, Durability};
+pub use measure::{Direction, Measure, Second, SecondDirection, VictimCounts};
+pub use message::{
+    Answer, AskId, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,
+    WriteOutcome,
+};
+pub use notify::{Notify, yield_now};
+pub use open::{ShardFacts, ShardSpec, open_shard};
+pub use turns::Turn;
+
+use crate::clock::Clock;
+use crate::key::{EntryKey, ShardId};
+use crate::placement::{Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
+use crate::tier::Tier;
+use crate::tier::cpu::{CpuEntry, CpuPool};
+use turns::Turns;
+
+/// What all shards of an engine share: atomics only.
+#[derive(Debug)]
+pub struct EngineShared {
+    /// Budgets of the tiers.
+    pub budgets: Arc<SharedBudgets>,
+    /// Memory of the CPU tier.
+    pub cpu: Arc<CpuPool>,
+    /// `--max-concurrent-allocs`.
+    pub allocations: SharedGate,
+    /// `--max-inflight-requests`.
+    pub requests: Arc<SharedGate>,
+}
+
+/// The bytes of an entry above storage.
+pub(crate) type EntryData = Option<Rc<RefCell<CpuEntry>>>;
+
+/// A task for the shard's own thread.
+pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A shard. Its operations are futures; dropping one at any await leaks and corrupts nothing.
+pub struct Shard {
+    id: ShardId,
+    shards: u16,
+    seed: u64,
+    clock: Clock,
+    path: DataPath,
+    measure: Rc<Measure>,
+    placement: RefCell<Placement<EntryData>>,
+    shared: Arc<EngineShared>,
+    links: Box<dyn Links>,
+    asks: Rc<Asks>,
+    turns: Turns,
+    /// Something an operation may wait for has changed.
+    changed: Notify,
+    /// Keys being written whose entry is not in the index yet.
+    arriving: RefCell<BTreeSet<EntryKey>>,
+    spawn: Box<dyn Fn(LocalTask)>,
+    /// Demotions under way.
+    moves: Cell<u32>,
+    /// Where CPU-tier bytes are made and checked.
+    scratch: RefCell<Vec<u8>>,
+}
+
+/// What a shard is made of.
+pub struct ShardParts {
+    /// Which one it is.
+    pub id: ShardId,
+    /// Of how many.
+    pub shards: u16,
+    /// Of the run; content is named by it.
+    pub seed: u64,
+    /// Its clock.
+    pub clock: Clock,
+    /// Its storage device.
+    pub path: DataPath,
+    /// Shared with the other shards.
+    pub shared: Arc<EngineShared>,
+    /// To the other shards.
+    pub links: Box<dyn Links>,
+    /// Runs a task on this thread.
+    pub spawn: Box<dyn Fn(LocalTask)>,
+}
+
+/// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
+const SCRATCH_BYTES: usize = 256 << 10;
+
+impl Shard {
+    /// A shard that holds nothing.
+    #[must_use]
+    pub fn new(parts: ShardParts) -> Rc<Shard> {
+        let placement = Placement::new(Arc::clone(&parts.shared.budgets), parts.id);
+        Rc::new(Shard {
+            id: parts.id,
+            shards: parts.shards,
+            seed: parts.seed,
+            clock: parts.clock,
+            measure: Rc::clone(&parts.path.config.measure),
+            path: parts.path,
+            placement: RefCell::new(placement),
+            shared: parts.shared,
+            links: parts.links,
+            asks: Rc::default(),
+            turns: Turns::default(),
+            changed: Notify::default(),
+            arriving: RefCell::default(),
+            spawn: parts.spawn,
+            moves: Cell::new(0),
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+        })
+    }
+
+    /// Which one it is.
+    #[must_use]
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    /// What it shares with the others.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<EngineShared> {
+        &self.shared
+    }
+
+    /// What it counted.
+    #[must_use]
+    pub fn measure(&self) -> &Rc<Measure> {
+        &self.measure
+    }
+
+    /// Entries and bytes of a tier on this shard.
+    #[must_use]
+    pub fn counts(&self, tier: Tier) -> TierCounts {
+        self.placement.borrow().counts(tier)
+    }
+
+    /// The state of its storage space.
+    #[must_use]
+    pub fn space(&self) -> SpaceFigures {
+        self.placement.borrow().space()
+    }
+
+    /// I/Os in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.path.config.device.in_flight()
+    }
+
+    /// Ends operations under way at their next I/O, as cancelled, so that a run of entries of many
+    /// GiB can end promptly. Later ones end before their first.
+    pub fn stop(&self) {
+        self.path.stop();
+        self.changed.notify_all();
+    }
+
+    /// Demotions under way.
+    #[must_use]
+    pub fn moves(&self) -> u32 {
+        self.moves.get()
+    }
+
+    /// Checks every sum of the index against its entries.
+    ///
+    /// # Panics
+    /// When one differs: a bug of ours.
+    pub fn check_sums(&self) {
+        let _sums = self.placement.borrow().check_sums();
+    }
+
+    /// Tickets out: buffers and queue places in use.
+    #[must_use]
+    pub fn tickets(&self) -> u32 {
+        self.path.config.admission.in_flight()
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        (self.spawn)(Box::pin(task));
+    }
+
+    /// Changes the placement, and tells who may have been waiting for that.
+    fn place<T>(&self, change: impl FnOnce(&mut Placement<EntryData>) -> T) -> T {
+        let output = change(&mut self.placement.borrow_mut());
+        loop {
+            let Some(wakeup) = self.placement.borrow_mut().take_wakeup() else { break };
+            if wakeup.shard != self.id {
+                // A shard that has ended waits for nothing.
+                let _delivered = self.links.send(wakeup.shard, Message::Room);
+            }
+        }
+        self.changed.notify_all();
+        output
+    }
+}

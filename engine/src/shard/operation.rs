@@ -1,0 +1,360 @@
+//! Reading and writing whole entries, here or on the shard that owns them.
+
+use std::rc::Rc;
+
+use super::data_path::{Orphans, TransferSpec};
+use super::measure::Direction;
+use super::message::{Answer, GateName, Message};
+use super::notify::yield_now;
+use super::turns::Turn;
+use super::{OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome};
+use crate::buffer::Urgency;
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::fill::{self, ContentName};
+use crate::key::{EntryKey, ShardId};
+use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
+use crate::tier::Tier;
+use crate::tier::cpu::CpuEntry;
+use crate::units::{BLOCK_BYTES, round_up_to_block};
+
+impl Shard {
+    /// Reads the whole entry `key` of shard `home`, checking it as configured.
+    pub async fn read(
+        self: &Rc<Self>,
+        home: ShardId,
+        key: EntryKey,
+        urgency: Urgency,
+    ) -> ReadOutcome {
+        if home == self.id {
+            return self.read_here(key, urgency).await;
+        }
+        let (ask, answer) = self.asks.open();
+        if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
+            return ReadOutcome::Failed(shard_gone(home, Operation::Read));
+        }
+        match answer.await {
+            Answer::Read(outcome) => outcome,
+            other => unreachable!("a read was asked, not {other:?}"),
+        }
+    }
+
+    /// Writes the whole entry `key` of `bytes` ≥ 1 on shard `home`, evicting for it as needed.
+    pub async fn write(
+        self: &Rc<Self>,
+        home: ShardId,
+        key: EntryKey,
+        bytes: u64,
+        urgency: Urgency,
+        mode: WriteMode,
+    ) -> WriteOutcome {
+        if home == self.id {
+            return self.write_here(key, bytes, urgency, mode).await;
+        }
+        let (ask, answer) = self.asks.open();
+        let from = self.id;
+        if !self.links.send(home, Message::Write { ask, from, key, bytes, urgency, mode }) {
+            return WriteOutcome::Failed(shard_gone(home, Operation::Write));
+        }
+        match answer.await {
+            Answer::Write(outcome) => outcome,
+            other => unreachable!("a write was asked, not {other:?}"),
+        }
+    }
+
+    /// Forgets an entry of this shard; whether there was one.
+    pub fn remove(&self, key: EntryKey) -> bool {
+        self.place(|placement| placement.remove(key))
+    }
+
+    /// A permit of `--max-concurrent-allocs`, most urgent first, then first come.
+    pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
+        let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));
+        self.take_turn(GateName::Allocation, word).await
+    }
+
+    pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
+        let begun = self.clock.now();
+        let view = loop {
+            let changed = self.changed.notified();
+            let found = self.placement.borrow().lookup(key);
+            match found {
+                None => return ReadOutcome::Miss,
+                // On its way in: it will be there, or gone, when its writer is done.
+                Some(view) if view.state == EntryState::Writing => changed.await,
+                Some(view) => break view,
+            }
+        };
+        self.place(|placement| placement.pin(view.id));
+        let _pin = Pin { shard: self, id: view.id };
+        let result = match view.tier {
+            Tier::Storage => self.transfer_storage(&view, Direction::Read, urgency).await,
+            Tier::Cpu | Tier::Gpu => self.read_memory(&view).await,
+        };
+        let now = self.clock.now();
+        match result {
+            Ok(times) => {
+                let times = OperationTimes { total_ns: now - begun, ..times };
+                self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
+                ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
+            }
+            Err(error) => ReadOutcome::Failed(error),
+        }
+    }
+
+    async fn transfer_storage(
+        &self,
+        view: &EntryView,
+        direction: Direction,
+        urgency: Urgency,
+    ) -> Result<OperationTimes, IoError> {
+        let extents = self.placement.borrow().extents(view.id).clone();
+        let spec = TransferSpec {
+            direction,
+            name: self.content_name(view.key, view.version),
+            bytes: view.bytes,
+            extents: extents.as_slice(),
+            urgency,
+            source: None,
+        };
+        self.path.transfer(spec).await.map(|done| done.times)
+    }
+
+    async fn read_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+        let data = self.placement.borrow().data(view.id).clone();
+        let entry = data.expect("an entry above storage has its bytes in memory");
+        let name = self.content_name(view.key, view.version);
+        let bytes = round_up_to_block(view.bytes) as usize;
+        let (mut done, mut device_ns) = (0, 0);
+        while done < bytes {
+            let length = SCRATCH_BYTES.min(bytes - done);
+            device_ns += self.copy_out(&entry.borrow(), &name, done, length)?;
+            done += length;
+            self.breathe(done).await;
+        }
+        Ok(OperationTimes { total_ns: 0, device_ns })
+    }
+
+    /// Copies a piece out and checks it; returns the time of the copying.
+    fn copy_out(
+        &self,
+        entry: &CpuEntry,
+        name: &ContentName,
+        offset: usize,
+        length: usize,
+    ) -> Result<u64, IoError> {
+        let scratch = &mut self.scratch.borrow_mut()[..length];
+        let before = self.clock.now();
+        entry.copy_to(offset, scratch);
+        let now = self.clock.now();
+        let mode = self.path.config.verify;
+        let report = fill::verify(mode, scratch, name, offset as u64 / BLOCK_BYTES);
+        self.measure.record(now, |metrics| {
+            metrics.verify.blocks_checked += report.blocks_checked;
+            metrics.verify.blocks_bad += report.blocks_bad;
+        });
+        match report.first_bad_block {
+            None => Ok(now - before),
+            Some(block) => {
+                let error = memory_corrupt(block * BLOCK_BYTES, BLOCK_BYTES);
+                self.measure.error(&error, now);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a piece and copies it in; returns the time of the copying.
+    fn copy_in(
+        &self,
+        entry: &mut CpuEntry,
+        name: &ContentName,
+        offset: usize,
+        length: usize,
+    ) -> u64 {
+        let scratch = &mut self.scratch.borrow_mut()[..length];
+        fill::fill(scratch, name, offset as u64 / BLOCK_BYTES);
+        let before = self.clock.now();
+        entry.copy_from(offset, scratch);
+        self.clock.now() - before
+    }
+
+    /// Lets the device and the other tasks go on, once every MiB of copying.
+    async fn breathe(&self, done: usize) {
+        if done.is_multiple_of(1 << 20) {
+            self.path.config.device.kick();
+            yield_now().await;
+        }
+    }
+
+    pub(super) async fn write_here(
+        self: &Rc<Self>,
+        key: EntryKey,
+        bytes: u64,
+        urgency: Urgency,
+        mode: WriteMode,
+    ) -> WriteOutcome {
+        let begun = self.clock.now();
+        loop {
+            let changed = self.changed.notified();
+            if self.arriving.borrow().contains(&key) {
+                changed.await;
+                continue;
+            }
+            let found = self.placement.borrow().lookup(key);
+            match found {
+                None => break,
+                Some(view) if view.state == EntryState::Writing => changed.await,
+                Some(_) if mode == WriteMode::IfAbsent => return WriteOutcome::AlreadyThere,
+                Some(_) => {
+                    self.remove(key);
+                    break;
+                }
+            }
+        }
+        self.arriving.borrow_mut().insert(key);
+        let arriving = Arriving { shard: self, key };
+        let mut state = AdmitState::new(bytes);
+        let grant = match self.admit(&mut state).await {
+            Ok(Some(grant)) => grant,
+            Ok(None) => {
+                let limit_bytes = self.shared.budgets.capacity_bytes(Tier::Storage);
+                self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
+                return WriteOutcome::Refused { limit_bytes };
+            }
+            Err(error) => return WriteOutcome::Failed(error),
+        };
+        let admitted = self.clock.now();
+        self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
+        let tier = grant.tier();
+        let data = match tier {
+            Tier::Storage => None,
+            Tier::Cpu | Tier::Gpu => {
+                let entry = self.shared.cpu.allocate(bytes);
+                Some(Rc::new(std::cell::RefCell::new(entry)))
+            }
+        };
+        let grant = grant.into_inner();
+        let id = self.place(|p| p.insert_writing(key, grant, data, admitted));
+        drop(arriving);
+        let writing = Writing { shard: self, id };
+        let view = self.placement.borrow().view(id);
+        let result = match tier {
+            Tier::Storage => self.transfer_storage(&view, Direction::Write, urgency).await,
+            Tier::Cpu | Tier::Gpu => self.write_memory(&view).await,
+        };
+        let now = self.clock.now();
+        match result {
+            Ok(times) => {
+                std::mem::forget(writing);
+                self.place(|placement| placement.write_done(id, now));
+                let times = OperationTimes { total_ns: now - begun, ..times };
+                self.measure.operation(tier, Direction::Write, bytes, times, now);
+                WriteOutcome::Written { tier, times }
+            }
+            Err(error) => WriteOutcome::Failed(error),
+        }
+    }
+
+    async fn write_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+        let data = self.placement.borrow().data(view.id).clone();
+        let entry = data.expect("an entry above storage has its bytes in memory");
+        let name = self.content_name(view.key, view.version);
+        let bytes = round_up_to_block(view.bytes) as usize;
+        let (mut done, mut device_ns) = (0, 0);
+        while done < bytes {
+            let length = SCRATCH_BYTES.min(bytes - done);
+            device_ns += self.copy_in(&mut entry.borrow_mut(), &name, done, length);
+            done += length;
+            self.breathe(done).await;
+        }
+        Ok(OperationTimes { total_ns: 0, device_ns })
+    }
+
+    pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {
+        ContentName { seed: self.seed, key, version }
+    }
+}
+
+/// Keeps an entry from being evicted while it is read.
+struct Pin<'a> {
+    shard: &'a Rc<Shard>,
+    id: EntryId,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        let now = self.shard.clock.now();
+        self.shard.place(|placement| placement.unpin(self.id, now));
+    }
+}
+
+/// A key whose write waits for room.
+struct Arriving<'a> {
+    shard: &'a Rc<Shard>,
+    key: EntryKey,
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.shard.arriving.borrow_mut().remove(&self.key);
+        self.shard.changed.notify_all();
+    }
+}
+
+/// An entry whose bytes are on their way. Dropped: the write failed or was given up.
+struct Writing<'a> {
+    shard: &'a Rc<Shard>,
+    id: EntryId,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let (shard, id) = (Rc::clone(self.shard), self.id);
+        let orphans = shard.path.take_orphans();
+        if orphans.is_empty() {
+            shard.place(|placement| placement.write_failed(id));
+            return;
+        }
+        // Writes to its blocks are still in flight: nobody may have them before those end.
+        self.shard.spawn(async move {
+            orphans.await_all().await;
+            shard.place(|placement| placement.write_failed(id));
+        });
+    }
+}
+
+impl Orphans {
+    /// Waits until the device is done with all of them.
+    pub(super) async fn await_all(self) {
+        for future in self.0 {
+            let _abandoned_result = future.await;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn memory_corrupt(offset_bytes: u64, length_bytes: u64) -> IoError {
+    IoError {
+        kind: ErrorKind::Corrupt,
+        operation: Operation::Read,
+        tier: Tier::Cpu,
+        file: "host memory".to_owned(),
+        offset_bytes,
+        length_bytes,
+        errno: 0,
+    }
+}
+
+pub(super) fn shard_gone(shard: ShardId, operation: Operation) -> IoError {
+    IoError {
+        kind: ErrorKind::ShardGone,
+        operation,
+        tier: Tier::Storage,
+        file: format!("shard {}", shard.0),
+        offset_bytes: 0,
+        length_bytes: 0,
+        errno: 0,
+    }
+}

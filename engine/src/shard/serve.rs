@@ -1,0 +1,49 @@
+//! Answering what other shards ask.
+
+use std::rc::Rc;
+
+use super::Shard;
+use super::message::{Answer, AskId, GateName, Message};
+use crate::key::ShardId;
+
+impl Shard {
+    /// Takes a message. `true`: a permit of the request gate, for whoever serves requests here.
+    pub fn deliver(self: &Rc<Self>, message: Message) -> bool {
+        match message {
+            Message::Read { ask, from, key, urgency } => {
+                let shard = Rc::clone(self);
+                self.spawn(async move {
+                    let outcome = shard.read_here(key, urgency).await;
+                    shard.answer(from, ask, Answer::Read(outcome));
+                });
+            }
+            Message::Write { ask, from, key, bytes, urgency, mode } => {
+                let shard = Rc::clone(self);
+                self.spawn(async move {
+                    let outcome = shard.write_here(key, bytes, urgency, mode).await;
+                    shard.answer(from, ask, Answer::Write(outcome));
+                });
+            }
+            Message::Evict { ask, from, need } => {
+                self.make_room_for_other(need);
+                self.answer(from, ask, Answer::Evicted);
+            }
+            Message::Answer { ask, answer } => self.asks.answer(ask, answer),
+            Message::Granted(GateName::Request) => return true,
+            Message::Granted(gate) => self.turn_granted(gate),
+            Message::Room => self.changed.notify_all(),
+        }
+        false
+    }
+
+    /// Tells another shard that a permit of `gate` is its own now.
+    pub fn hand_over(&self, to: ShardId, gate: GateName) {
+        // A shard that has ended waits for nothing.
+        let _delivered = self.links.send(to, Message::Granted(gate));
+    }
+
+    fn answer(&self, to: ShardId, ask: AskId, answer: Answer) {
+        // A shard that has ended no longer wants to know.
+        let _delivered = self.links.send(to, Message::Answer { ask, answer });
+    }
+}

@@ -1,0 +1,184 @@
+//! Making room: carries out what `placement` decides, one step at a time.
+
+use std::rc::Rc;
+
+use super::data_path::TransferSpec;
+use super::measure::{Direction, VictimCounts};
+use super::message::{Answer, GateName, Message};
+use super::operation::shard_gone;
+use super::{Shard, Turn};
+use crate::buffer::Urgency;
+use crate::error::{IoError, Operation};
+use crate::key::ShardId;
+use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
+use crate::tier::Tier;
+
+/// Demotions make room that somebody waits for.
+const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
+
+/// A grant that gives itself back when its operation is dropped.
+pub(super) struct HeldGrant<'a> {
+    shard: &'a Rc<Shard>,
+    grant: Option<Grant>,
+}
+
+impl HeldGrant<'_> {
+    pub(super) fn tier(&self) -> Tier {
+        self.grant().tier
+    }
+
+    fn grant(&self) -> &Grant {
+        self.grant.as_ref().expect("taken only by into_inner")
+    }
+
+    pub(super) fn into_inner(mut self) -> Grant {
+        self.grant.take().expect("taken only here")
+    }
+}
+
+impl Drop for HeldGrant<'_> {
+    fn drop(&mut self) {
+        if let Some(grant) = self.grant.take() {
+            self.shard.place(|placement| placement.cancel(grant));
+        }
+    }
+}
+
+impl Shard {
+    /// Room for an entry, physically free. `None`: larger than the last tier.
+    pub(super) async fn admit<'a>(
+        self: &'a Rc<Self>,
+        state: &mut AdmitState,
+    ) -> Result<Option<HeldGrant<'a>>, IoError> {
+        let mut baton: Option<Turn> = None;
+        let grant = loop {
+            let step = self.place(|placement| placement.admit(state));
+            match step {
+                Admission::Granted(grant) => break grant,
+                Admission::Refused { .. } => return Ok(None),
+                Admission::Evict(victim) => self.let_go(victim),
+                Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
+                Admission::NeedBaton(tier) => {
+                    let now = self.clock.now();
+                    baton = Some(self.take_turn(GateName::Baton(tier), now).await);
+                    state.baton_acquired(tier);
+                }
+                Admission::ReleaseBaton(_tier) => {
+                    let _returned = state.take_baton();
+                    baton = None;
+                }
+                Admission::Wait(_tier) => {
+                    self.changed.notified().await;
+                }
+            }
+        };
+        drop(baton);
+        let mut held = HeldGrant { shard: self, grant: Some(grant) };
+        self.enter(&mut held).await;
+        Ok(Some(held))
+    }
+
+    async fn enter(self: &Rc<Self>, held: &mut HeldGrant<'_>) {
+        let mut door: Option<Turn> = None;
+        let tier = held.tier();
+        loop {
+            let grant = held.grant.as_mut().expect("taken only by into_inner");
+            let step = self.place(|placement| placement.enter(grant, door.is_some()));
+            match step {
+                Enter::Entered => return,
+                Enter::NeedDoor => {
+                    let now = self.clock.now();
+                    door = Some(self.take_turn(GateName::Door(tier), now).await);
+                }
+                Enter::Wait => self.changed.notified().await,
+            }
+        }
+    }
+
+    async fn ask_for_room(self: &Rc<Self>, shard: ShardId, ask: Ask) -> Result<(), IoError> {
+        let (id, answer) = self.asks.open();
+        if !self.links.send(shard, Message::Evict { ask: id, from: self.id, need: ask }) {
+            return Err(shard_gone(shard, Operation::Write));
+        }
+        match answer.await {
+            Answer::Evicted => Ok(()),
+            other => unreachable!("room was asked for, not {other:?}"),
+        }
+    }
+
+    /// Does for another shard what `placement` says.
+    pub(super) fn make_room_for_other(self: &Rc<Self>, need: Ask) {
+        let before = self.counts(Tier::Storage);
+        match self.place(|placement| placement.evict_for_other(need)) {
+            ForOther::Nothing => {}
+            ForOther::Demote(victim) => self.let_go(victim),
+            ForOther::Freed { deleted_entries, segments } => {
+                self.place(|placement| placement.return_segments(segments));
+                let bytes = before.bytes - self.counts(Tier::Storage).bytes;
+                let counts = VictimCounts { entries: deleted_entries, bytes };
+                self.measure.eviction(Tier::Storage, counts, None, None, self.clock.now());
+            }
+        }
+    }
+
+    /// A victim was chosen: send it down, or count it as deleted.
+    fn let_go(self: &Rc<Self>, victim: Victim) {
+        if victim.to.is_none() {
+            let counts = VictimCounts { entries: 1, bytes: victim.bytes };
+            self.measure.eviction(victim.from, counts, None, None, self.clock.now());
+            return;
+        }
+        self.moves.set(self.moves.get() + 1);
+        let shard = Rc::clone(self);
+        // A task of its own: the writer that needed the room may be dropped, the move may not.
+        self.spawn(async move {
+            shard.demote(victim).await;
+            shard.moves.set(shard.moves.get() - 1);
+            shard.changed.notify_all();
+        });
+    }
+
+    async fn demote(self: &Rc<Self>, victim: Victim) {
+        let Some(mut state) = AdmitState::for_victim(&victim) else {
+            unreachable!("a victim that moves has a tier below");
+        };
+        let held = match self.admit(&mut state).await {
+            Ok(Some(held)) => held,
+            Ok(None) => {
+                self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
+                self.place(|placement| placement.move_failed(victim.id));
+                return;
+            }
+            Err(_counted) => {
+                self.place(|placement| placement.move_failed(victim.id));
+                return;
+            }
+        };
+        assert!(held.tier() == Tier::Storage, "only storage lies below host memory");
+        let data = self.placement.borrow().data(victim.id).clone();
+        let source = data.expect("an entry above storage has its bytes in memory");
+        let extents = held.grant().extents.clone();
+        let spec = TransferSpec {
+            direction: Direction::Write,
+            name: self.content_name(victim.key, victim.version),
+            bytes: victim.bytes,
+            extents: extents.as_slice(),
+            urgency: DEMOTION_URGENCY,
+            source: Some(source),
+        };
+        let result = self.path.transfer(spec).await;
+        let now = self.clock.now();
+        match result {
+            Ok(done) => {
+                let grant = held.into_inner();
+                let moved = self.place(|p| p.finish_move(victim.id, grant, None, now));
+                if moved {
+                    let counts = VictimCounts { entries: 1, bytes: victim.bytes };
+                    let (read, write) = (Some(done.copy_ns), Some(done.times.total_ns));
+                    self.measure.eviction(victim.from, counts, read, write, now);
+                }
+            }
+            Err(_counted) => self.place(|placement| placement.move_failed(victim.id)),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The CPU tier: entries in host memory, written and read by copying.
+//!
+//! The whole tier is one mapping, cut in 2 MiB chunks that belong to all shards, and touched before
+//! the run: a page's first touch costs the kernel its zeroing (and a virtual machine its host's
+//! too), which would be measured as the tier's slowness. What an entry has beyond whole chunks is
+//! allocated exactly.
+
+#![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
+
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+
+use crate::buffer::Mapping;
+use crate::error::SetupError;
+use crate::units::{MIB, round_up_to_block};
+
+const CHUNK_BYTES: usize = 2 * MIB as usize;
+
+/// The memory of the tier, shared by all shards. Taking and giving back a chunk is lock-free.
+#[derive(Debug)]
+pub struct CpuPool {
+    mapping: Option<Mapping>,
+    chunk_count: u32,
+    free: ArrayQueue<u32>,
+}
+
+impl CpuPool {
+    /// Address space for a tier of `capacity_bytes`; no memory yet.
+    ///
+    /// # Errors
+    /// When the kernel refuses so much.
+    pub fn new(capacity_bytes: u64) -> Result<Arc<CpuPool>, SetupError> {
+        let too_large = || {
+            SetupError::new(
+                format!("a CPU tier of {capacity_bytes} bytes is more than can be addressed"),
+                "lower --cpu-mem-gb",
+            )
+        };
+        let chunks = capacity_bytes / CHUNK_BYTES as u64;
+        let chunk_count = u32::try_from(chunks).map_err(|_| too_large())?;
+        let bytes = chunk_count as usize * CHUNK_BYTES;
+        let mapping = if bytes > 0 { Some(Mapping::new(bytes, false)?) } else { None };
+        let free = ArrayQueue::new((chunk_count as usize).max(1));
+        Ok(Arc::new(CpuPool { mapping, chunk_count, free }))
+    }
+
+    /// Touches part `part` of `parts` and makes its chunks available. Each part once, by the thread
+    /// whose NUMA node is to hold it.
+    ///
+    /// # Errors
+    /// When there is not so much memory.
+    pub fn populate(&self, part: u16, parts: u16) -> Result<(), SetupError> {
+        let bound = |n: u16| (u64::from(self.chunk_count) * u64::from(n) / u64::from(parts)) as u32;
+        for chunk in bound(part)..bound(part + 1) {
+            let mapping = self.mapping.as_ref().expect("there are chunks, so there is a mapping");
+            mapping.populate(chunk as usize * CHUNK_BYTES, CHUNK_BYTES)?;
+            self.free.push(chunk).expect("the queue has a place for every chunk");
+        }
+        Ok(())
+    }
+
+    /// Chunks that no entry holds.
+    #[must_use]
+    pub fn free_chunks(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Memory of the tier.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        u64::from(self.chunk_count) * CHUNK_BYTES as u64
+    }
+
+    /// Memory for an entry of `bytes`, rounded up to whole blocks. Within the tier's budget its
+    /// whole chunks come from the pool; a reader that still holds what was moved away may make the
+    /// pool short, then they come from the heap.
+    #[must_use]
+    pub fn allocate(self: &Arc<Self>, bytes: u64) -> CpuEntry {
+        let bytes = round_up_to_block(bytes) as usize;
+        let chunks = (0..bytes / CHUNK_BYTES).map(|_| self.chunk()).collect();
+        CpuEntry { chunks, tail: vec![0; bytes % CHUNK_BYTES].into_boxed_slice() }
+    }
+
+    fn chunk(self: &Arc<Self>) -> Chunk {
+        match self.free.pop() {
+            Some(index) => Chunk::Pooled(Arc::clone(self), index),
+            None => Chunk::Heap(vec![0; CHUNK_BYTES].into_boxed_slice()),
+        }
+    }
+
+    fn start(&self, index: u32) -> *mut u8 {
+        let mapping = self.mapping.as_ref().expect("a chunk was handed out, so there is a mapping");
+        mapping.range_ptr(index as usize * CHUNK_BYTES, CHUNK_BYTES)
+    }
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Pooled(Arc<CpuPool>, u32),
+    Heap(Box<[u8]>),
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Chunk::Heap(bytes) => bytes,
+            // SAFETY: inside the mapping, which the Arc keeps; this Chunk alone owns the index,
+            // which came from the queue once and goes back on drop.
+            Chunk::Pooled(pool, index) => unsafe {
+                std::slice::from_raw_parts(pool.start(*index), CHUNK_BYTES)
+            },
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Chunk::Heap(bytes) => bytes,
+            // SAFETY: as in `bytes`, and `&mut self` excludes any other reference.
+            Chunk::Pooled(pool, index) => unsafe {
+                std::slice::from_raw_parts_mut(pool.start(*index), CHUNK_BYTES)
+            },
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Chunk::Pooled(pool, index) = self {
+            pool.free.push(*index).expect("the queue has a place for every chunk");
+        }
+    }
+}
+
+/// One entry's memory, whole blocks.
+#[derive(Debug)]
+pub struct CpuEntry {
+    chunks: Vec<Chunk>,
+    tail: Box<[u8]>,
+}
+
+impl CpuEntry {
+    /// The longest piece at `offset` that is contiguous, at most `length`.
+    #[must_use]
+    pub fn piece(&self, offset: usize, length: usize) -> &[u8] {
+        let (chunk, within) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
+        let bytes = self.chunks.get(chunk).map_or(&*self.tail, Chunk::bytes);
+        &bytes[within..(within + length).min(bytes.len())]
+    }
+
+    /// As [`CpuEntry::piece`], to write.
+    pub fn piece_mut(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        let (chunk, within) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
+        let bytes = match self.chunks.get_mut(chunk) {
+            Some(chunk) => chunk.bytes_mut(),
+            None => &mut *self.tail,
+        };
+        let end = (within + length).min(bytes.len());
+        &mut bytes[within..end]
+    }
+
+    /// Copies `target.len()` bytes from `offset`.
+    pub fn copy_to(&self, offset: usize, target: &mut [u8]) {
+        let mut done = 0;
+        while done < target.len() {
+            let piece = self.piece(offset + done, target.len() - done);
+            assert!(!piece.is_empty(), "a copy stays inside the entry");
+            target[done..done + piece.len()].copy_from_slice(piece);
+            done += piece.len();
+        }
+    }
+
+    /// Copies `source` to `offset`.
+    pub fn copy_from(&mut self, offset: usize, source: &[u8]) {
+        let mut done = 0;
+        while done < source.len() {
+            let piece = self.piece_mut(offset + done, source.len() - done);
+            assert!(!piece.is_empty(), "a copy stays inside the entry");
+            let length = piece.len();
+            piece.copy_from_slice(&source[done..done + length]);
+            done += length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(bytes: u64) -> Arc<CpuPool> {
+        let pool = CpuPool::new(bytes).unwrap();
+        (0..3).for_each(|part| pool.populate(part, 3).unwrap());
+        pool
+    }
+
+    #[test]
+    fn entries_of_all_shapes_keep_their_bytes() {
+        let pool = pool(8 << 20);
+        let sizes = [1, 4096, 300_000, 2 << 20, (2 << 20) + 1, 7_000_000];
+        let mut entries = Vec::new();
+        for (tag, bytes) in sizes.into_iter().enumerate() {
+            let mut entry = pool.allocate(bytes);
+            let pattern: Vec<u8> = (0..bytes).map(|i| (i as usize * 31 + tag) as u8).collect();
+            entry.copy_from(0, &pattern);
+            entries.push((entry, pattern));
+        }
+        assert_eq!(pool.free_chunks(), 0, "the last entry took some from the heap");
+        for (entry, pattern) in &entries {
+            let mut back = vec![0; pattern.len()];
+            entry.copy_to(0, &mut back);
+            assert_eq!(&back, pattern);
+        }
+        drop(entries);
+        assert_eq!(pool.free_chunks(), 4);
+    }
+
+    #[test]
+    fn a_tier_of_nothing_and_one_beyond_all_memory() {
+        let nothing = pool(0);
+        assert_eq!((nothing.free_chunks(), nothing.mapped_bytes()), (0, 0));
+        assert!(CpuPool::new(u64::MAX).unwrap_err().to_string().contains("--cpu-mem-gb"));
+    }
+
+    #[test]
+    fn chunks_are_shared_between_threads_without_loss() {
+        let pool = pool(64 << 20);
+        std::thread::scope(|scope| {
+            for tag in 0..4u8 {
+                let pool = Arc::clone(&pool);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let mut entry = pool.allocate(6 << 20);
+                        entry.copy_from(0, &[tag; 64]);
+                        let mut back = [0; 64];
+                        entry.copy_to(0, &mut back);
+                        assert_eq!(back, [tag; 64]);
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.free_chunks(), 32);
+    }
+}

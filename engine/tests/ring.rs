@@ -1,0 +1,148 @@
+//! The ring itself, on a real file: full queues, dropped futures, short reads, errnos.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(unsafe_code, reason = "registering the pool's memory")]
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use ringfall_engine::buffer::{Buffer, BufferPool};
+use ringfall_engine::clock::Clock;
+use ringfall_engine::ring::{Completion, IoFuture, IoKind, IoRequest, Ring, RingConfig, RingSetup};
+
+/// A buffer alone, without the admission around it.
+struct Owned(Buffer);
+
+impl AsRef<Buffer> for Owned {
+    fn as_ref(&self) -> &Buffer {
+        &self.0
+    }
+}
+
+struct Bed {
+    ring: Option<Ring<Owned>>,
+    pool: BufferPool,
+    _file: File,
+    path: PathBuf,
+}
+
+const BLOCKS: u64 = 64;
+
+impl Bed {
+    fn new(name: &str, entries: u32, buffers: u32) -> Bed {
+        let unique = format!("ring-{}-{name}", std::process::id());
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT);
+        let file = options.open(&path).unwrap();
+        file.set_len(BLOCKS * 4096).unwrap();
+        let pool = BufferPool::new(4096, buffers).unwrap();
+        let mut setup = RingSetup::new(RingConfig { entries }).unwrap();
+        let (start, bytes) = pool.region();
+        // SAFETY: the pool is a field declared after the ring, hence dropped after it.
+        unsafe { setup.register_buffers(start, bytes, 4096).unwrap() };
+        setup.register_file(file.as_raw_fd()).unwrap();
+        let ring = Ring::new(setup, file.as_raw_fd(), Clock::Os).unwrap();
+        Bed { ring: Some(ring), pool, _file: file, path }
+    }
+
+    fn ring(&self) -> &Ring<Owned> {
+        self.ring.as_ref().unwrap()
+    }
+
+    fn push(&self, kind: IoKind, block: u64, fill: u8) -> IoFuture<Owned> {
+        let mut buffer = self.pool.take().unwrap();
+        buffer.bytes_mut().fill(fill);
+        let offset_bytes = block * 4096;
+        let request = IoRequest { kind, offset_bytes, length_bytes: 4096, buffer_offset: 0 };
+        self.ring().push(request, Some(Owned(buffer)))
+    }
+
+    fn finish(&self, mut future: IoFuture<Owned>) -> (Completion, Owned) {
+        loop {
+            match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready((completion, owned)) => return (completion, owned.unwrap()),
+                Poll::Pending => self.ring().wait().unwrap(),
+            }
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        drop(self.ring.take());
+        let _cleanup = std::fs::remove_file(&self.path);
+    }
+}
+
+#[test]
+fn more_ios_than_both_queues_hold_all_complete() {
+    // 4 entries to submit, 8 to complete; 64 I/Os pushed before anything is reaped.
+    let bed = Bed::new("full", 4, 64);
+    let writes: Vec<_> =
+        (0..BLOCKS).map(|block| bed.push(IoKind::Write, block, block as u8 + 1)).collect();
+    for write in writes {
+        assert_eq!(bed.finish(write).0.result, 4096);
+    }
+    let reads: Vec<_> = (0..BLOCKS).map(|block| bed.push(IoKind::Read, block, 0)).collect();
+    for (block, read) in reads.into_iter().enumerate() {
+        let (completion, owned) = bed.finish(read);
+        assert_eq!(completion.result, 4096);
+        assert!(completion.completed >= completion.submitted);
+        assert!(owned.0.bytes().iter().all(|&byte| byte == block as u8 + 1), "block {block}");
+    }
+    assert_eq!(bed.ring().in_flight(), 0);
+}
+
+#[test]
+fn a_dropped_future_keeps_its_buffer_from_the_pool_until_the_kernel_is_done() {
+    let bed = Bed::new("dropped", 8, 8);
+    let futures: Vec<_> = (0..8).map(|block| bed.push(IoKind::Write, block, 7)).collect();
+    drop(futures);
+    assert_eq!(bed.pool.free_count(), 0, "nothing was reaped: the kernel may read every buffer");
+    while bed.ring().in_flight() > 0 {
+        bed.ring().wait().unwrap();
+    }
+    assert_eq!(bed.pool.free_count(), 8);
+}
+
+#[test]
+fn a_ring_dropped_with_work_in_flight_waits_for_it() {
+    let mut bed = Bed::new("shutdown", 8, 8);
+    let futures: Vec<_> = (0..8).map(|block| bed.push(IoKind::Write, block, 9)).collect();
+    drop(bed.ring.take());
+    drop(futures);
+    assert_eq!(bed.pool.free_count(), 8);
+    assert!(std::fs::read(&bed.path).unwrap()[..8 * 4096].iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn the_end_of_the_file_and_errnos_come_back_as_they_are() {
+    let bed = Bed::new("errno", 8, 8);
+    let past_the_end = bed.push(IoKind::Read, BLOCKS + 3, 0);
+    assert_eq!(bed.finish(past_the_end).0.result, 0);
+    let mut buffer = bed.pool.take().unwrap();
+    buffer.bytes_mut().fill(0);
+    // Beyond what a file offset can be.
+    let offset_bytes = 1 << 63;
+    let nowhere =
+        IoRequest { kind: IoKind::Read, offset_bytes, length_bytes: 4096, buffer_offset: 0 };
+    let future = bed.ring().push(nowhere, Some(Owned(buffer)));
+    assert_eq!(bed.finish(future).0.result, -libc::EINVAL);
+}
+
+#[test]
+fn a_flush_needs_no_buffer() {
+    let bed = Bed::new("flush", 8, 1);
+    let request =
+        IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
+    let mut future = bed.ring().push(request, None);
+    bed.ring().wait().unwrap();
+    let cx = &mut Context::from_waker(Waker::noop());
+    let Poll::Ready((completion, None)) = Pin::new(&mut future).poll(cx) else { panic!() };
+    assert_eq!(completion.result, 0);
+}

@@ -1,0 +1,353 @@
+//! The shard over devices in memory: what it keeps, and what it survives.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod support;
+
+use std::rc::Rc;
+
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::device::{Fault, FaultPlan};
+use ringfall_engine::error::ErrorKind;
+use ringfall_engine::key::{EntryKey, mix64};
+use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::{BLOCK_BYTES, MIB};
+use support::{Bed, BedConfig, ENTRY};
+
+fn is_hit_in(outcome: &ReadOutcome, expected: Tier) -> bool {
+    matches!(outcome, ReadOutcome::Hit { tier, .. } if *tier == expected)
+}
+
+#[test]
+fn what_is_written_is_read_back_and_the_oldest_leaves_when_storage_is_full() {
+    let bed = Bed::new(BedConfig::default());
+    // 1024 blocks hold four entries of 1 MiB.
+    for key in 0..6 {
+        assert!(matches!(bed.write(0, key, ENTRY), WriteOutcome::Written { .. }));
+    }
+    for key in 0..2 {
+        assert_eq!(bed.read(0, key), ReadOutcome::Miss);
+    }
+    for key in 2..6 {
+        assert!(is_hit_in(&bed.read(0, key), Tier::Storage));
+    }
+    let metrics = bed.shards[0].measure().snapshot();
+    assert_eq!(metrics.io_write.bytes, 6 * ENTRY);
+    assert_eq!(metrics.io_read.bytes, 4 * ENTRY);
+    assert_eq!(metrics.verify.blocks_checked, 4 * 256);
+    assert_eq!(metrics.evictions[Tier::Storage.index()].entries, 2);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn the_waterfall_demotes_by_copying_and_the_content_survives_it() {
+    let config = BedConfig { cpu_bytes: 4 * MIB, storage_blocks: 4096, ..BedConfig::default() };
+    let bed = Bed::new(config);
+    for key in 0..12 {
+        assert!(matches!(bed.write(0, key, ENTRY - 100), WriteOutcome::Written { .. }));
+    }
+    let in_cpu = bed.shards[0].counts(Tier::Cpu);
+    assert!(in_cpu.bytes <= 4 * MIB && in_cpu.entries >= 3, "{in_cpu:?}");
+    let (mut cpu, mut storage) = (0, 0);
+    for key in 0..12 {
+        match bed.read(0, key) {
+            ReadOutcome::Hit { tier: Tier::Cpu, bytes, .. } => {
+                assert_eq!(bytes, ENTRY - 100);
+                cpu += 1;
+            }
+            ReadOutcome::Hit { tier: Tier::Storage, .. } => storage += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((cpu, storage), (in_cpu.entries, 12 - in_cpu.entries));
+    let metrics = bed.shards[0].measure().snapshot();
+    assert_eq!(metrics.verify.blocks_bad, 0);
+    assert_eq!(metrics.evictions[Tier::Cpu.index()].entries, storage);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn several_gib_scale_runs_in_small_keep_their_content_under_concurrency() {
+    for shards in [1, 2, 4] {
+        let bed = Bed::new(BedConfig {
+            shards,
+            cpu_bytes: 3 * MIB,
+            storage_blocks: 2048,
+            segment_blocks: 32,
+            queue_depth: 8,
+            ..BedConfig::default()
+        });
+        for task in 0..40u64 {
+            let shard = Rc::clone(&bed.shards[task as usize % usize::from(shards)]);
+            bed.runtime.spawn(Box::pin(async move {
+                for round in 0..12u64 {
+                    let random = mix64(task << 20 | round);
+                    let key = EntryKey(u128::from(random % 64));
+                    let home = key.home_shard(shards);
+                    if random >> 40 & 1 == 0 {
+                        let bytes = 4096 + (random >> 8) % (MIB / 2);
+                        let mode = if random >> 41 & 1 == 0 {
+                            WriteMode::Replace
+                        } else {
+                            WriteMode::IfAbsent
+                        };
+                        let outcome = shard.write(home, key, bytes, Urgency(1), mode).await;
+                        assert!(!matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
+                    } else {
+                        let outcome = shard.read(home, key, Urgency((random % 3) as u8)).await;
+                        assert!(!matches!(outcome, ReadOutcome::Failed(_)), "{outcome:?}");
+                    }
+                }
+            }));
+        }
+        bed.settle();
+        bed.assert_at_rest();
+        for shard in &bed.shards {
+            let metrics = shard.measure().snapshot();
+            assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+            assert!(metrics.verify.blocks_checked > 0);
+        }
+    }
+}
+
+#[test]
+fn the_same_requests_keep_the_same_entries_in_the_cpu_tier_at_any_shard_count() {
+    let kept: Vec<Vec<u128>> = [1u16, 2, 4]
+        .into_iter()
+        .map(|shards| {
+            // An entry is a quarter of the tier: cut in four budgets it would hold none.
+            let bed = Bed::new(BedConfig {
+                shards,
+                cpu_bytes: 4 * MIB,
+                storage_blocks: 16_384,
+                ..BedConfig::default()
+            });
+            let mut in_cpu = Vec::new();
+            for key in 0..50u128 {
+                bed.write(key as usize % usize::from(shards), key, MIB);
+                // Reads keep some entries young.
+                if key % 3 == 0 {
+                    bed.read((key as usize / 2) % usize::from(shards), key / 2);
+                }
+            }
+            bed.assert_at_rest();
+            for key in 0..50u128 {
+                let outcome = bed.read(key as usize % usize::from(shards), key);
+                if is_hit_in(&outcome, Tier::Cpu) {
+                    in_cpu.push(key);
+                }
+            }
+            in_cpu
+        })
+        .collect();
+    assert!(kept[0].len() >= 3, "{kept:?}");
+    assert!(kept.iter().all(|keys| *keys == kept[0]), "{kept:?}");
+}
+
+#[test]
+fn writers_at_once_keep_the_cpu_tier_as_full_at_any_shard_count_to_within_an_entry() {
+    for shards in [1u16, 2, 4] {
+        let bed = Bed::new(BedConfig {
+            shards,
+            cpu_bytes: 40 * MIB,
+            storage_blocks: 32_768,
+            ..BedConfig::default()
+        });
+        for key in 0..100u128 {
+            let shard = Rc::clone(&bed.shards[key as usize % usize::from(shards)]);
+            bed.runtime.spawn(Box::pin(async move {
+                let (home, mode) = (shard.id(), WriteMode::Replace);
+                shard.write(home, EntryKey(key), MIB, Urgency(1), mode).await;
+            }));
+            if key % 8 == 7 {
+                bed.settle();
+            }
+        }
+        bed.settle();
+        bed.assert_at_rest();
+        let bytes: u64 = bed.shards.iter().map(|shard| shard.counts(Tier::Cpu).bytes).sum();
+        // Between the target an eviction leaves (80 %) and full.
+        assert!((31 * MIB..=40 * MIB).contains(&bytes), "{shards} shards: {bytes}");
+    }
+}
+
+#[test]
+fn one_shard_may_fill_all_of_storage_and_gives_way_to_the_other() {
+    let bed = Bed::new(BedConfig { shards: 2, ..BedConfig::default() });
+    // Shard 0 alone fills all of the storage.
+    for key in 0..4 {
+        assert!(matches!(bed.write(0, key, ENTRY), WriteOutcome::Written { .. }));
+    }
+    assert_eq!(bed.shards[0].counts(Tier::Storage).entries, 4);
+    // Now shard 1 needs room: shard 0 holds the oldest entries.
+    for key in 10..13 {
+        assert!(matches!(bed.write(1, key, ENTRY), WriteOutcome::Written { .. }));
+    }
+    assert_eq!(bed.shards[1].counts(Tier::Storage).entries, 3);
+    assert_eq!(bed.read(0, 0), ReadOutcome::Miss);
+    assert!(is_hit_in(&bed.read(0, 3), Tier::Storage));
+    bed.assert_at_rest();
+}
+
+#[test]
+fn an_entry_larger_than_everything_is_refused_and_counted() {
+    let bed = Bed::new(BedConfig::default());
+    let outcome = bed.write(0, 1, 5 * MIB);
+    assert_eq!(outcome, WriteOutcome::Refused { limit_bytes: 4 * MIB });
+    assert_eq!(bed.shards[0].measure().snapshot().refused_entries, 1);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn a_damaged_block_is_reported_with_its_place() {
+    let bed = Bed::new(BedConfig::default());
+    bed.write(0, 7, ENTRY);
+    bed.devices[0].inner().flip_bit(5 * BLOCK_BYTES + 99);
+    let ReadOutcome::Failed(error) = bed.read(0, 7) else { panic!("damage went unnoticed") };
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    assert_eq!((error.offset_bytes, error.length_bytes), (5 * BLOCK_BYTES, BLOCK_BYTES));
+    assert_eq!(bed.shards[0].measure().snapshot().verify.blocks_bad, 1);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn a_misdirected_read_and_a_truncated_file_are_reported() {
+    let bed = Bed::new(BedConfig::default());
+    bed.write(0, 7, ENTRY);
+    bed.devices[0].set_plan(FaultPlan::Nth(bed.devices[0].submitted() + 1, Fault::Misdirected));
+    let ReadOutcome::Failed(error) = bed.read(0, 7) else { panic!("went unnoticed") };
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    bed.devices[0].set_plan(FaultPlan::Never);
+    bed.devices[0].inner().truncate(100);
+    let ReadOutcome::Failed(error) = bed.read(0, 7) else { panic!("went unnoticed") };
+    assert_eq!(error.kind, ErrorKind::Truncated);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn short_transfers_are_resumed_and_transient_errors_retried() {
+    for fault in [Fault::Short, Fault::Errno(libc::EAGAIN), Fault::Errno(libc::EINTR)] {
+        let bed = Bed::new(BedConfig::default());
+        bed.devices[0].set_plan(FaultPlan::Every(3, fault));
+        for key in 0..3 {
+            let outcome = bed.write(0, key, ENTRY);
+            assert!(matches!(outcome, WriteOutcome::Written { .. }), "{fault:?}: {outcome:?}");
+            assert!(is_hit_in(&bed.read(0, key), Tier::Storage), "{fault:?}");
+        }
+        let metrics = bed.shards[0].measure().snapshot();
+        assert_eq!(metrics.io_write.bytes, 3 * ENTRY, "{fault:?}: each byte counts once");
+        assert_eq!(metrics.io_read.bytes, 3 * ENTRY);
+        let seen = if fault == Fault::Short { metrics.short_transfers } else { metrics.retries };
+        assert!(seen > 10, "{fault:?}: {seen}");
+        bed.assert_at_rest();
+    }
+}
+
+#[test]
+fn each_errno_is_typed_counted_and_leaves_nothing_behind() {
+    let kinds = [
+        (libc::EIO, ErrorKind::Media),
+        (libc::ENOSPC, ErrorKind::NoSpace),
+        (libc::EROFS, ErrorKind::Permission),
+        (libc::ENODEV, ErrorKind::Gone),
+        (libc::EINVAL, ErrorKind::Unsupported),
+        (libc::ENOMEM, ErrorKind::Resources),
+        (libc::ETIMEDOUT, ErrorKind::Timeout),
+        (libc::ECANCELED, ErrorKind::Cancelled),
+        (libc::EXDEV, ErrorKind::Other),
+    ];
+    for (errno, kind) in kinds {
+        let bed = Bed::new(BedConfig::default());
+        bed.devices[0].set_plan(FaultPlan::Nth(2, Fault::Errno(errno)));
+        let WriteOutcome::Failed(error) = bed.write(0, 1, ENTRY) else { panic!("{errno}") };
+        assert_eq!((error.kind, error.errno), (kind, errno));
+        assert_eq!(bed.read(0, 1), ReadOutcome::Miss, "a failed write leaves no entry");
+        assert_eq!(bed.shards[0].measure().snapshot().errors[0].count, 1);
+        bed.assert_at_rest();
+    }
+}
+
+/// A small scenario: writes, a demotion, an eviction, a rewrite, reads.
+fn scenario(bed: &Bed) {
+    for key in [1, 2, 3, 1, 4, 5, 6] {
+        bed.write(0, key, 600 * 1024);
+    }
+    for key in 1..=6 {
+        bed.read(0, key);
+    }
+}
+
+#[test]
+fn failing_the_nth_io_for_every_n_ends_in_a_typed_error_and_a_consistent_index() {
+    let config = || BedConfig {
+        cpu_bytes: 2 * MIB,
+        storage_blocks: 512,
+        segment_blocks: 16,
+        io_blocks: 16,
+        ..BedConfig::default()
+    };
+    let counting = Bed::new(config());
+    scenario(&counting);
+    counting.assert_at_rest();
+    let ios = counting.devices[0].submitted();
+    assert!(ios > 40, "{ios}");
+    for nth in 0..ios {
+        for fault in [Fault::Errno(libc::EIO), Fault::Nothing, Fault::Corrupt] {
+            let bed = Bed::new(config());
+            bed.devices[0].set_plan(FaultPlan::Nth(nth, fault));
+            scenario(&bed);
+            let metrics = bed.shards[0].measure().snapshot();
+            // A flush that moves nothing is a good flush, corrupted writes may be evicted unread.
+            if matches!(fault, Fault::Errno(_)) {
+                assert_eq!(metrics.error_count(), 1, "I/O {nth}");
+            }
+            for row in &metrics.errors {
+                let expected = [ErrorKind::Media, ErrorKind::Truncated, ErrorKind::Corrupt];
+                assert!(expected.contains(&row.kind), "I/O {nth}: {row:?}");
+            }
+            bed.assert_at_rest();
+        }
+    }
+}
+
+#[test]
+fn operations_dropped_at_any_step_leak_nothing_and_harm_nobody() {
+    for dropped_after in 0..160 {
+        let bed = Bed::new(BedConfig {
+            cpu_bytes: 2 * MIB,
+            storage_blocks: 512,
+            segment_blocks: 16,
+            ..BedConfig::default()
+        });
+        bed.write(0, 100, 500 * 1024);
+        let tasks: Vec<u64> = (0..6u128)
+            .map(|key| {
+                let shard = Rc::clone(&bed.shards[0]);
+                bed.runtime.spawn(Box::pin(async move {
+                    let home = shard.id();
+                    let bytes = 700 * 1024;
+                    shard.write(home, EntryKey(key), bytes, Urgency(1), WriteMode::Replace).await;
+                    shard.read(home, EntryKey(key), Urgency(1)).await;
+                    shard.read(home, EntryKey(100), Urgency(1)).await;
+                }))
+            })
+            .collect();
+        for _ in 0..dropped_after {
+            bed.step();
+        }
+        for task in tasks.iter().step_by(2) {
+            bed.runtime.cancel(*task);
+        }
+        bed.settle();
+        bed.assert_at_rest();
+        // The survivors, and whoever gets the freed blocks, are undisturbed.
+        for key in 200..204 {
+            bed.write(0, key, 300 * 1024);
+            assert!(matches!(bed.read(0, key), ReadOutcome::Hit { .. }));
+        }
+        let metrics = bed.shards[0].measure().snapshot();
+        assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0), "{dropped_after}");
+        bed.assert_at_rest();
+    }
+}
