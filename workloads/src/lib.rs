@@ -3,4 +3,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod contract;
+mod conversation;
+mod error;
+mod key;
+pub mod model;
+mod queue;
+mod request;
+mod rng;
+mod stats;
+mod user;
+mod workload;
+
+pub use config::WorkloadConfig;
+pub use error::Error;
+pub use stats::WorkloadStats;
+pub use workload::{PopulationItem, Workload};

@@ -1,0 +1,269 @@
+//! Every number of a workload, as plain values. The defaults are those of `spec/workload.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::model::{ModelSpec, built_in};
+
+/// How requests arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrival {
+    /// A user does not wait for its own answer.
+    #[default]
+    Open,
+    /// A user waits for its answer before it thinks again.
+    Closed,
+}
+
+/// How long generating a token takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GenerationMode {
+    /// Nothing: storage alone.
+    None,
+    /// 2 ms a token.
+    Fast,
+    /// 30 ms a token.
+    #[default]
+    Realistic,
+}
+
+/// Which phases a request has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PhaseMode {
+    /// Prefill and decode.
+    #[default]
+    Both,
+    /// Prefill only.
+    PrefillOnly,
+    /// Decode only, of a population written before.
+    DecodeOnly,
+}
+
+/// A kind of user. Ranges include both ends.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Persona {
+    /// Context, tokens.
+    pub context_tokens: [u32; 2],
+    /// Generation, tokens.
+    pub generation_tokens: [u32; 2],
+    /// Think time, seconds.
+    pub think_time_s: [f64; 2],
+}
+
+/// Everything that decides what is read and written.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkloadConfig {
+    /// The model.
+    pub model: ModelSpec,
+    /// GPUs that share a token's KV bytes; entries are one GPU's share.
+    pub tensor_parallel: u64,
+    /// Users.
+    pub num_users: u32,
+    /// Kinds of users, drawn uniformly: chatbot, coding, document.
+    pub personas: Vec<Persona>,
+    /// Share of interactive users.
+    pub interactive_share: f64,
+    /// Share of responsive users; the rest is batch.
+    pub responsive_share: f64,
+    /// A think time is multiplied by a draw from this range.
+    pub think_jitter: [f64; 2],
+    /// How requests arrive.
+    pub arrival: Arrival,
+    /// Whether a user's requests form conversations.
+    pub multi_turn: bool,
+    /// Probability that a conversation ends before a turn.
+    pub conversation_end_probability: f64,
+    /// Turns after which a conversation ends.
+    pub conversation_turns_max: u32,
+    /// Conversations remembered at once, over all users.
+    pub conversations_live_max: u32,
+    /// Whether requests may begin with a shared system prompt.
+    pub prefix_caching: bool,
+    /// Probability that one does.
+    pub prefix_probability: f64,
+    /// How many system prompts there are.
+    pub system_prompts: u32,
+    /// Tokens of a system prompt, both ends included.
+    pub system_prompt_tokens: [u32; 2],
+    /// Contexts of this many tokens or more have no decode phase.
+    pub prefill_only_context_tokens: u32,
+    /// Tokens generated for each read of the turn's entry.
+    pub decode_batch_tokens: u32,
+    /// How long generation takes.
+    pub generation_mode: GenerationMode,
+    /// A token in mode fast, ms.
+    pub generation_fast_ms: f64,
+    /// A token in mode realistic, ms.
+    pub generation_realistic_ms: f64,
+    /// Which phases a request has.
+    pub phases: PhaseMode,
+    /// Entries a user, written before a decode-only run.
+    pub decode_only_entries_per_user: u32,
+    /// Tokens of each.
+    pub decode_only_entry_tokens: u32,
+    /// Requests in all; 0: no limit. Divided evenly over the users.
+    pub max_requests: u64,
+}
+
+impl Default for WorkloadConfig {
+    fn default() -> Self {
+        let persona = |context_tokens, generation_tokens, think_time_s| Persona {
+            context_tokens,
+            generation_tokens,
+            think_time_s,
+        };
+        WorkloadConfig {
+            model: built_in("llama3.1-8b").expect("a built-in model"),
+            tensor_parallel: 1,
+            num_users: 100,
+            personas: vec![
+                persona([512, 4096], [50, 200], [0.1, 0.5]),
+                persona([4096, 25_000], [100, 500], [0.2, 1.0]),
+                persona([4096, 16_384], [200, 800], [0.3, 1.5]),
+            ],
+            interactive_share: 0.15,
+            responsive_share: 0.35,
+            think_jitter: [0.8, 1.2],
+            arrival: Arrival::Open,
+            multi_turn: true,
+            conversation_end_probability: 0.2,
+            conversation_turns_max: 50,
+            conversations_live_max: 1000,
+            prefix_caching: true,
+            prefix_probability: 0.2,
+            system_prompts: 3,
+            system_prompt_tokens: [5, 10],
+            prefill_only_context_tokens: 10_000,
+            decode_batch_tokens: 32,
+            generation_mode: GenerationMode::Realistic,
+            generation_fast_ms: 2.0,
+            generation_realistic_ms: 30.0,
+            phases: PhaseMode::Both,
+            decode_only_entries_per_user: 10,
+            decode_only_entry_tokens: 2048,
+            max_requests: 0,
+        }
+    }
+}
+
+/// Most users (`spec/cli.md`).
+pub const USERS_MAX: u32 = 100_000;
+/// Most tokens of a context or an answer: far above any model, and keeps products in range.
+const TOKENS_MAX: u32 = 100_000_000;
+/// Longest think time: a day, as the longest run.
+const THINK_MAX_S: f64 = 86_400.0;
+
+impl WorkloadConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that makes no sense, by name.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.model.bytes_per_token()?;
+        let share = |name: &str, value: f64| match (0.0..=1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(Error::new(format!("{name} is {value}, not between 0 and 1"))),
+        };
+        share("interactive_share", self.interactive_share)?;
+        share("responsive_share", self.responsive_share)?;
+        share(
+            "interactive_share + responsive_share",
+            self.interactive_share + self.responsive_share,
+        )?;
+        share("conversation_end_probability", self.conversation_end_probability)?;
+        share("prefix_probability", self.prefix_probability)?;
+        let tokens = |name: &str, [low, high]: [u32; 2]| match low {
+            1.. if low <= high && high <= TOKENS_MAX => Ok(()),
+            _ => Err(Error::new(format!(
+                "{name} is [{low}, {high}], not a range within 1..{TOKENS_MAX}"
+            ))),
+        };
+        for persona in &self.personas {
+            tokens("context_tokens", persona.context_tokens)?;
+            tokens("generation_tokens", persona.generation_tokens)?;
+            let [low, high] = persona.think_time_s;
+            if !(0.0 <= low && low <= high && high <= THINK_MAX_S) {
+                return Err(Error::new(format!("think_time_s is [{low}, {high}], not a range")));
+            }
+        }
+        tokens("system_prompt_tokens", self.system_prompt_tokens)?;
+        let [low, high] = self.think_jitter;
+        if !(0.0 <= low && low <= high && high <= 100.0) {
+            return Err(Error::new(format!("think_jitter is [{low}, {high}], not a range")));
+        }
+        for (name, ms) in [
+            ("generation_fast_ms", self.generation_fast_ms),
+            ("generation_realistic_ms", self.generation_realistic_ms),
+        ] {
+            if !(0.0..=60_000.0).contains(&ms) {
+                return Err(Error::new(format!("{name} is {ms}, not within 0..60000")));
+            }
+        }
+        let at_least_one = |name: &str, value: u64| match value {
+            0 => Err(Error::new(format!("{name} is 0, at least 1 is needed"))),
+            _ => Ok(()),
+        };
+        at_least_one("personas", self.personas.len() as u64)?;
+        at_least_one("tensor_parallel", self.tensor_parallel)?;
+        at_least_one("system_prompts", u64::from(self.system_prompts))?;
+        at_least_one("conversation_turns_max", u64::from(self.conversation_turns_max))?;
+        at_least_one("conversations_live_max", u64::from(self.conversations_live_max))?;
+        at_least_one("decode_batch_tokens", u64::from(self.decode_batch_tokens))?;
+        at_least_one("decode_only_entries_per_user", u64::from(self.decode_only_entries_per_user))?;
+        at_least_one("decode_only_entry_tokens", u64::from(self.decode_only_entry_tokens))?;
+        if !(1..=USERS_MAX).contains(&self.num_users) {
+            return Err(Error::new(format!("num_users is {}, not 1..{USERS_MAX}", self.num_users)));
+        }
+        Ok(())
+    }
+
+    /// Bytes of an entry of `tokens`: one GPU's share, at least 1.
+    ///
+    /// # Panics
+    /// When the config was not validated.
+    #[must_use]
+    pub fn entry_bytes(&self, tokens: u32) -> u64 {
+        let per_token = self.model.bytes_per_token().expect("validated");
+        (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
+    }
+
+    /// Time one token takes to generate, ns.
+    #[must_use]
+    pub fn token_ns(&self) -> u64 {
+        let ms = match self.generation_mode {
+            GenerationMode::None => 0.0,
+            GenerationMode::Fast => self.generation_fast_ms,
+            GenerationMode::Realistic => self.generation_realistic_ms,
+        };
+        (ms * 1e6) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_nonsense_is_named() {
+        WorkloadConfig::default().validate().unwrap();
+        type Breaking = fn(&mut WorkloadConfig);
+        let broken: [(&str, Breaking); 6] = [
+            ("prefix_probability", |c| c.prefix_probability = f64::NAN),
+            ("context_tokens", |c| c.personas[0].context_tokens = [0, 5]),
+            ("think_time_s", |c| c.personas[1].think_time_s = [2.0, 1.0]),
+            ("personas", |c| c.personas.clear()),
+            ("num_users", |c| c.num_users = 0),
+            ("tensor_parallel", |c| c.tensor_parallel = 0),
+        ];
+        for (name, breaking) in broken {
+            let mut config = WorkloadConfig::default();
+            breaking(&mut config);
+            assert!(config.validate().unwrap_err().to_string().contains(name), "{name}");
+        }
+    }
+}

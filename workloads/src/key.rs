@@ -1,0 +1,42 @@
+//! Names of entries: built from what they are, so that no two things collide and nothing depends
+//! on the shard count. Top byte: the kind; below it two 60-bit numbers.
+
+use crate::contract::Key;
+
+const KIND_SHIFT: u32 = 120;
+const FIRST_SHIFT: u32 = 60;
+const NUMBER_MASK: u128 = (1 << 60) - 1;
+
+fn key(kind: u8, first: u64, second: u64) -> Key {
+    let (first, second) = (u128::from(first), u128::from(second));
+    assert!(first <= NUMBER_MASK && second <= NUMBER_MASK, "key parts are 60 bits");
+    Key(u128::from(kind) << KIND_SHIFT | first << FIRST_SHIFT | second)
+}
+
+/// Entry that a user's `request` wrote (the turn's context).
+pub(crate) fn turn(user: u32, request: u64) -> Key {
+    key(1, u64::from(user), request)
+}
+
+/// A shared system prompt.
+pub(crate) fn system_prompt(index: u32) -> Key {
+    key(2, u64::from(index), 0)
+}
+
+/// An entry written for a decode-only run.
+pub(crate) fn population(user: u32, index: u32) -> Key {
+    key(3, u64::from(user), u64::from(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_numbers_do_not_collide() {
+        let keys = [turn(1, 2), turn(2, 1), system_prompt(1), population(1, 2), turn(1, 1 << 40)];
+        for (i, a) in keys.iter().enumerate() {
+            assert!(keys[i + 1..].iter().all(|b| a != b));
+        }
+    }
+}

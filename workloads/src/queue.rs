@@ -1,0 +1,76 @@
+//! The QoS queue: highest priority first, then earliest arrival.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::contract::{Class, Nanos};
+use crate::user::Demand;
+
+/// A request that waits to be served: at most 100 bytes, however far a run falls behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Queued {
+    pub(crate) class: Class,
+    pub(crate) arrived: Nanos,
+    pub(crate) user: u32,
+    pub(crate) demand: Demand,
+}
+
+const _: () = assert!(size_of::<Queued>() <= 100);
+
+impl Queued {
+    /// Smaller is served first; the user breaks ties, so that the order is total.
+    fn rank(&self) -> (Class, Nanos, u32, u64) {
+        (self.class, self.arrived, self.user, self.demand.number)
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives the greatest: reversed.
+        other.rank().cmp(&self.rank())
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// O(log n) in and out.
+pub(crate) type Queue = BinaryHeap<Queued>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serves_by_class_then_by_arrival() {
+        let demand = Demand {
+            number: 0,
+            turn: 0,
+            context_tokens: 1,
+            generate_tokens: 1,
+            prompt: None,
+            entry: 0,
+        };
+        let mut queue = Queue::new();
+        for (class, arrived) in [
+            (Class::Batch, 1),
+            (Class::Interactive, 9),
+            (Class::Responsive, 2),
+            (Class::Interactive, 3),
+        ] {
+            queue.push(Queued { class, arrived, user: 0, demand });
+        }
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.pop()).map(|q| (q.class, q.arrived)).collect();
+        let expected = [
+            (Class::Interactive, 3),
+            (Class::Interactive, 9),
+            (Class::Responsive, 2),
+            (Class::Batch, 1),
+        ];
+        assert_eq!(order, expected);
+    }
+}

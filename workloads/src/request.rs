@@ -1,0 +1,369 @@
+//! A request as a machine: `next(outcome of the last step) → read | write | wait | done`.
+
+use crate::config::{PhaseMode, WorkloadConfig};
+use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestRecord, Scope};
+use crate::key;
+use crate::stats::WorkloadStats;
+use crate::user::Demand;
+
+/// An earlier turn to read: which request of the user wrote it.
+pub(crate) type HistoryTurn = u64;
+
+/// The next thing a request wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Read an entry so often.
+    Read(Key, Scope, Purpose, u32),
+    /// Write an entry of so many bytes.
+    Write(Key, Scope, Purpose, u64),
+    /// Let so much time pass.
+    Wait(Nanos),
+    /// Over.
+    Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Begin,
+    PrefixRead,
+    PrefixWrite,
+    History(u32),
+    Prefill,
+    Decode,
+    Rewrite { reads_left: u32 },
+    DecodeAgain,
+    Generate,
+    End,
+}
+
+/// A request being served.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) user: u32,
+    pub(crate) class: Class,
+    pub(crate) arrived: Nanos,
+    pub(crate) started: Nanos,
+    demand: Demand,
+    phase: Phase,
+    history: Vec<HistoryTurn>,
+    prompt_tokens: u32,
+    storage_io_ns: u64,
+    prefill_ns: u64,
+    decode_ns: u64,
+    generation_ns: u64,
+    failed: bool,
+}
+
+impl Request {
+    pub(crate) fn new(
+        user: u32,
+        class: Class,
+        (arrived, started): (Nanos, Nanos),
+        demand: Demand,
+        history: Vec<HistoryTurn>,
+        prompt_tokens: u32,
+    ) -> Request {
+        Request {
+            user,
+            class,
+            arrived,
+            started,
+            demand,
+            phase: Phase::Begin,
+            history,
+            prompt_tokens,
+            storage_io_ns: 0,
+            prefill_ns: 0,
+            decode_ns: 0,
+            generation_ns: 0,
+            failed: false,
+        }
+    }
+
+    fn own_key(&self, config: &WorkloadConfig) -> Key {
+        match config.phases {
+            PhaseMode::DecodeOnly => key::population(self.user, self.demand.entry),
+            _ => key::turn(self.user, self.demand.number),
+        }
+    }
+
+    fn own_bytes(&self, config: &WorkloadConfig) -> u64 {
+        match config.phases {
+            PhaseMode::DecodeOnly => config.entry_bytes(config.decode_only_entry_tokens),
+            // The prompt's tokens need no prefill of their own.
+            _ => config
+                .entry_bytes(self.demand.context_tokens.saturating_sub(self.prompt_tokens).max(1)),
+        }
+    }
+
+    /// Reads of the turn's entry: one for the first token, one for each batch after it.
+    fn decode_reads(&self, config: &WorkloadConfig) -> u32 {
+        1 + self.demand.generate_tokens.div_ceil(config.decode_batch_tokens).max(1)
+    }
+
+    fn is_prefill_only(&self, config: &WorkloadConfig) -> bool {
+        config.phases == PhaseMode::PrefillOnly
+            || self.demand.context_tokens >= config.prefill_only_context_tokens
+    }
+
+    /// Takes in how the last step ended (`io_ns` of I/O) and says what comes next. The first call
+    /// of a request passes no outcome.
+    pub(crate) fn next(
+        &mut self,
+        config: &WorkloadConfig,
+        outcome: Option<(Outcome, u64)>,
+        stats: &mut WorkloadStats,
+    ) -> Step {
+        if let Some((outcome, io_ns)) = outcome
+            && let Some(step) = self.settle(config, outcome, io_ns, stats)
+        {
+            return step;
+        }
+        self.advance(config)
+    }
+
+    /// Books the last step. `Some`: it decides the next step by itself.
+    fn settle(
+        &mut self,
+        config: &WorkloadConfig,
+        outcome: Outcome,
+        io_ns: u64,
+        stats: &mut WorkloadStats,
+    ) -> Option<Step> {
+        self.storage_io_ns += io_ns;
+        match self.phase {
+            Phase::Decode | Phase::Rewrite { .. } | Phase::DecodeAgain => self.decode_ns += io_ns,
+            Phase::Generate => {}
+            _ => self.prefill_ns += io_ns,
+        }
+        if matches!(outcome, Outcome::Failed | Outcome::Refused) {
+            // A refused entry is the engine's to count; without it there is nothing to decode.
+            self.failed |= outcome == Outcome::Failed;
+            stats.refused_requests += u64::from(outcome == Outcome::Refused);
+            self.phase = Phase::End;
+            return Some(Step::Done);
+        }
+        match (self.phase, outcome) {
+            (Phase::PrefixRead, Outcome::Miss { .. }) => {
+                let prompt = self.demand.prompt?;
+                self.phase = Phase::PrefixWrite;
+                let bytes = config.entry_bytes(self.prompt_tokens);
+                let key = key::system_prompt(prompt);
+                Some(Step::Write(key, Scope::Shared, Purpose::Prefix, bytes))
+            }
+            (Phase::Decode, Outcome::Miss { reads_done }) => {
+                stats.decode_misses += 1;
+                let reads_left = self.decode_reads(config) - reads_done;
+                self.phase = Phase::Rewrite { reads_left };
+                let (key, bytes) = (self.own_key(config), self.own_bytes(config));
+                Some(Step::Write(key, Scope::Own, Purpose::Rewrite, bytes))
+            }
+            (Phase::Rewrite { reads_left }, _) => {
+                stats.decode_rewrites += 1;
+                self.phase = Phase::DecodeAgain;
+                let key = self.own_key(config);
+                Some(Step::Read(key, Scope::Own, Purpose::Decode, reads_left))
+            }
+            _ => None,
+        }
+    }
+
+    fn advance(&mut self, config: &WorkloadConfig) -> Step {
+        loop {
+            self.phase = match self.phase {
+                Phase::Begin if config.phases == PhaseMode::DecodeOnly => {
+                    return self.decode(config);
+                }
+                Phase::Begin => {
+                    if let Some(prompt) = self.demand.prompt {
+                        self.phase = Phase::PrefixRead;
+                        let key = key::system_prompt(prompt);
+                        return Step::Read(key, Scope::Shared, Purpose::Prefix, 1);
+                    }
+                    Phase::History(0)
+                }
+                Phase::PrefixRead | Phase::PrefixWrite => Phase::History(0),
+                Phase::History(next) => {
+                    if let Some(&number) = self.history.get(next as usize) {
+                        self.phase = Phase::History(next + 1);
+                        let key = key::turn(self.user, number);
+                        return Step::Read(key, Scope::Own, Purpose::History, 1);
+                    }
+                    self.phase = Phase::Prefill;
+                    let (key, bytes) = (self.own_key(config), self.own_bytes(config));
+                    return Step::Write(key, Scope::Own, Purpose::Prefill, bytes);
+                }
+                Phase::Prefill if self.is_prefill_only(config) => return self.generate(config),
+                Phase::Prefill => return self.decode(config),
+                Phase::Decode | Phase::DecodeAgain => return self.generate(config),
+                Phase::Rewrite { .. } => unreachable!("a re-write is followed by its reads"),
+                Phase::Generate | Phase::End => {
+                    self.phase = Phase::End;
+                    return Step::Done;
+                }
+            };
+        }
+    }
+
+    fn decode(&mut self, config: &WorkloadConfig) -> Step {
+        self.phase = Phase::Decode;
+        Step::Read(self.own_key(config), Scope::Own, Purpose::Decode, self.decode_reads(config))
+    }
+
+    fn generate(&mut self, config: &WorkloadConfig) -> Step {
+        self.phase = Phase::Generate;
+        self.generation_ns = u64::from(self.demand.generate_tokens) * config.token_ns();
+        match self.generation_ns {
+            0 => {
+                self.phase = Phase::End;
+                Step::Done
+            }
+            wait => Step::Wait(wait),
+        }
+    }
+
+    pub(crate) fn record(&self, finished: Nanos) -> RequestRecord {
+        RequestRecord {
+            user: self.user,
+            class: self.class,
+            arrived: self.arrived,
+            started: self.started,
+            finished,
+            storage_io_ns: self.storage_io_ns,
+            prefill_ns: self.prefill_ns,
+            decode_ns: self.decode_ns,
+            generation_ns: self.generation_ns,
+            context_tokens: self.demand.context_tokens,
+            generated_tokens: self.demand.generate_tokens,
+            failed: self.failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(context_tokens: u32, generate_tokens: u32) -> Demand {
+        Demand { number: 5, turn: 2, context_tokens, generate_tokens, prompt: Some(1), entry: 0 }
+    }
+
+    fn request(demand: Demand, history: Vec<u64>) -> Request {
+        Request::new(3, Class::Batch, (10, 20), demand, history, 7)
+    }
+
+    /// Runs a request, answering each step by `answer`; the purposes it went through.
+    fn run(
+        config: &WorkloadConfig,
+        mut request: Request,
+        answer: impl Fn(usize, &Step) -> Outcome,
+    ) -> (Vec<(Purpose, u64)>, WorkloadStats) {
+        let (mut stats, mut trail) = (WorkloadStats::default(), Vec::new());
+        let mut step = request.next(config, None, &mut stats);
+        while step != Step::Done {
+            match step {
+                Step::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
+                Step::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
+                Step::Wait(_) | Step::Done => {}
+            }
+            let outcome = answer(trail.len(), &step);
+            step = request.next(config, Some((outcome, 100)), &mut stats);
+        }
+        (trail, stats)
+    }
+
+    fn all_well(_: usize, step: &Step) -> Outcome {
+        match step {
+            Step::Read(..) => Outcome::Hit,
+            Step::Write(..) => Outcome::Written,
+            _ => Outcome::Waited,
+        }
+    }
+
+    #[test]
+    fn a_whole_request_goes_through_its_steps_in_order() {
+        let config = WorkloadConfig::default();
+        let (trail, _) = run(&config, request(demand(1000, 65), vec![3, 4]), all_well);
+        let written = (1000 - 7) * 131_072;
+        let expected = [
+            (Purpose::Prefix, 1),
+            (Purpose::History, 1),
+            (Purpose::History, 1),
+            (Purpose::Prefill, written),
+            // 1 + ceil(65 / 32)
+            (Purpose::Decode, 4),
+        ];
+        assert_eq!(trail, expected);
+    }
+
+    #[test]
+    fn a_missing_prompt_is_written_and_a_missing_turn_counted() {
+        let config = WorkloadConfig::default();
+        let (trail, _) = run(&config, request(demand(1000, 1), vec![3]), |_, step| match step {
+            Step::Read(_, _, Purpose::Prefix | Purpose::History, _) => {
+                Outcome::Miss { reads_done: 0 }
+            }
+            other => all_well(0, other),
+        });
+        let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
+        use Purpose::{Decode, History, Prefill, Prefix};
+        assert_eq!(purposes, [Prefix, Prefix, History, Prefill, Decode]);
+    }
+
+    #[test]
+    fn long_contexts_and_prefill_only_runs_do_not_decode() {
+        let only = WorkloadConfig { phases: PhaseMode::PrefillOnly, ..WorkloadConfig::default() };
+        for (config, tokens) in [(WorkloadConfig::default(), 10_000), (only, 100)] {
+            let (trail, _) = run(&config, request(demand(tokens, 50), vec![]), all_well);
+            assert!(trail.iter().all(|&(purpose, _)| purpose != Purpose::Decode));
+        }
+        let (trail, _) =
+            run(&WorkloadConfig::default(), request(demand(9_999, 50), vec![]), all_well);
+        assert_eq!(trail.last(), Some(&(Purpose::Decode, 3)));
+    }
+
+    #[test]
+    fn an_entry_evicted_during_decode_is_one_miss_and_one_re_write() {
+        let config = WorkloadConfig::default();
+        let missing = |_: usize, step: &Step| match step {
+            Step::Read(_, _, Purpose::Decode, 4) => Outcome::Miss { reads_done: 1 },
+            other => all_well(0, other),
+        };
+        let (trail, stats) = run(&config, request(demand(1000, 96), vec![]), missing);
+        assert_eq!(trail[2].0, Purpose::Decode);
+        assert_eq!(trail[3].0, Purpose::Rewrite);
+        assert_eq!(trail[4], (Purpose::Decode, 3));
+        assert_eq!((stats.decode_misses, stats.decode_rewrites), (1, 1));
+    }
+
+    #[test]
+    fn decode_only_reads_one_entry_of_the_population() {
+        let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
+        let (trail, _) = run(&config, request(demand(20_000, 64), vec![1, 2]), all_well);
+        assert_eq!(trail, [(Purpose::Decode, 3)]);
+    }
+
+    #[test]
+    fn any_outcome_at_any_step_ends_the_request() {
+        let outcomes = [
+            Outcome::Hit,
+            Outcome::Miss { reads_done: 0 },
+            Outcome::Written,
+            Outcome::Refused,
+            Outcome::Waited,
+            Outcome::Failed,
+        ];
+        let config = WorkloadConfig::default();
+        for seed in 0..2_000u64 {
+            let random = |n: usize| crate::rng::mix64(seed << 8 | n as u64) as usize;
+            let (trail, _) =
+                run(&config, request(demand(500, 40), vec![1, 2, 3]), |n, step| {
+                    match (outcomes[random(n) % outcomes.len()], step) {
+                        (Outcome::Hit | Outcome::Miss { .. }, Step::Write(..)) => Outcome::Written,
+                        (outcome, _) => outcome,
+                    }
+                });
+            assert!(trail.len() < 12, "{trail:?}");
+        }
+    }
+}

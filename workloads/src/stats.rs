@@ -1,0 +1,47 @@
+//! What a shard's workload counted since its start; merging is addition. Hits and misses are the
+//! driver's to count: it knows the measurement window.
+
+/// Plain counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkloadStats {
+    /// Decode steps that found their entry evicted.
+    pub decode_misses: u64,
+    /// Entries written again because of that.
+    pub decode_rewrites: u64,
+    /// Requests issued by users.
+    pub arrived: u64,
+    /// Requests dropped from the queue because the run stopped.
+    pub dropped: u64,
+    /// Requests whose entry no tier could ever hold.
+    pub refused_requests: u64,
+    /// Conversations forgotten because too many were live.
+    pub conversations_forgotten: u64,
+    /// Longest the queue has been on one shard.
+    pub queue_depth_max: u64,
+    /// Largest lag of a wake-up behind its time, ns.
+    pub timer_lag_max_ns: u64,
+}
+
+impl WorkloadStats {
+    /// Adds another shard's.
+    pub fn merge(&mut self, other: &WorkloadStats) {
+        let WorkloadStats {
+            decode_misses,
+            decode_rewrites,
+            arrived,
+            dropped,
+            refused_requests,
+            conversations_forgotten,
+            queue_depth_max,
+            timer_lag_max_ns,
+        } = other;
+        self.decode_misses += decode_misses;
+        self.decode_rewrites += decode_rewrites;
+        self.arrived += arrived;
+        self.dropped += dropped;
+        self.refused_requests += refused_requests;
+        self.conversations_forgotten += conversations_forgotten;
+        self.queue_depth_max = self.queue_depth_max.max(*queue_depth_max);
+        self.timer_lag_max_ns = self.timer_lag_max_ns.max(*timer_lag_max_ns);
+    }
+}
