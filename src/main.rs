@@ -1,3 +1,7 @@
 //! The program: parse, run, exit status.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ringfall::main_with(std::env::args_os()).into()
+}

@@ -1,0 +1,124 @@
+//! The command line as typed. What it means, and whether it may, is `config`'s business.
+
+pub mod nearest;
+mod options;
+pub mod values;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+
+pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
+
+/// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
+/// thread-per-core engine.
+#[derive(Debug, Parser)]
+#[command(name = "ringfall", version, max_term_width = 100, subcommand_required = true)]
+#[command(
+    after_help = "`ringfall run` alone makes a small run of 30 s and cleans up after itself."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate users and measure the storage below their KV cache
+    // As in the reference's parser, the last of two counts: scripts append what they change.
+    #[command(args_override_self = true)]
+    Run(RunArgs),
+    /// Print the configuration that `run` would use with the same flags, valid as --config
+    #[command(args_override_self = true)]
+    Config(ConfigArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// YAML file of settings; the command line wins over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The settings.
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// Arguments of `config`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConfigArgs {
+    /// Print the built-in defaults instead
+    #[arg(long)]
+    pub defaults: bool,
+    /// As for `run`.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Why parsing ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// Help or version was asked for; its text.
+    Said(clap::Error),
+    /// What was typed can't be meant; the text says what to do.
+    Wrong(String),
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// [`Stop`]: help was asked for, or something is wrong with it.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
+    Cli::try_parse_from(args).map_err(explain)
+}
+
+fn explain(error: clap::Error) -> Stop {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Stop::Said(error),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            let what = "say what to do: `ringfall run` for a small run of 30 s, \
+                        `ringfall --help` for everything";
+            return Stop::Wrong(what.to_owned());
+        }
+        ErrorKind::UnknownArgument => {
+            let flag = text(ContextKind::InvalidArg).unwrap_or_default();
+            let key = flag.trim_start_matches('-').replace('-', "_");
+            let key = key.split('=').next().unwrap_or_default();
+            if NOT_YET.contains(&key) {
+                return Stop::Wrong(not_yet(&flag));
+            }
+            if let Some(near) = nearest::nearest(key, Options::KEYS.iter().copied()) {
+                return Stop::Wrong(format!(
+                    "unknown flag {flag}; did you mean --{}? (`ringfall run --help` lists all)",
+                    near.replace('_', "-")
+                ));
+            }
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            if NOT_YET_COMMANDS.contains(&name.as_str()) {
+                return Stop::Wrong(not_yet(&format!("`ringfall {name}`")));
+            }
+        }
+        _ => {}
+    }
+    let text = error.to_string();
+    Stop::Wrong(text.trim_start_matches("error: ").trim_end().to_owned())
+}
+
+/// What is said of a feature of a later version.
+#[must_use]
+pub fn not_yet(what: &str) -> String {
+    format!("{what} is not in this version ({}); leave it out", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! The settings of a run as typed: the same names on the command line and in YAML
+//! (`--num-users`, `num_users`). Nothing is checked here but the type.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use ringfall_workloads::model::ModelSpec;
+use serde::{Deserialize, Serialize};
+
+use super::values::{Auto, Size};
+use crate::config::{
+    Arrival, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate, Promotion,
+    Verify, WorkloadSection,
+};
+
+/// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
+/// over another, and the list of their names.
+macro_rules! options {
+    ($($(#[$attribute:meta])* $name:ident: $type:ty,)+) => {
+        /// One layer of settings; `None`: this layer says nothing about it.
+        #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Options {
+            $($(#[$attribute])* #[serde(default)] pub $name: Option<$type>,)+
+            /// Models by name; YAML only.
+            #[arg(skip)]
+            #[serde(default)]
+            pub models: Option<BTreeMap<String, ModelSpec>>,
+            /// The `workload` section; YAML only.
+            #[arg(skip)]
+            #[serde(default)]
+            pub workload: Option<WorkloadSection>,
+        }
+
+        impl Options {
+            /// All names, as in YAML.
+            pub const KEYS: &'static [&'static str] =
+                &[$(stringify!($name),)+ "models", "workload"];
+
+            /// This layer, and `below` where this one says nothing.
+            #[must_use]
+            pub fn over(self, below: Options) -> Options {
+                Options {
+                    $($name: self.$name.or(below.$name),)+
+                    models: self.models.or(below.models),
+                    workload: self.workload.or(below.workload),
+                }
+            }
+
+            /// Names that this layer says something about.
+            #[must_use]
+            pub fn given(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(if self.$name.is_some() { names.push(stringify!($name)); })+
+                if self.models.is_some() { names.push("models"); }
+                if self.workload.is_some() { names.push("workload"); }
+                names
+            }
+        }
+    };
+}
+
+options! {
+    /// Model whose KV cache is simulated
+    #[arg(long, value_name = "NAME", help_heading = "Workload")]
+    model: String,
+    /// Simulated users, 1 to 100000
+    #[arg(
+        long, alias = "users", value_name = "N", allow_negative_numbers = true,
+        help_heading = "Workload"
+    )]
+    #[serde(alias = "users")]
+    num_users: i64,
+    /// Length of the measurement in seconds, 1 to 86400
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Workload")]
+    duration: i64,
+    /// Seconds of ramp-up before it that are not measured
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Workload")]
+    warmup: i64,
+    /// When a user asks again: open, closed or poisson
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Workload")]
+    arrival: Arrival,
+    /// Arrivals a second in total, for --arrival poisson
+    #[arg(
+        long, value_name = "PER_SECOND", allow_negative_numbers = true, help_heading = "Workload"
+    )]
+    request_rate: f64,
+    /// End after so many requests; 0: when the time is over
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
+    max_requests: i64,
+    /// Requests being served at once; auto: min(users, 500)
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
+    max_inflight_requests: Auto<i64>,
+    /// Prefill writes at once; 0: unbounded
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
+    max_concurrent_allocs: i64,
+    /// Waiting for each generated token: none, fast (2 ms) or realistic (30 ms)
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Workload")]
+    generation_mode: GenerationMode,
+    /// Conversations have one turn only
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Workload"
+    )]
+    disable_multi_turn: bool,
+    /// No shared system prompts
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Workload"
+    )]
+    disable_prefix_caching: bool,
+    /// Only write: no decode reads
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Workload"
+    )]
+    prefill_only: bool,
+    /// Only read: entries are populated first
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Workload"
+    )]
+    decode_only: bool,
+    /// Every draw follows from it; auto: drawn at random, and printed
+    #[arg(long, value_name = "U64", help_heading = "Workload")]
+    seed: Auto<u64>,
+
+    /// GPU tier, GiB a GPU; this version has none: 0
+    #[arg(
+        long, alias = "gpu-memory-gb", value_name = "GIB", allow_negative_numbers = true,
+        help_heading = "Tiers"
+    )]
+    #[serde(alias = "gpu_memory_gb")]
+    gpu_mem_gb: f64,
+    /// CPU tier, GiB; auto: the smaller of 32 and half of the memory available
+    #[arg(
+        long, alias = "cpu-memory-gb", value_name = "GIB", allow_negative_numbers = true,
+        help_heading = "Tiers"
+    )]
+    #[serde(alias = "cpu_memory_gb")]
+    cpu_mem_gb: Auto<f64>,
+    /// GPUs
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
+    num_gpus: i64,
+    /// GPUs that share an entry: its size is divided by this
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
+    tensor_parallel: i64,
+    /// Directory of the data files; auto: a fresh one under the system's temp
+    #[arg(long, value_name = "DIR", help_heading = "Tiers")]
+    cache_dir: PathBuf,
+    /// Storage tier, GiB; 0: 95 % of what is free there
+    #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
+    storage_capacity_gb: f64,
+    /// What a hit below the fastest tier does to the entry: none or on-hit
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Tiers")]
+    promotion: Promotion,
+
+    /// Executor threads; auto: one a core
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Engine")]
+    shards: Auto<i64>,
+    /// Bind each to a core
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Engine"
+    )]
+    pin: bool,
+    /// Largest single I/O, such as 128k or 1MiB; a multiple of 4 KiB
+    #[arg(long, value_name = "SIZE", help_heading = "Engine")]
+    io_size: Size,
+    /// I/Os in flight a shard; auto: 64, or less so that all shards have at most 1024
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Engine")]
+    queue_depth: Auto<i64>,
+    /// I/O buffers of the whole engine, MiB; auto: what the two above need, at most 1024
+    #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Engine")]
+    io_buffer_mb: Auto<i64>,
+    /// When a storage write is done: flush (after a data sync) or none
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
+    durability: Durability,
+    /// How much of what is read is checked: off, sample or full
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
+    verify: Verify,
+    /// How data files get their space: reserve, or write (every block once, before the run)
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
+    preallocate: Preallocate,
+
+    /// What storage_health judges: latency or throughput
+    #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Results")]
+    performance_profile: PerformanceProfile,
+    /// The JSON results; auto: results/ringfall-<time>.json
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    output: PathBuf,
+    /// The JSON on standard output too; the rest then goes to standard error
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Results"
+    )]
+    json: bool,
+    /// No banner, no progress, no summary
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Results"
+    )]
+    quiet: bool,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Results")]
+    log_level: LogLevel,
+}
+
+/// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
+/// in YAML.
+pub const NOT_YET: &[&str] = &[
+    "autoscaler_mode",
+    "burst_trace_path",
+    "dataset_path",
+    "destroy_device_contents",
+    "enable_autoscaling",
+    "enable_latency_tracing",
+    "enable_rag",
+    "fail_on_health",
+    "gpu_tier",
+    "html_output",
+    "io_trace_log",
+    "max_conversations",
+    "mooncake_trace",
+    "precondition",
+    "precondition_size_gb",
+    "precondition_threads",
+    "rag_num_docs",
+    "replay_cycles",
+    "target_saturation",
+    "tokenizer",
+    "trace_speedup",
+    "trials",
+    "use_burst_trace",
+    "validation_trace",
+    "xlsx_output",
+];
+
+/// Subcommands of later versions.
+pub const NOT_YET_COMMANDS: &[&str] = &[
+    "analyze",
+    "checkpoint",
+    "compare",
+    "datagen",
+    "discover",
+    "merge",
+    "mlperf",
+    "replay",
+    "report",
+    "saturate",
+    "simulate",
+    "suite",
+];

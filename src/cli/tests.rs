@@ -1,0 +1,96 @@
+use clap::CommandFactory;
+
+use super::*;
+
+fn parsed(line: &str) -> Result<Cli, Stop> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn options(line: &str) -> Options {
+    match parsed(line) {
+        Ok(Cli { command: Command::Run(args) }) => args.options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn wrong(line: &str) -> String {
+    match parsed(line) {
+        Err(Stop::Wrong(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn clap_accepts_the_definition() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_key_is_a_flag_of_the_same_name() {
+    let command = Cli::command();
+    let run = command.find_subcommand("run").unwrap();
+    for key in Options::KEYS.iter().filter(|key| !["workload", "models"].contains(key)) {
+        let flag = key.replace('_', "-");
+        let found = run.get_arguments().any(|arg| arg.get_long() == Some(&flag));
+        assert!(found, "--{flag}");
+    }
+    for key in NOT_YET {
+        assert!(!Options::KEYS.contains(key), "{key} is both there and not yet there");
+    }
+}
+
+#[test]
+fn a_published_invocation_reads_unchanged() {
+    let options = options(
+        "ringfall run --model llama3.1-8b --cpu-memory-gb 0 --gpu-memory-gb 0 \
+         --max-concurrent-allocs 16 --users 200 --duration 300 --generation-mode none \
+         --disable-multi-turn --seed 42 --output results/a.json --cache-dir /mnt/nvme",
+    );
+    assert_eq!(options.num_users, Some(200));
+    assert_eq!(options.cpu_mem_gb, Some(values::Auto::Given(0.0)));
+    assert_eq!(options.disable_multi_turn, Some(true));
+    assert_eq!(options.generation_mode, Some(crate::config::GenerationMode::None));
+    assert_eq!(options.pin, None);
+}
+
+#[test]
+fn a_switch_can_be_turned_off_again() {
+    assert_eq!(options("ringfall run --pin=false").pin, Some(false));
+    assert_eq!(options("ringfall run --pin --quiet").pin, Some(true));
+}
+
+#[test]
+fn of_a_flag_given_twice_the_last_counts() {
+    let options = options("ringfall run --users 4 --num-users 5 --pin --pin=false");
+    assert_eq!((options.num_users, options.pin), (Some(5), Some(false)));
+}
+
+#[test]
+fn what_is_not_there_yet_is_said_to_be_so() {
+    for line in ["run --enable-rag", "run --xlsx-output a.xlsx", "run --trials=3", "compare a b"] {
+        let text = wrong(&format!("ringfall {line}"));
+        assert!(text.contains("not in this version"), "{text}");
+    }
+}
+
+#[test]
+fn a_slip_gets_the_nearest_flag() {
+    assert!(wrong("ringfall run --num-usres 4").contains("--num-users"));
+    assert!(wrong("ringfall run --cpu-mem 4").contains("--cpu-mem-gb"));
+    assert!(wrong("ringfall rum").contains("run"));
+    assert!(wrong("ringfall").contains("ringfall run"));
+}
+
+#[test]
+fn a_wrong_type_names_flag_and_value() {
+    for (line, flag, value) in [
+        ("--num-users many", "--num-users", "many"),
+        ("--io-size 1.5M", "--io-size", "1.5M"),
+        ("--verify some", "--verify", "some"),
+        ("--seed x1", "--seed", "x1"),
+        ("--cpu-mem-gb lots", "--cpu-mem-gb", "lots"),
+    ] {
+        let text = wrong(&format!("ringfall run {line}"));
+        assert!(text.contains(flag) && text.contains(value), "{text}");
+    }
+}

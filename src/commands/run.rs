@@ -1,0 +1,273 @@
+//! `ringfall run`: from a plan to a result.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use ringfall_engine::clock::{SECOND, monotonic_now};
+use ringfall_engine::shard::ShardFacts;
+use ringfall_engine::tier::Tier;
+use ringfall_workloads::WorkloadConfig;
+
+use crate::config::Plan;
+use crate::coordinator::{self, Ending, Interrupt, Observer, Progress, RunOutcome, Store};
+use crate::exit::Exit;
+use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
+use crate::report::progress::ProgressLine;
+use crate::report::{
+    Banner, RunResult, Style, TierState, TimelineDirection, TimelineSecond, TimelineTier,
+    WatchdogReport, Window, print_banner, print_summary, to_json, warnings_of, write_json,
+};
+
+mod settings;
+
+/// Runs the plan and writes its results.
+///
+/// # Errors
+/// When the run could not begin or could not go on, or its results could not be written.
+pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
+    check_output_writable(&plan.output)?;
+    let workload = Arc::new(plan.workload_config());
+    let settings = settings::engine(plan);
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let mut teller = Teller::new(plan, &workload);
+    let outcome = coordinator::run(&settings, &workload, &interrupt, &mut teller)?;
+    teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish)?;
+    let result = result_of(plan, command_line, &teller, outcome);
+    let document = to_json(&result.0);
+    write_json(&document, &plan.output)
+        .with_context(|| format!("the results can't be written to {}", plan.output.display()))?;
+    show(plan, &result.0, &document)?;
+    result.1?;
+    Ok(exit_of(&result.0))
+}
+
+/// Results that can't be written are found before the run, not after it.
+fn check_output_writable(path: &Path) -> Result<()> {
+    let remedy = "give --output a file in a directory that you may write to";
+    let told = || format!("the results can't be written to {}: {remedy}", path.display());
+    anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).with_context(told)?;
+    let probe = parent.join(format!(".ringfall-probe-{}", std::process::id()));
+    std::fs::write(&probe, b"").with_context(told)?;
+    std::fs::remove_file(&probe).with_context(told)
+}
+
+fn exit_of(result: &RunResult) -> Exit {
+    if result.interrupted {
+        return Exit::Interrupted;
+    }
+    let failed = result.failure.is_some()
+        || !result.errors.is_empty()
+        || result.engine.verify.blocks_bad > 0
+        || result.population_failed > 0;
+    if failed { Exit::Failed } else { Exit::Done }
+}
+
+fn show(plan: &Plan, result: &RunResult, document: &serde_json::Value) -> Result<()> {
+    if plan.json {
+        serde_json::to_writer_pretty(std::io::stdout().lock(), document)?;
+        writeln!(std::io::stdout())?;
+    }
+    if !plan.quiet {
+        let mut out = output(plan);
+        print_summary(&mut *out, style(plan), result)?;
+        writeln!(out, "  results      {}", plan.output.display())?;
+    }
+    Ok(())
+}
+
+/// What people read goes to standard output, unless the JSON does.
+fn output(plan: &Plan) -> Box<dyn Write> {
+    if plan.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+}
+
+fn is_terminal(plan: &Plan) -> bool {
+    match plan.json {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    }
+}
+
+fn style(plan: &Plan) -> Style {
+    // https://no-color.org: set and not empty.
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Style { colour: is_terminal(plan) && !no_colour }
+}
+
+/// Tells the user, and samples what the machine says at the window's edges.
+struct Teller<'a> {
+    plan: &'a Plan,
+    token_bytes: u64,
+    progress: Option<ProgressLine<Box<dyn Write>>>,
+    machine: Machine,
+    facts: Vec<ShardFacts>,
+    storage_bytes: u64,
+    before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
+    after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(plan: &'a Plan, workload: &WorkloadConfig) -> Teller<'a> {
+        let live = is_terminal(plan);
+        Teller {
+            plan,
+            token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
+            progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live, plan.users)),
+            machine: Machine::default(),
+            facts: Vec::new(),
+            storage_bytes: 0,
+            before: None,
+            after: None,
+        }
+    }
+
+    fn counters(&self) -> Option<BlockCounters> {
+        BlockCounters::read(&self.machine.device.as_ref()?.numbers)
+    }
+}
+
+impl Observer for Teller<'_> {
+    fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
+        let directory: PathBuf = store.directory.path().to_path_buf();
+        self.machine = Machine::look(&directory);
+        self.facts = facts.to_vec();
+        self.storage_bytes = store.capacity_bytes();
+        if self.plan.quiet {
+            return;
+        }
+        let mount = self.machine.mount.as_ref();
+        let device = self.machine.device.as_ref();
+        let below = [mount.map(|m| &m.file_system), device.map(|d| &d.name)];
+        let banner = Banner {
+            plan: self.plan,
+            directory: directory.display().to_string(),
+            below: below.into_iter().flatten().cloned().collect::<Vec<_>>().join(" on "),
+            storage_bytes: self.storage_bytes,
+            buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
+            token_bytes: self.token_bytes,
+            reclaimed_bytes: store.directory.reclaimed_bytes(),
+        };
+        // A closed pipe must not end a run whose results go to a file.
+        let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);
+    }
+
+    fn window_began(&mut self) {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        self.before = Some((self.counters(), CostSnapshot::now(), wall));
+    }
+
+    fn window_ended(&mut self) {
+        self.after = Some((self.counters(), CostSnapshot::now(), monotonic_now()));
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        if let Some(line) = &mut self.progress {
+            // As for the banner.
+            let _told = line.show(monotonic_now(), progress);
+        }
+    }
+}
+
+/// The result, and whether cleaning up worked.
+fn result_of(
+    plan: &Plan,
+    command_line: Vec<String>,
+    teller: &Teller<'_>,
+    outcome: RunOutcome,
+) -> (RunResult, Result<()>) {
+    let ended = monotonic_now();
+    let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
+    let kernel = before.zip(after).and_then(|(before, after)| {
+        let name = &teller.machine.device.as_ref()?.name;
+        Some(BlockDelta::between(name, before.0?, after.0?))
+    });
+    let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
+    let seconds = (outcome.window.1 - outcome.window.0) as f64 / SECOND as f64;
+    let capacities = [plan.gpu_memory_bytes, plan.cpu_memory_bytes, teller.storage_bytes];
+    let tiers = Tier::ALL.map(|tier| TierState {
+        entries: outcome.tiers[tier.index()].entries,
+        used_bytes: outcome.tiers[tier.index()].bytes,
+        capacity_bytes: capacities[tier.index()],
+    });
+    let timeline = timeline_of(plan, &outcome);
+    let mut result = RunResult {
+        plan: plan.clone(),
+        command_line,
+        machine: teller.machine.clone(),
+        window: Window {
+            start_unix_s: before.map_or(0.0, |before| before.2),
+            seconds,
+            warmup_seconds: plan.warmup_s as f64,
+            drain_seconds: after.map_or(0.0, |after| (ended - after.2) as f64 / SECOND as f64),
+        },
+        interrupted: outcome.ending == Ending::Interrupted,
+        failure: match outcome.ending {
+            Ending::Failed(sentence) => Some(sentence),
+            Ending::Complete | Ending::Interrupted => None,
+        },
+        engine: *outcome.metrics,
+        requests: outcome.totals.requests,
+        cache: outcome.totals.cache,
+        tiers,
+        timeline,
+        allocation_wait: outcome.totals.allocation_wait,
+        workload: outcome.workload,
+        queued: outcome.queued,
+        space: outcome.space,
+        facts: teller.facts.clone(),
+        errors: outcome.errors,
+        population_failed: outcome.population_failed,
+        watchdog: WatchdogReport {
+            stalls: outcome.watchdog.stalls,
+            nudges: outcome.watchdog.nudges,
+            heartbeat_gap_max_ns: outcome.watchdog.heartbeat_gap_max_ns,
+            heartbeats: outcome.watchdog.heartbeats,
+        },
+        kernel,
+        cost: cost.unwrap_or_else(|| Cost {
+            peak_rss_bytes: crate::host::peak_rss_bytes(),
+            ..Cost::default()
+        }),
+        warnings: Vec::new(),
+    };
+    result.warnings = warnings_of(&result);
+    (result, outcome.cleanup.map_err(anyhow::Error::from))
+}
+
+fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
+    let mut end_s = 0.0;
+    let rows = outcome.timeline.seconds().iter().map(|second| {
+        let seconds = second.length_ns as f64 / SECOND as f64;
+        end_s += seconds;
+        let direction = |tier: Tier, index: usize| {
+            let figures = &second.tiers[tier.index()][index];
+            let us = |place: usize| figures.quantiles_ns.map(|quantiles| quantiles[place] / 1_000);
+            TimelineDirection {
+                bytes: figures.bytes,
+                operations: figures.operations,
+                latency_p50_us: us(0),
+                latency_p95_us: us(1),
+                latency_p99_us: us(2),
+            }
+        };
+        TimelineSecond {
+            end_s,
+            seconds,
+            tiers: Tier::ALL
+                .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
+            queue_depth: second.in_flight,
+            users: plan.users,
+            requests_completed: second.requests.completed,
+            generated_tokens: second.requests.tokens,
+            hits: second.requests.hits,
+            misses: second.requests.misses,
+            errors: second.errors,
+        }
+    });
+    rows.collect()
+}

@@ -1,0 +1,50 @@
+//! A plan, as the coordinator wants it.
+
+use ringfall_engine::clock::SECOND;
+use ringfall_engine::{device, fill, shard};
+
+use crate::config::{Durability, Plan, Preallocate, Verify};
+use crate::coordinator::RunSettings;
+
+/// Part of the free space that a demonstration run takes at most.
+const DEMO_FREE_PERCENT: u64 = 25;
+
+/// The engine's side of a plan.
+pub fn engine(plan: &Plan) -> RunSettings {
+    RunSettings {
+        shards: plan.shards,
+        cpus: plan.pin.then(cores).flatten(),
+        cache_dir: plan.cache_dir.clone(),
+        storage_capacity_bytes: plan.storage_capacity_bytes,
+        storage_free_percent_max: plan.demo.then_some(DEMO_FREE_PERCENT),
+        cpu_capacity_bytes: plan.cpu_memory_bytes,
+        preallocate: match plan.preallocate {
+            Preallocate::Reserve => device::Preallocate::Reserve,
+            Preallocate::Write => device::Preallocate::Write,
+        },
+        io_size_bytes: u64::from(plan.io_size_bytes),
+        queue_depth: plan.queue_depth,
+        io_buffer_bytes: plan.io_buffer_bytes,
+        durability: match plan.durability {
+            Durability::Flush => shard::Durability::Flush,
+            Durability::None => shard::Durability::None,
+        },
+        verify: match plan.verify {
+            Verify::Off => fill::VerifyMode::Off,
+            Verify::Sample => fill::VerifyMode::Sample,
+            Verify::Full => fill::VerifyMode::Full,
+        },
+        seed: plan.seed,
+        warmup: plan.warmup_s * SECOND,
+        duration: plan.duration_s * SECOND,
+        max_inflight_requests: plan.max_inflight_requests,
+        max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
+        ends_when_exhausted: plan.max_requests.is_some(),
+    }
+}
+
+/// Cores this process may use, in order; none where the kernel doesn't say.
+fn cores() -> Option<Vec<usize>> {
+    let ids = core_affinity::get_core_ids()?;
+    Some(ids.into_iter().map(|core| core.id).collect()).filter(|ids: &Vec<usize>| !ids.is_empty())
+}

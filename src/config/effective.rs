@@ -1,0 +1,105 @@
+//! Printing a configuration: the page of the defaults, with the values in effect.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::{DEFAULTS, Origin, Plan};
+
+/// Maps whose keys are the user's own: written whole, not line by line.
+const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];
+
+/// The commented configuration of a plan, valid as `--config`. What is worked out at each start
+/// stays `auto`, with the present value beside it.
+#[must_use]
+pub fn render(plan: &Plan) -> String {
+    let typed = serde_json::to_value(&plan.settings).unwrap_or_default();
+    let resolved = serde_json::to_value(plan.effective()).unwrap_or_default();
+    let mut page = String::new();
+    if plan.demo {
+        page.push_str(
+            "# No workload was asked for: these are the values of the small run that a bare\n\
+             # `ringfall run` makes. With any flag of the workload or of a size, the defaults \
+             apply.\n\n",
+        );
+    }
+    let mut path: Vec<(usize, &str)> = Vec::new();
+    let mut skip_deeper_than = None;
+    for line in DEFAULTS.lines() {
+        let indent = line.len() - line.trim_start().len();
+        if skip_deeper_than.is_some_and(|limit| indent > limit) {
+            continue;
+        }
+        skip_deeper_than = None;
+        let key = match line.trim_start().split_once(':') {
+            Some((key, _)) if !key.starts_with('#') => key,
+            _ => {
+                page.push_str(line);
+                page.push('\n');
+                continue;
+            }
+        };
+        path.retain(|(depth, _)| *depth < indent);
+        path.push((indent, key));
+        let names: Vec<&str> = path.iter().map(|(_, name)| *name).collect();
+        let pointer = format!("/{}", names.join("/"));
+        let value = typed.pointer(&pointer).unwrap_or(&Value::Null);
+        if FREE_MAPS.contains(&names.join(".").as_str()) {
+            free_map(&mut page, indent, key, value);
+            skip_deeper_than = Some(indent);
+        } else if value.is_object() {
+            page.push_str(line);
+            page.push('\n');
+        } else {
+            let note = note(plan, names[0], value, resolved.pointer(&pointer));
+            let _infallible = writeln!(page, "{:indent$}{key}: {}{note}", "", scalar(value));
+        }
+    }
+    page
+}
+
+fn note(plan: &Plan, key: &str, typed: &Value, resolved: Option<&Value>) -> String {
+    match (plan.origins.get(key), resolved) {
+        (_, Some(now)) if *now != *typed => format!("  # now {}", scalar(now)),
+        (Some(Origin::Default) | None, _) => String::new(),
+        (Some(origin), _) => format!("  # {}", origin.text()),
+    }
+}
+
+fn free_map(page: &mut String, indent: usize, key: &str, value: &Value) {
+    let entries = value.as_object().filter(|map| !map.is_empty());
+    let Some(entries) = entries else {
+        let _infallible = writeln!(page, "{:indent$}{key}: {{}}", "");
+        return;
+    };
+    let _infallible = writeln!(page, "{:indent$}{key}:", "");
+    for (name, entry) in entries {
+        let name = scalar(&Value::String(name.clone()));
+        let _infallible = writeln!(page, "{:indent$}  {name}: {}", "", scalar(entry));
+    }
+}
+
+/// A value in YAML: what JSON writes is YAML too, but plain words read better without quotes.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(scalar).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(map) => {
+            let field = |(key, value): (&String, &Value)| format!("{key}: {}", scalar(value));
+            let fields = map.iter().filter(|(_, value)| !value.is_null()).map(field);
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a text means itself in YAML without quotes.
+fn is_plain(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let reserved = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+    text.chars().all(word)
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && !reserved.contains(&text.to_ascii_lowercase().as_str())
+}

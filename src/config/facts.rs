@@ -1,0 +1,74 @@
+//! What a configuration needs to know of the world, so that working it out stays pure.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+
+/// The world when the run begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// Memory available, bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// Seconds since 1970, UTC.
+    pub unix_s: u64,
+    /// The seed, should none be given.
+    pub random_seed: u64,
+}
+
+impl Facts {
+    /// Looks; `memory_available_bytes` as the host tells it.
+    #[must_use]
+    pub fn look(memory_available_bytes: Option<u64>) -> Facts {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // A clock before 1970 only spoils the name of the results.
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
+        Facts {
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            memory_available_bytes,
+            unix_s,
+            // Without the kernel's randomness the clock still tells runs apart.
+            random_seed: SysRng.try_next_u64().unwrap_or(unix_s),
+        }
+    }
+}
+
+/// A time as `20250131T235959Z`: sorts, and is no trouble in file names.
+#[must_use]
+pub fn compact_utc(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    // Days to civil date (Howard Hinnant, "chrono-compatible low-level date algorithms"): the era
+    // of 400 years, the day in it, its year counted from March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (unix_s, text) in [
+            (0, "19700101T000000Z"),
+            (951_782_399, "20000228T235959Z"),
+            (951_782_400, "20000229T000000Z"),
+            (1_709_164_800, "20240229T000000Z"),
+            (4_107_542_400, "21000301T000000Z"),
+            (1_738_367_999, "20250131T235959Z"),
+        ] {
+            assert_eq!(compact_utc(unix_s), text);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
+//! What must not be here: doing anything with it.
+
+mod effective;
+mod facts;
+mod file;
+mod plan;
+mod resolve;
+mod workload;
+
+pub use effective::render;
+pub use facts::{Facts, compact_utc};
+pub use file::ConfigFile;
+pub use plan::{
+    Arrival, Durability, GenerationMode, LogLevel, Origin, PerformanceProfile, Phases, Plan,
+    Preallocate, Promotion, Verify,
+};
+pub use resolve::resolve;
+pub use workload::WorkloadSection;
+
+/// The page of all defaults.
+pub const DEFAULTS: &str = include_str!("../../config/default.yaml");
+
+/// What was typed can't be run: each sentence says what is wrong, the value, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputError {
+    /// At least one.
+    pub sentences: Vec<String>,
+}
+
+impl InputError {
+    /// An error of one sentence.
+    pub fn new(sentence: impl Into<String>) -> InputError {
+        InputError { sentences: vec![sentence.into()] }
+    }
+}
+
+impl std::fmt::Display for InputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentences.join("\nerror: "))
+    }
+}
+
+impl std::error::Error for InputError {}
+
+#[cfg(test)]
+mod tests;

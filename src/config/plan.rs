@@ -1,0 +1,249 @@
+//! The plan: the whole effective configuration of a run, validated and typed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ringfall_workloads::model::ModelSpec;
+use serde::{Deserialize, Serialize};
+
+/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON.
+macro_rules! choice {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$vdoc])* #[value(name = $text)] #[serde(rename = $text)] $variant),+
+        }
+
+        impl $name {
+            /// As it is typed and reported.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+    };
+}
+
+choice! {
+    /// How long a request waits for each token it generates.
+    GenerationMode {
+        /// Not at all.
+        None = "none",
+        /// 2 ms a token.
+        Fast = "fast",
+        /// 30 ms a token.
+        Realistic = "realistic",
+    }
+}
+
+choice! {
+    /// What `storage_health` judges.
+    PerformanceProfile {
+        /// Latency targets and the hit rate.
+        Latency = "latency",
+        /// That every direction the mode uses moves bytes.
+        Throughput = "throughput",
+    }
+}
+
+choice! {
+    /// When a user asks again.
+    Arrival {
+        /// After thinking, whether or not the last answer came.
+        Open = "open",
+        /// After the last answer, and thinking.
+        Closed = "closed",
+        /// At random times, `request_rate_per_s` in total.
+        Poisson = "poisson",
+    }
+}
+
+choice! {
+    /// When a storage write counts as done.
+    Durability {
+        /// After a data sync.
+        Flush = "flush",
+        /// When the device has taken it.
+        None = "none",
+    }
+}
+
+choice! {
+    /// How much of what is read is compared with what was written.
+    Verify {
+        /// Nothing.
+        Off = "off",
+        /// The first 16 bytes of each 4 KiB block.
+        Sample = "sample",
+        /// Every byte.
+        Full = "full",
+    }
+}
+
+choice! {
+    /// What a hit below the fastest tier does to the entry.
+    Promotion {
+        /// Nothing.
+        None = "none",
+        /// Moves it to the fastest tier.
+        OnHit = "on-hit",
+    }
+}
+
+choice! {
+    /// How the data files get their space.
+    Preallocate {
+        /// Space is reserved; the first write of each block is slower ("first touch").
+        Reserve = "reserve",
+        /// Every block is written once before the run.
+        Write = "write",
+    }
+}
+
+choice! {
+    /// What is said on standard error about the program's own workings.
+    LogLevel {
+        /// Failures only.
+        Error = "error",
+        /// What a person should look at.
+        Warn = "warn",
+        /// Milestones.
+        Info = "info",
+        /// For finding out what the program does.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
+}
+
+/// Which phases the requests have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phases {
+    /// Prefill, then decode.
+    Both,
+    /// `--prefill-only`: no decode reads.
+    PrefillOnly,
+    /// `--decode-only`: only reads, of entries populated before.
+    DecodeOnly,
+}
+
+/// Where a value came from; later ones win.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// `config/default.yaml`, built in.
+    Default,
+    /// Worked out from this machine or from other values.
+    Computed,
+    /// The small run that a bare `ringfall run` makes.
+    Demo,
+    /// The file given with `--config`.
+    File,
+    /// The command line.
+    CommandLine,
+}
+
+impl Origin {
+    /// As the comments of `ringfall config` say it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Computed => "worked out for this machine",
+            Origin::Demo => "the demo's",
+            Origin::File => "configuration file",
+            Origin::CommandLine => "command line",
+        }
+    }
+}
+
+/// Everything a run needs to know; every field is within its bounds and consistent with the
+/// others. Made by [`super::resolve`].
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name of a known model.
+    pub model: String,
+    /// That model.
+    pub model_spec: ModelSpec,
+    /// Simulated users, 1..=100,000.
+    pub users: u32,
+    /// Length of the measurement window, s.
+    pub duration_s: u64,
+    /// Ramp-up before it, not measured, s.
+    pub warmup_s: u64,
+    /// GPU tier, all GPUs together; 0: no such tier.
+    pub gpu_memory_bytes: u64,
+    /// CPU tier; 0: no such tier.
+    pub cpu_memory_bytes: u64,
+    /// GPUs, ≥ 1.
+    pub gpus: u32,
+    /// An entry is divided by this, 1..=`gpus`.
+    pub tensor_parallel: u32,
+    /// Where the data files go; `None`: a fresh directory under the system's temp.
+    pub cache_dir: Option<PathBuf>,
+    /// Storage tier; 0: 95 % of what the file system has free.
+    pub storage_capacity_bytes: u64,
+    /// Waiting for generated tokens.
+    pub generation_mode: GenerationMode,
+    /// What `storage_health` judges.
+    pub performance_profile: PerformanceProfile,
+    /// Whether conversations have more than one turn.
+    pub multi_turn: bool,
+    /// Whether requests share system prompts.
+    pub prefix_caching: bool,
+    /// Prefill, decode, or both.
+    pub phases: Phases,
+    /// When users ask again.
+    pub arrival: Arrival,
+    /// Arrivals a second in total; > 0 exactly when `arrival` is Poisson.
+    pub request_rate_per_s: f64,
+    /// The run ends after so many requests; `None`: with its time.
+    pub max_requests: Option<u64>,
+    /// Prefill writes at once; `None`: unbounded.
+    pub max_concurrent_allocs: Option<u32>,
+    /// Requests being served at once, ≥ 1.
+    pub max_inflight_requests: u32,
+    /// Every draw follows from it.
+    pub seed: u64,
+    /// Whether the seed was drawn at random because none was given.
+    pub seed_drawn: bool,
+    /// When a storage write counts as done.
+    pub durability: Durability,
+    /// How much is verified.
+    pub verify: Verify,
+    /// Whether hits move up.
+    pub promotion: Promotion,
+    /// How space is allocated.
+    pub preallocate: Preallocate,
+    /// Executors, ≥ 1.
+    pub shards: u16,
+    /// Whether each is bound to a core.
+    pub pin: bool,
+    /// Entries are cut in I/Os of at most this, a multiple of 4 KiB.
+    pub io_size_bytes: u32,
+    /// I/Os in flight a shard, ≥ 1.
+    pub queue_depth: u32,
+    /// Registered I/O buffers of the whole engine; at least one I/O a shard.
+    pub io_buffer_bytes: u64,
+    /// Where the JSON goes.
+    pub output: PathBuf,
+    /// No banner, no progress, no summary.
+    pub quiet: bool,
+    /// The JSON on standard output too; everything else then goes to standard error.
+    pub json: bool,
+    /// What is logged.
+    pub log_level: LogLevel,
+    /// Whether this is the small run that a bare `ringfall run` makes.
+    pub demo: bool,
+    /// The `workload` section.
+    pub workload: super::WorkloadSection,
+    /// Where each value came from, by its YAML key (`num_users`; `workload` as a whole).
+    pub origins: BTreeMap<&'static str, Origin>,
+    /// All layers merged, as typed: what is worked out here is still `auto` there.
+    pub settings: crate::cli::Options,
+}

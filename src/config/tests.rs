@@ -1,0 +1,294 @@
+use std::ffi::OsString;
+
+use proptest::prelude::*;
+use ringfall_engine::units::{GIB, MIB};
+use ringfall_workloads::WorkloadConfig;
+
+use super::*;
+use crate::cli::{Cli, Command, Options, parse};
+
+fn facts() -> Facts {
+    Facts {
+        cores: 4,
+        memory_available_bytes: Some(8 * GIB + 4096),
+        unix_s: 1_738_367_999,
+        random_seed: 77,
+    }
+}
+
+fn typed(line: &str) -> Options {
+    let args = ["ringfall", "run"].into_iter().chain(line.split_whitespace());
+    match parse(args.map(OsString::from)) {
+        Ok(Cli { command: Command::Run(args) }) => args.options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn file(text: &str) -> Result<ConfigFile, InputError> {
+    ConfigFile::parse("my.yaml".into(), text.into())
+}
+
+fn plan(line: &str) -> Plan {
+    resolve(&typed(line), None, &facts()).unwrap()
+}
+
+fn complaint(line: &str) -> String {
+    resolve(&typed(line), None, &facts()).unwrap_err().to_string()
+}
+
+#[test]
+fn the_default_page_names_every_key_and_nothing_else() {
+    let defaults = file(DEFAULTS).unwrap().options;
+    assert_eq!(defaults.given(), Options::KEYS);
+}
+
+#[test]
+fn the_workload_section_is_the_workloads_own_defaults() {
+    let defaults = file(DEFAULTS).unwrap().options;
+    assert_eq!(defaults.workload.unwrap(), WorkloadSection::default());
+    let config = plan("--num-users 100 --seed 1").workload_config();
+    assert_eq!(config, WorkloadConfig::default());
+}
+
+#[test]
+fn the_defaults_are_those_of_the_reference() {
+    let plan = plan("--num-users 100");
+    assert_eq!((plan.model.as_str(), plan.users, plan.duration_s), ("llama3.1-8b", 100, 60));
+    assert_eq!(plan.cpu_memory_bytes, 4 * GIB, "half of what is available");
+    assert_eq!((plan.gpu_memory_bytes, plan.storage_capacity_bytes), (0, 0));
+    assert_eq!((plan.max_inflight_requests, plan.max_concurrent_allocs), (100, None));
+    assert_eq!((plan.shards, plan.queue_depth, plan.io_size_bytes), (4, 64, 1 << 20));
+    assert_eq!(plan.io_buffer_bytes, 256 * MIB);
+    assert_eq!((plan.seed, plan.seed_drawn), (77, true));
+    assert_eq!(plan.output.to_str(), Some("results/ringfall-20250131T235959Z.json"));
+    assert_eq!((plan.multi_turn, plan.prefix_caching, plan.pin), (true, true, true));
+    assert!(!plan.demo);
+}
+
+#[test]
+fn many_cores_share_depth_and_buffers() {
+    let facts = Facts { cores: 96, ..facts() };
+    let plan = resolve(&typed("--users 9"), None, &facts).unwrap();
+    assert_eq!((plan.shards, plan.queue_depth), (96, 10));
+    assert_eq!(plan.io_buffer_bytes, 960 * MIB);
+    let plan = resolve(&typed("--users 9 --io-size 64MiB"), None, &facts).unwrap();
+    assert_eq!(plan.io_buffer_bytes, 96 * 64 * MIB, "one I/O a shard at least");
+}
+
+#[test]
+fn a_bare_run_is_the_demo_and_any_size_makes_it_real() {
+    for line in ["", "--quiet --seed 3 --output a.json", "--cache-dir /x --shards 1"] {
+        let plan = plan(line);
+        assert!(plan.demo && plan.duration_s == 30, "{line}");
+        assert!(plan.storage_capacity_bytes > 0 && plan.storage_capacity_bytes <= 8 * GIB);
+    }
+    for line in ["--users 5", "--duration 5", "--storage-capacity-gb 0", "--arrival open"] {
+        let plan = plan(line);
+        assert!(!plan.demo && plan.model == "llama3.1-8b", "{line}");
+    }
+    assert_eq!(plan("").origins["num_users"], Origin::Demo);
+}
+
+#[test]
+fn the_command_line_wins_over_the_file_over_the_defaults() {
+    let file = file("num_users: 7\nduration: 9\nworkload:\n  system_prompts: 5\n").unwrap();
+    let plan = resolve(&typed("--num-users 8"), Some(&file), &facts()).unwrap();
+    assert_eq!((plan.users, plan.duration_s, plan.warmup_s), (8, 9, 0));
+    assert_eq!(plan.workload.system_prompts, 5);
+    assert_eq!(plan.workload.personas, WorkloadSection::default().personas);
+    let origin = |key| plan.origins[key];
+    assert_eq!(origin("num_users"), Origin::CommandLine);
+    assert_eq!(origin("duration"), Origin::File);
+    assert_eq!(origin("warmup"), Origin::Default);
+    assert_eq!(origin("cpu_mem_gb"), Origin::Computed);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
+    for (text, line, near) in [
+        ("num_users: 3\nnum_user: 4\n", 2, "num_users"),
+        ("\n\ncpu_mem: 4\n", 3, "cpu_mem_gb"),
+        ("workload:\n  system_prompt: 3\n", 2, "system_prompts"),
+        (
+            "workload:\n  personas:\n    a: {context_token: [1, 2], generation_tokens: [1, 2], \
+             think_time_s: [1, 2]}\n",
+            3,
+            "context_tokens",
+        ),
+        ("models:\n  m: {num_layer: 4}\n", 2, "num_layers"),
+    ] {
+        let error = file(text).unwrap_err().to_string();
+        assert!(error.contains(&format!("my.yaml, line {line}")), "{error}");
+        assert!(error.contains(&format!("did you mean {near:?}")), "{error}");
+    }
+    let error = file("enable_rag: true").unwrap_err().to_string();
+    assert!(error.contains("not in this version"), "{error}");
+}
+
+#[test]
+fn a_wrong_type_is_named_with_its_line() {
+    for (text, line, key, what) in [
+        ("a: 1\n", 1, "\"a\"", "unknown key"),
+        ("seed: 1\nnum_users: many\n", 2, "num_users", "not a whole number"),
+        ("num_users: 1.5\n", 1, "num_users", "not a whole number"),
+        ("\nstorage_capacity_gb: x\n", 2, "storage_capacity_gb", "not a number"),
+        ("cpu_mem_gb: lots\n", 1, "cpu_mem_gb", "neither a number nor \"auto\""),
+        ("io_size: 1.5M\n", 1, "io_size", "not a size"),
+        ("quiet: maybe\n", 1, "quiet", "neither true nor false"),
+        ("verify: some\n", 1, "verify", "some"),
+        ("model: [a]\n", 1, "model", "single value"),
+        ("workload:\n  think_jitter: [1, x]\n", 2, "think_jitter", "not a number"),
+        ("workload:\n  think_jitter: [1]\n", 2, "think_jitter", ""),
+        ("num_users: 1\nnum_users: 2\n", 2, "num_users", "duplicate"),
+    ] {
+        let error = file(text).unwrap_err().to_string();
+        for part in [&format!("my.yaml, line {line}"), key, what] {
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+    for text in ["- a", "just words", "a: [", "\t- :", "&a [*a]", "{"] {
+        assert!(file(text).is_err(), "{text:?}");
+    }
+    assert_eq!(file("").unwrap().options, Options::default());
+}
+
+#[test]
+fn bounds_name_the_flag_the_value_and_the_bounds() {
+    for (line, parts) in [
+        ("--num-users 0", ["--num-users 0", "1 to 100000"]),
+        ("--users 100001", ["--num-users 100001", "1 to 100000"]),
+        ("--duration -5", ["--duration -5", "1 to 86400"]),
+        ("--cpu-mem-gb nan", ["--cpu-mem-gb NaN", "0 to 131072"]),
+        ("--cpu-mem-gb -1", ["--cpu-mem-gb -1", "0 to 131072"]),
+        ("--storage-capacity-gb inf", ["--storage-capacity-gb inf", "out of bounds"]),
+        ("--io-size 5000", ["--io-size 5000", "multiple of 4KiB"]),
+        ("--io-size 0", ["--io-size 0", "4KiB to 64MiB"]),
+        ("--queue-depth 0", ["--queue-depth 0", "1 to 4096"]),
+        ("--shards 2000", ["--shards 2000", "1 to 1024"]),
+        ("--io-buffer-mb 1", ["--io-buffer-mb 1", "4 MiB"]),
+        ("--tensor-parallel 2", ["--tensor-parallel 2", "--num-gpus (1)"]),
+        ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
+        ("--gpu-mem-gb 16", ["--gpu-mem-gb 16", "no GPU tier"]),
+        ("--arrival poisson", ["--arrival", "not in this version"]),
+        ("--request-rate 5", ["--request-rate 5", "poisson"]),
+        ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),
+        ("--model gpt", ["\"gpt\"", "tiny-1b"]),
+        ("--max-requests -1", ["--max-requests -1", "0 to"]),
+    ] {
+        let error = complaint(line);
+        assert!(parts.iter().all(|part| error.contains(part)), "{line}: {error}");
+    }
+    let both = complaint("--num-users 0 --duration 0");
+    assert!(both.contains("--num-users") && both.contains("--duration"), "{both}");
+}
+
+#[test]
+fn a_value_out_of_bounds_in_a_file_is_named_with_its_line() {
+    let file = file("model: tiny-1b\nnum_users: 0\n").unwrap();
+    let error = resolve(&typed(""), Some(&file), &facts()).unwrap_err().to_string();
+    assert!(error.contains("my.yaml, line 2: num_users 0"), "{error}");
+}
+
+#[test]
+fn models_can_be_added_and_shortened() {
+    let text = "model: own\nmodels:\n  own: {num_layers: 2, hidden_dim: 64, num_heads: 4, \
+                kv_heads: 4, dtype: fp8}\n";
+    let own = resolve(&typed(""), Some(&file(text).unwrap()), &facts()).unwrap();
+    assert_eq!(own.model_spec.bytes_per_token(), Ok(2 * 64 * 2));
+    assert_eq!(plan("--model llama3.1-70b").model, "llama3.1-70b-instruct");
+    let text = text.replace("num_layers: 2", "num_layers: 0");
+    let error = resolve(&typed(""), Some(&file(&text).unwrap()), &facts()).unwrap_err();
+    assert!(error.to_string().contains("own"), "{error}");
+}
+
+#[test]
+fn nonsense_in_the_workload_section_is_named() {
+    let file = file("workload:\n  prefix_probability: 2\n").unwrap();
+    let error = resolve(&typed(""), Some(&file), &facts()).unwrap_err().to_string();
+    assert!(error.contains("prefix_probability is 2"), "{error}");
+}
+
+/// What a plan comes to, whatever it came from.
+fn values(plan: &Plan) -> String {
+    let origins = std::collections::BTreeMap::new();
+    let settings = Options::default();
+    format!("{:?}", Plan { origins, settings, demo: false, ..plan.clone() })
+}
+
+#[test]
+fn the_printed_configuration_reads_back_as_the_same_plan() {
+    for line in [
+        "",
+        "--num-users 5",
+        "--model llama3.1-70b --disable-multi-turn --io-size 128k --cpu-mem-gb 1.25 --seed 5",
+        "--seed 18446744073709551615 --pin=false --cache-dir /mnt/a:b#c --output yes --users 3",
+        "--shards 3 --queue-depth 7 --io-buffer-mb 9 --verify full --prefill-only --quiet",
+    ] {
+        let before = plan(line);
+        let page = render(&before);
+        let again = file(&page).unwrap_or_else(|error| panic!("{error}\n{page}"));
+        let after = resolve(&Options::default(), Some(&again), &facts()).unwrap();
+        assert_eq!(values(&before), values(&after), "{page}");
+        assert_eq!(before.seed_drawn, after.seed_drawn);
+        let comments = |text: &str| text.lines().filter(|line| line.contains("# ")).count();
+        assert!(comments(&page) >= comments(DEFAULTS), "the comments are kept");
+    }
+}
+
+#[test]
+fn own_personas_and_models_survive_printing() {
+    let text = "models:\n  own: {num_layers: 2, hidden_dim: 64, num_heads: 4, kv_heads: 4, \
+                dtype: fp8}\n  on: {num_layers: 2, hidden_dim: 64, num_heads: 4, dtype: int8, \
+                mla: {kv_lora_rank: 8, qk_rope_head_dim: 4}}\nworkload:\n  personas:\n    \
+                me: {context_tokens: [1, 2], generation_tokens: [3, 4], think_time_s: [0, 1.5]}\n";
+    let before = resolve(&typed("--model on"), Some(&file(text).unwrap()), &facts()).unwrap();
+    let page = render(&before);
+    let again = file(&page).unwrap_or_else(|error| panic!("{error}\n{page}"));
+    let after = resolve(&Options::default(), Some(&again), &facts()).unwrap();
+    assert_eq!(values(&before), values(&after));
+    assert_eq!(after.workload.personas.len(), 1);
+    assert!(page.contains("num_users: 100\n"), "{page}");
+}
+
+#[test]
+fn the_printed_configuration_says_where_values_came_from() {
+    let page = render(&plan("--num-users 5"));
+    assert!(page.contains("num_users: 5  # command line\n"), "{page}");
+    assert!(page.contains("cpu_mem_gb: auto  # now 4.0\n"), "{page}");
+    assert!(page.contains("duration: 60\n"), "{page}");
+    assert!(render(&plan("")).contains("num_users: 8  # the demo's\n"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC*", key in 0..Options::KEYS.len()) {
+        let _ = file(&text);
+        let _ = file(&format!("{}: {text}", Options::KEYS[key]));
+    }
+
+    #[test]
+    fn any_numbers_give_a_plan_within_bounds_or_a_complaint(
+        users in any::<i64>(), depth in -10i64..10_000, shards in -2i64..2_000,
+        buffer in -5i64..100_000, size in any::<u32>(), memory in any::<f64>(),
+    ) {
+        use crate::cli::values::{Auto, Size};
+        let options = Options {
+            num_users: Some(users),
+            queue_depth: Some(Auto::Given(depth)),
+            shards: Some(Auto::Given(shards)),
+            io_buffer_mb: Some(Auto::Given(buffer)),
+            io_size: Some(Size(u64::from(size))),
+            cpu_mem_gb: Some(Auto::Given(memory)),
+            ..Options::default()
+        };
+        match resolve(&options, None, &facts()) {
+            Ok(plan) => {
+                prop_assert!((1..=100_000).contains(&plan.users));
+                prop_assert!(plan.io_buffer_bytes
+                    >= u64::from(plan.io_size_bytes) * u64::from(plan.shards));
+                prop_assert!(plan.io_size_bytes % 4096 == 0);
+            }
+            Err(error) => prop_assert!(!error.sentences.is_empty()),
+        }
+    }
+}

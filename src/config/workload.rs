@@ -1,0 +1,109 @@
+//! The `workload` section of a configuration file: what has no flag.
+
+use std::collections::BTreeMap;
+
+use ringfall_workloads::WorkloadConfig;
+use ringfall_workloads::config::{
+    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Arrival, GenerationMode, Phases, Plan};
+
+/// The numbers behind users, conversations and phases. Fields as in [`WorkloadConfig`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "each field is WorkloadConfig's of the same name")]
+pub struct WorkloadSection {
+    pub personas: BTreeMap<String, Persona>,
+    pub interactive_share: f64,
+    pub responsive_share: f64,
+    pub think_jitter: [f64; 2],
+    pub conversation_end_probability: f64,
+    pub conversation_turns_max: u32,
+    pub conversations_live_max: u32,
+    pub prefix_probability: f64,
+    pub system_prompts: u32,
+    pub system_prompt_tokens: [u32; 2],
+    pub prefill_only_context_tokens: u32,
+    pub decode_batch_tokens: u32,
+    pub generation_fast_ms: f64,
+    pub generation_realistic_ms: f64,
+    pub decode_only_entries_per_user: u32,
+    pub decode_only_entry_tokens: u32,
+}
+
+/// The built-in personas' names, in the order of `WorkloadConfig::default`.
+const PERSONAS: [&str; 3] = ["chatbot", "coding", "document"];
+
+impl Default for WorkloadSection {
+    fn default() -> Self {
+        let built_in = WorkloadConfig::default();
+        let names = PERSONAS.iter().map(|name| (*name).to_owned());
+        WorkloadSection {
+            personas: names.zip(built_in.personas).collect(),
+            interactive_share: built_in.interactive_share,
+            responsive_share: built_in.responsive_share,
+            think_jitter: built_in.think_jitter,
+            conversation_end_probability: built_in.conversation_end_probability,
+            conversation_turns_max: built_in.conversation_turns_max,
+            conversations_live_max: built_in.conversations_live_max,
+            prefix_probability: built_in.prefix_probability,
+            system_prompts: built_in.system_prompts,
+            system_prompt_tokens: built_in.system_prompt_tokens,
+            prefill_only_context_tokens: built_in.prefill_only_context_tokens,
+            decode_batch_tokens: built_in.decode_batch_tokens,
+            generation_fast_ms: built_in.generation_fast_ms,
+            generation_realistic_ms: built_in.generation_realistic_ms,
+            decode_only_entries_per_user: built_in.decode_only_entries_per_user,
+            decode_only_entry_tokens: built_in.decode_only_entry_tokens,
+        }
+    }
+}
+
+impl Plan {
+    /// What the workload is told: the section and the flags together.
+    #[must_use]
+    pub fn workload_config(&self) -> WorkloadConfig {
+        let section = self.workload.clone();
+        WorkloadConfig {
+            model: self.model_spec.clone(),
+            tensor_parallel: u64::from(self.tensor_parallel),
+            num_users: self.users,
+            personas: section.personas.into_values().collect(),
+            interactive_share: section.interactive_share,
+            responsive_share: section.responsive_share,
+            think_jitter: section.think_jitter,
+            arrival: match self.arrival {
+                // `resolve` refuses Poisson until the workload has it.
+                Arrival::Open | Arrival::Poisson => WorkloadArrival::Open,
+                Arrival::Closed => WorkloadArrival::Closed,
+            },
+            multi_turn: self.multi_turn,
+            conversation_end_probability: section.conversation_end_probability,
+            conversation_turns_max: section.conversation_turns_max,
+            conversations_live_max: section.conversations_live_max,
+            prefix_caching: self.prefix_caching,
+            prefix_probability: section.prefix_probability,
+            system_prompts: section.system_prompts,
+            system_prompt_tokens: section.system_prompt_tokens,
+            prefill_only_context_tokens: section.prefill_only_context_tokens,
+            decode_batch_tokens: section.decode_batch_tokens,
+            generation_mode: match self.generation_mode {
+                GenerationMode::None => WorkloadGeneration::None,
+                GenerationMode::Fast => WorkloadGeneration::Fast,
+                GenerationMode::Realistic => WorkloadGeneration::Realistic,
+            },
+            generation_fast_ms: section.generation_fast_ms,
+            generation_realistic_ms: section.generation_realistic_ms,
+            phases: match self.phases {
+                Phases::Both => PhaseMode::Both,
+                Phases::PrefillOnly => PhaseMode::PrefillOnly,
+                Phases::DecodeOnly => PhaseMode::DecodeOnly,
+            },
+            decode_only_entries_per_user: section.decode_only_entries_per_user,
+            decode_only_entry_tokens: section.decode_only_entry_tokens,
+            max_requests: self.max_requests.unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The run's phases, on the program's own thread: open, populate, warm up, measure, drain, report.
+//!
+//! What lives here: when things happen, and what the shards' figures add up to. What must not:
+//! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`report`).
+
+mod fleet;
+mod signals;
+mod store;
+mod timeline;
+mod watchdog;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::device::Preallocate;
+use ringfall_engine::error::{IoError, SetupError};
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::key::ShardId;
+use ringfall_engine::metrics::Metrics;
+use ringfall_engine::placement::{
+    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
+};
+use ringfall_engine::shard::{Durability, EngineShared, ShardFacts, ShardSpec};
+use ringfall_engine::tier::TIER_COUNT;
+use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_workloads::{Workload, WorkloadConfig, WorkloadStats};
+
+use crate::driver::{Command, Notice, ShardReport, ShardStatus, Totals};
+pub use fleet::FleetError;
+use fleet::{Fleet, ShardSeed};
+pub use signals::Interrupt;
+pub use store::{Store, StoreRequest};
+pub use timeline::{SecondFigures, Timeline};
+pub use watchdog::WatchdogFigures;
+
+/// From telling the shards to start until they do: time for the message to arrive everywhere.
+const START_DELAY: Nanos = 20 * MILLISECOND;
+/// How often the coordinator looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// I/O errors after which a run has failed for good, rather than hammering a dead device.
+const ERRORS_MAX: u64 = 1_000;
+/// Longest wait for what is in flight when the run ends.
+const DRAIN_PATIENCE: Nanos = 120 * SECOND;
+
+/// What a run is given.
+#[derive(Clone, Debug)]
+pub struct RunSettings {
+    /// Threads.
+    pub shards: u16,
+    /// Core of each shard; none: not pinned.
+    pub cpus: Option<Vec<usize>>,
+    /// Where the data goes; none: a fresh directory under the system's temp.
+    pub cache_dir: Option<PathBuf>,
+    /// Size of the storage tier, bytes; 0: 95 % of what is free.
+    pub storage_capacity_bytes: u64,
+    /// At most this part of the free space, percent.
+    pub storage_free_percent_max: Option<u64>,
+    /// Size of the CPU tier, bytes.
+    pub cpu_capacity_bytes: u64,
+    /// How data files get their space.
+    pub preallocate: Preallocate,
+    /// Size of one I/O, bytes.
+    pub io_size_bytes: u64,
+    /// I/Os in flight a shard.
+    pub queue_depth: u32,
+    /// Memory for I/O buffers, whole engine, bytes.
+    pub io_buffer_bytes: u64,
+    /// Flush after each entry or not.
+    pub durability: Durability,
+    /// How much of what is read is checked.
+    pub verify: VerifyMode,
+    /// Seed of everything.
+    pub seed: u64,
+    /// Unmeasured time at the start, ns.
+    pub warmup: Nanos,
+    /// Measured time, ns.
+    pub duration: Nanos,
+    /// Requests served at once.
+    pub max_inflight_requests: u32,
+    /// Prefill writes at once; 0: unbounded.
+    pub max_concurrent_allocs: u32,
+    /// Whether the run ends when the workload has no more requests.
+    pub ends_when_exhausted: bool,
+}
+
+/// What the run's teller wants to hear.
+pub trait Observer {
+    /// The store is open, nothing has run yet.
+    fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
+    /// The measurement window begins: the moment to sample counters.
+    fn window_began(&mut self);
+    /// The measurement window has ended.
+    fn window_ended(&mut self);
+    /// About every 50 ms.
+    fn progress(&mut self, progress: &Progress<'_>);
+}
+
+/// A run at a glance.
+pub struct Progress<'a> {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Until the phase ends, ns.
+    pub left_ns: Nanos,
+    /// Sums over the shards.
+    pub status: ShardStatus,
+    /// Seconds measured so far.
+    pub timeline: &'a Timeline,
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Writing what must be there before measuring.
+    Populate,
+    /// Running unmeasured.
+    WarmUp,
+    /// Running measured.
+    Measure,
+    /// Ending what is in flight.
+    Drain,
+}
+
+/// Why a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Its time was over, or its requests were.
+    Complete,
+    /// A signal.
+    Interrupted,
+    /// It could not go on; the sentence says why.
+    Failed(String),
+}
+
+/// What a run measured, added up over the shards.
+pub struct RunOutcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// Start and end of the window, `CLOCK_MONOTONIC`.
+    pub window: (Nanos, Nanos),
+    /// The engine's counters.
+    pub metrics: Box<Metrics>,
+    /// The requests.
+    pub totals: Box<Totals>,
+    /// The workload's counters.
+    pub workload: WorkloadStats,
+    /// By second.
+    pub timeline: Timeline,
+    /// Failures since the start, the first of each shard.
+    pub errors: Vec<IoError>,
+    /// What is in each tier at the end.
+    pub tiers: [TierCounts; TIER_COUNT],
+    /// Storage space at the end, by shard.
+    pub space: Vec<SpaceFigures>,
+    /// Requests queued at the end.
+    pub queued: u64,
+    /// Heartbeats.
+    pub watchdog: WatchdogFigures,
+    /// Entries of the population that could not be written.
+    pub population_failed: u64,
+    /// Cleaning up failed: what is left behind.
+    pub cleanup: Result<(), SetupError>,
+}
+
+/// A run from open to clean.
+///
+/// # Errors
+/// When it could not begin, or a shard died or got stuck; nothing was measured then.
+pub fn run(
+    settings: &RunSettings,
+    workload: &Arc<WorkloadConfig>,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, FleetError> {
+    let store = Store::open(&StoreRequest {
+        cache_dir: settings.cache_dir.clone(),
+        capacity_bytes: settings.storage_capacity_bytes,
+        free_percent_max: settings.storage_free_percent_max,
+        shards: settings.shards,
+        preallocate: settings.preallocate,
+    })?;
+    let seeds = seeds(settings, workload, &store)?;
+    let (fleet, facts) = Fleet::start(seeds)?;
+    observer.opened(&store, &facts);
+    let mut run = Run {
+        settings,
+        interrupt,
+        observer,
+        store: &store,
+        fleet,
+        statuses: vec![ShardStatus::default(); usize::from(settings.shards)],
+        timeline: Timeline::default(),
+        reports: (0..settings.shards).map(|_| None).collect(),
+        populated: vec![None; usize::from(settings.shards)],
+    };
+    let mut outcome = run.phases()?;
+    run.fleet.join()?;
+    outcome.cleanup = store.directory.remove();
+    Ok(outcome)
+}
+
+fn seeds(
+    settings: &RunSettings,
+    workload: &Arc<WorkloadConfig>,
+    store: &Store,
+) -> Result<Vec<ShardSeed>, FleetError> {
+    let shards = settings.shards;
+    let budgets = SharedBudgets::new(&BudgetConfig {
+        shards,
+        gpu_bytes: 0,
+        cpu_bytes: settings.cpu_capacity_bytes,
+        storage_blocks: store.capacity_blocks,
+        segment_blocks: store.segment_blocks,
+        segment_space: SegmentSpace::Common,
+        watermarks: Watermarks::default(),
+    });
+    let allocations = match settings.max_concurrent_allocs {
+        0 => SharedGate::unbounded(shards),
+        permits => SharedGate::new(permits, shards),
+    };
+    let requests = Arc::new(SharedGate::new(settings.max_inflight_requests, shards));
+    let cpu = CpuPool::new(settings.cpu_capacity_bytes)?;
+    let shared = Arc::new(EngineShared { budgets, cpu, allocations, requests });
+    let seed = |index: u16| {
+        let users =
+            Workload::new(Arc::clone(workload), settings.seed, u32::from(index), u32::from(shards))
+                .map_err(|error| {
+                    SetupError::new(error.to_string(), "change the workload's settings")
+                })?;
+        Ok(ShardSeed {
+            spec: ShardSpec {
+                id: ShardId(index),
+                shards,
+                seed: settings.seed,
+                file: Arc::clone(&store.file),
+                shared: Arc::clone(&shared),
+                io_size_bytes: settings.io_size_bytes,
+                queue_depth: settings.queue_depth,
+                buffer_bytes: settings.io_buffer_bytes / u64::from(shards),
+                verify: settings.verify,
+                durability: settings.durability,
+            },
+            workload: users,
+            max_concurrent_allocs: settings.max_concurrent_allocs > 0,
+            cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
+        })
+    };
+    (0..shards).map(seed).collect()
+}
+
+struct Run<'a> {
+    settings: &'a RunSettings,
+    interrupt: &'a Interrupt,
+    observer: &'a mut dyn Observer,
+    store: &'a Store,
+    fleet: Fleet,
+    statuses: Vec<ShardStatus>,
+    timeline: Timeline,
+    reports: Vec<Option<Box<ShardReport>>>,
+    populated: Vec<Option<u64>>,
+}
+
+impl Run<'_> {
+    fn phases(&mut self) -> Result<RunOutcome, FleetError> {
+        let population_failed = self.populate()?;
+        let origin = monotonic_now() + START_DELAY;
+        let start = origin + self.settings.warmup;
+        let end = start + self.settings.duration;
+        self.fleet.tell(Command::Start { origin, window: (start, end) });
+        let mut ending = self.run_until(Phase::WarmUp, start, false)?;
+        self.fleet.forget_gaps();
+        self.observer.window_began();
+        if ending == Ending::Complete {
+            let may_exhaust = self.settings.ends_when_exhausted;
+            ending = self.run_until(Phase::Measure, end, may_exhaust)?;
+        }
+        let end = end.min(monotonic_now()).max(start);
+        self.fleet.tell(Command::Stop { window_end: end });
+        self.observer.window_ended();
+        self.drain()?;
+        Ok(self.outcome(ending, (start, end), population_failed))
+    }
+
+    fn populate(&mut self) -> Result<u64, FleetError> {
+        self.fleet.tell(Command::Populate);
+        while self.populated.iter().any(Option::is_none) && !self.interrupt.is_set() {
+            self.look_around(Phase::Populate, 0)?;
+        }
+        Ok(self.populated.iter().flatten().sum())
+    }
+
+    fn run_until(
+        &mut self,
+        phase: Phase,
+        deadline: Nanos,
+        may_exhaust: bool,
+    ) -> Result<Ending, FleetError> {
+        let mut next_check = monotonic_now() + SECOND;
+        loop {
+            let now = monotonic_now();
+            if self.interrupt.is_set() {
+                return Ok(Ending::Interrupted);
+            }
+            if now >= deadline {
+                return Ok(Ending::Complete);
+            }
+            self.look_around(phase, deadline - now)?;
+            if self.errors() >= ERRORS_MAX {
+                let sentence = format!("stopped after {} I/O errors", self.errors());
+                return Ok(Ending::Failed(sentence));
+            }
+            if may_exhaust && self.statuses.iter().all(|status| status.exhausted) {
+                return Ok(Ending::Complete);
+            }
+            if now >= next_check {
+                next_check = now + SECOND;
+                if let Err(error) = self.store.file.check() {
+                    return Ok(Ending::Failed(format!("stopped: {error}")));
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), FleetError> {
+        let deadline = monotonic_now() + DRAIN_PATIENCE;
+        while let Some(shard) = self.reports.iter().position(Option::is_none) {
+            let now = monotonic_now();
+            if now >= deadline {
+                let age_s = DRAIN_PATIENCE / SECOND;
+                return Err(FleetError::Stuck { shard: shard as u16, age_s });
+            }
+            self.look_around(Phase::Drain, deadline - now)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the shards have sent, watches over them, shows progress.
+    fn look_around(&mut self, phase: Phase, left_ns: Nanos) -> Result<(), FleetError> {
+        let patience = LOOK.min(Duration::from_nanos(left_ns.max(MILLISECOND)));
+        let mut next = self.fleet.next_notice(patience);
+        while let Some(notice) = next {
+            self.take(notice);
+            next = self.fleet.next_notice(Duration::ZERO);
+        }
+        self.fleet.watch()?;
+        let status = self.statuses.iter().fold(ShardStatus::default(), |sum, one| ShardStatus {
+            queued: sum.queued + one.queued,
+            serving: sum.serving + one.serving,
+            in_flight: sum.in_flight + one.in_flight,
+            exhausted: false,
+            completed: sum.completed + one.completed,
+            errors: sum.errors + one.errors,
+        });
+        let timeline = &self.timeline;
+        self.observer.progress(&Progress { phase, left_ns, status, timeline });
+        Ok(())
+    }
+
+    fn errors(&self) -> u64 {
+        self.statuses.iter().map(|status| status.errors).sum()
+    }
+
+    fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Ready(..) => {}
+            Notice::Populated(id, failed) => self.populated[id.index()] = Some(failed),
+            Notice::Tick(id, status, seconds) => {
+                self.statuses[id.index()] = status;
+                self.timeline.add(seconds);
+            }
+            Notice::Drained(id, report) => self.reports[id.index()] = Some(report),
+        }
+    }
+
+    fn outcome(
+        &mut self,
+        ending: Ending,
+        window: (Nanos, Nanos),
+        population_failed: u64,
+    ) -> RunOutcome {
+        let mut outcome = RunOutcome {
+            ending,
+            window,
+            metrics: Box::default(),
+            totals: Box::default(),
+            workload: WorkloadStats::default(),
+            timeline: Timeline::default(),
+            errors: Vec::new(),
+            tiers: Default::default(),
+            space: Vec::new(),
+            queued: 0,
+            watchdog: self.fleet.watchdog_figures(),
+            population_failed,
+            cleanup: Ok(()),
+        };
+        for report in self.reports.iter_mut().filter_map(Option::take) {
+            outcome.metrics.merge(&report.metrics);
+            outcome.totals.merge(&report.totals);
+            outcome.workload.merge(&report.workload);
+            self.timeline.add(report.seconds);
+            outcome.errors.extend(report.errors);
+            for (sum, one) in outcome.tiers.iter_mut().zip(report.tiers) {
+                sum.entries += one.entries;
+                sum.bytes += one.bytes;
+            }
+            outcome.space.push(report.space);
+            outcome.queued += report.queued;
+        }
+        outcome.timeline = std::mem::take(&mut self.timeline);
+        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        outcome
+    }
+}

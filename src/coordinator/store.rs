@@ -1,0 +1,161 @@
+//! Where the run keeps its data: directory, capacity, data file, geometry.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
+
+/// Part of the free space that `--storage-capacity-gb 0` takes (`workload.md`, "Tiers").
+const AUTO_CAPACITY_PERCENT: u64 = 95;
+/// Space left for the file system's own metadata: extents, journal.
+const METADATA_SLACK_BYTES: u64 = 16 * MIB;
+/// Largest and smallest step in which space is leased to a shard.
+const SEGMENT_MAX_BYTES: u64 = 64 * MIB;
+const SEGMENT_MIN_BYTES: u64 = MIB;
+/// Segments a shard should have at least, so that leasing does not leave it short.
+const SEGMENTS_A_SHARD: u64 = 64;
+
+/// What is asked of the store.
+#[derive(Clone, Debug)]
+pub struct StoreRequest {
+    /// `--cache-dir`; none: a fresh directory under the system's temp.
+    pub cache_dir: Option<PathBuf>,
+    /// 0: 95 % of what is free.
+    pub capacity_bytes: u64,
+    /// At most this part of the free space, percent; for a run that was not asked for a size.
+    pub free_percent_max: Option<u64>,
+    /// How many shards will share it.
+    pub shards: u16,
+    /// How the data file gets its space.
+    pub preallocate: Preallocate,
+}
+
+/// An open store.
+pub struct Store {
+    /// The locked directory.
+    pub directory: CacheDir,
+    /// Shared by all shards.
+    pub file: Arc<DataFile>,
+    /// Whole capacity.
+    pub capacity_blocks: u64,
+    /// Step in which it is leased.
+    pub segment_blocks: u64,
+}
+
+impl Store {
+    /// Opens the directory, reclaims what a dead run left, and makes the data file with all of
+    /// its space.
+    ///
+    /// # Errors
+    /// Each thing that can be wrong with the directory, and too little space: says how much.
+    pub fn open(request: &StoreRequest) -> Result<Store, SetupError> {
+        let path = request.cache_dir.clone().unwrap_or_else(fresh_directory);
+        let mut directory = CacheDir::open(&path)?;
+        let free_bytes = directory.free_bytes()?;
+        let capacity_bytes = capacity(request, free_bytes, &directory.path().display())?;
+        let capacity_blocks = capacity_bytes / BLOCK_BYTES;
+        let segment_blocks = segment_bytes(capacity_bytes, request.shards) / BLOCK_BYTES;
+        let (file, path) = directory.create_data_file()?;
+        let shown = path.display().to_string();
+        let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
+            SetupError::new(format!("can't look at {shown}: {error}"), "try again")
+        })?;
+        file.prepare(capacity_blocks).map_err(|error| {
+            SetupError::new(error.to_string(), "lower --storage-capacity-gb, or free space there")
+        })?;
+        Ok(Store { directory, file: Arc::new(file), capacity_blocks, segment_blocks })
+    }
+
+    /// Whole capacity in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_blocks * BLOCK_BYTES
+    }
+}
+
+fn capacity(
+    request: &StoreRequest,
+    free_bytes: u64,
+    place: &dyn std::fmt::Display,
+) -> Result<u64, SetupError> {
+    let usable_bytes = free_bytes.saturating_sub(METADATA_SLACK_BYTES);
+    let percent = |percent: u64| (u128::from(usable_bytes) * u128::from(percent) / 100) as u64;
+    let mut wanted = match request.capacity_bytes {
+        0 => percent(AUTO_CAPACITY_PERCENT),
+        bytes => bytes,
+    };
+    if let Some(limit) = request.free_percent_max {
+        wanted = wanted.min(percent(limit));
+    }
+    if wanted > usable_bytes {
+        return Err(SetupError::new(
+            format!(
+                "{place} has {:.2} GiB free, {:.2} GiB less than the {:.2} GiB of \
+                 --storage-capacity-gb",
+                gib(free_bytes),
+                gib(wanted - usable_bytes),
+                gib(wanted)
+            ),
+            "free space there, lower --storage-capacity-gb, or give --cache-dir another directory",
+        ));
+    }
+    let least = u64::from(request.shards) * SEGMENT_MIN_BYTES;
+    if wanted < least {
+        return Err(SetupError::new(
+            format!("{place} offers {:.4} GiB for the storage tier, too little", gib(wanted)),
+            format!(
+                "free space there, or ask for at least {:.4} GiB with --storage-capacity-gb",
+                gib(least)
+            ),
+        ));
+    }
+    Ok(wanted / BLOCK_BYTES * BLOCK_BYTES)
+}
+
+/// A power of two such that each shard has many, within bounds.
+fn segment_bytes(capacity_bytes: u64, shards: u16) -> u64 {
+    let even = capacity_bytes / (u64::from(shards) * SEGMENTS_A_SHARD);
+    let power = even.max(1).next_power_of_two() / 2;
+    power.clamp(SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES)
+}
+
+fn fresh_directory() -> PathBuf {
+    std::env::temp_dir().join(format!("ringfall-{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_engine::units::GIB;
+
+    fn request(capacity_bytes: u64) -> StoreRequest {
+        StoreRequest {
+            cache_dir: None,
+            capacity_bytes,
+            free_percent_max: None,
+            shards: 2,
+            preallocate: Preallocate::Reserve,
+        }
+    }
+
+    #[test]
+    fn capacity_is_exact_or_says_what_is_missing() {
+        assert_eq!(capacity(&request(3 * GIB), 10 * GIB, &"x").unwrap(), 3 * GIB);
+        let auto = capacity(&request(0), 10 * GIB, &"x").unwrap();
+        assert!(auto > 9 * GIB && auto < 10 * GIB && auto.is_multiple_of(BLOCK_BYTES));
+        let error = capacity(&request(12 * GIB), 10 * GIB, &"x").unwrap_err().to_string();
+        assert!(error.contains("10.00 GiB free") && error.contains("2.02 GiB less"), "{error}");
+        assert!(capacity(&request(0), MIB, &"x").is_err());
+        let demo = StoreRequest { free_percent_max: Some(25), ..request(4 * GIB) };
+        assert!(capacity(&demo, 8 * GIB, &"x").unwrap() < 2 * GIB);
+    }
+
+    #[test]
+    fn segments_are_many_and_bounded() {
+        assert_eq!(segment_bytes(4 * GIB, 2), 16 * MIB);
+        assert_eq!(segment_bytes(100 * GIB, 2), 64 * MIB);
+        assert_eq!(segment_bytes(8 * MIB, 2), MIB);
+    }
+}

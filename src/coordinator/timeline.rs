@@ -1,0 +1,122 @@
+//! The seconds of a run, added up over the shards.
+
+use crate::driver::RequestSecond;
+use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::shard::Second;
+use ringfall_engine::tier::TIER_COUNT;
+
+/// One tier in one direction over one second, all shards. Latencies in ns; none where nothing
+/// ended.
+#[derive(Clone, Debug, Default)]
+pub struct SecondDirectionFigures {
+    /// Bytes that completed.
+    pub bytes: u64,
+    /// Operations that ended.
+    pub operations: u64,
+    /// Median, P95 and P99.
+    pub quantiles_ns: Option<[Nanos; 3]>,
+    histogram: Option<Box<Histogram>>,
+}
+
+/// One second of the run.
+#[derive(Clone, Debug, Default)]
+pub struct SecondFigures {
+    /// By tier: read, write.
+    pub tiers: [[SecondDirectionFigures; 2]; TIER_COUNT],
+    /// I/Os in flight at its end.
+    pub in_flight: u32,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// The requests of that second.
+    pub requests: RequestSecond,
+    /// Length: a second, the last one perhaps less, ns.
+    pub length_ns: Nanos,
+}
+
+impl SecondFigures {
+    /// Storage read latencies as far as known: median, P95, P99.
+    #[must_use]
+    pub fn latest_read_quantiles_ns(&self) -> Option<[Nanos; 3]> {
+        let read = &self.tiers[TIER_COUNT - 1][0];
+        read.quantiles_ns.or_else(|| {
+            let histogram = read.histogram.as_ref()?;
+            Some([0.5, 0.95, 0.99].map(|q| histogram.quantile_ns(q).unwrap_or(0)))
+        })
+    }
+}
+
+/// All seconds so far. Histograms are kept for the newest seconds only, so that memory does not
+/// grow with them.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    seconds: Vec<SecondFigures>,
+    /// Seconds before this one are closed: their quantiles are final.
+    closed: usize,
+}
+
+/// Seconds kept open for shards that report late.
+const OPEN_SECONDS: usize = 5;
+
+impl Timeline {
+    /// Adds a shard's seconds.
+    pub fn add(&mut self, seconds: Vec<Second>) {
+        for second in seconds {
+            let index = second.index as usize;
+            if self.seconds.len() <= index {
+                let fresh = || SecondFigures { length_ns: SECOND, ..SecondFigures::default() };
+                self.seconds.resize_with(index + 1, fresh);
+            }
+            let figures = &mut self.seconds[index];
+            figures.in_flight += second.in_flight;
+            figures.errors += second.errors;
+            for (mine, theirs) in figures.tiers.iter_mut().zip(second.tiers) {
+                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                    mine.bytes += theirs.bytes;
+                    mine.operations += theirs.operations;
+                    let Some(latency) = theirs.latency else { continue };
+                    match &mut mine.histogram {
+                        Some(histogram) => histogram.merge(&latency),
+                        None => mine.histogram = Some(latency),
+                    }
+                }
+            }
+        }
+        let close = self.seconds.len().saturating_sub(OPEN_SECONDS);
+        self.close(close);
+    }
+
+    fn close(&mut self, before: usize) {
+        for second in self.seconds[..before].iter_mut().skip(self.closed) {
+            for direction in second.tiers.iter_mut().flatten() {
+                direction.quantiles_ns = direction.histogram.take().map(|histogram| {
+                    [0.5, 0.95, 0.99].map(|q| histogram.quantile_ns(q).unwrap_or(0))
+                });
+            }
+        }
+        self.closed = self.closed.max(before);
+    }
+
+    /// Ends the timeline at the window's length and adds the requests.
+    pub fn cut_to(&mut self, window: Nanos, requests: &[RequestSecond]) {
+        let count = window.div_ceil(SECOND) as usize;
+        let fresh = || SecondFigures { length_ns: SECOND, ..SecondFigures::default() };
+        self.seconds.resize_with(count, fresh);
+        self.closed = self.closed.min(count);
+        self.close(count);
+        for (second, requests) in self.seconds.iter_mut().zip(requests) {
+            second.requests = *requests;
+        }
+        if let Some(last) = self.seconds.last_mut()
+            && !window.is_multiple_of(SECOND)
+        {
+            last.length_ns = window % SECOND;
+        }
+    }
+
+    /// The seconds, oldest first; the newest few may still grow while the run goes on.
+    #[must_use]
+    pub fn seconds(&self) -> &[SecondFigures] {
+        &self.seconds
+    }
+}

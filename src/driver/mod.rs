@@ -1,0 +1,478 @@
+//! Glues the two crates on one shard: the workload's actions become engine calls, the engine's
+//! outcomes become the workload's events. Decides nothing.
+
+mod real;
+mod shard_main;
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::clock::{Clock, Nanos, SECOND};
+use ringfall_engine::key::{EntryKey, ShardId};
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::placement::{NOBODY, Published, SharedGate};
+use ringfall_engine::shard::{GateName, Notify, ReadOutcome, Shard, WriteMode, WriteOutcome};
+use ringfall_workloads::Workload;
+use ringfall_workloads::contract::{Action, Class, Event, Key, Outcome, Purpose, RequestId, Scope};
+
+use crate::report::{CacheStats, RequestStats};
+pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
+pub use shard_main::shard_main;
+
+/// What the requests of a shard added up to inside the measurement window.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Finished requests.
+    pub requests: RequestStats,
+    /// What they found in the cache.
+    pub cache: CacheStats,
+    /// Waiting for an allocation permit.
+    pub allocation_wait: Histogram,
+    /// By second of the window.
+    pub seconds: Vec<RequestSecond>,
+}
+
+/// One second of a shard's requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestSecond {
+    /// Requests that finished.
+    pub completed: u64,
+    /// Tokens they generated.
+    pub tokens: u64,
+    /// Reads that found their entry.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+}
+
+impl Totals {
+    fn second(&mut self, index: usize) -> &mut RequestSecond {
+        if self.seconds.len() <= index {
+            self.seconds.resize(index + 1, RequestSecond::default());
+        }
+        &mut self.seconds[index]
+    }
+
+    /// Adds another shard's.
+    pub fn merge(&mut self, other: &Totals) {
+        self.requests.merge(&other.requests);
+        self.cache.merge(&other.cache);
+        self.allocation_wait.merge(&other.allocation_wait);
+        for (index, theirs) in other.seconds.iter().enumerate() {
+            let mine = self.second(index);
+            mine.completed += theirs.completed;
+            mine.tokens += theirs.tokens;
+            mine.hits += theirs.hits;
+            mine.misses += theirs.misses;
+        }
+    }
+}
+
+/// Runs a task beside the others of the shard.
+pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;
+
+/// One shard's users, and the requests it is serving for them.
+pub struct Driver {
+    shard: Rc<Shard>,
+    workload: RefCell<Workload>,
+    clock: Clock,
+    /// The workload's time 0 on the engine's clock.
+    origin: Cell<Nanos>,
+    spawn: Spawn,
+    requests: std::sync::Arc<SharedGate>,
+    /// Requests being served here, and those the autoscaler's figures need at a glance.
+    serving: Cell<u32>,
+    waits: RefCell<BinaryHeap<Reverse<(Nanos, RequestId)>>>,
+    /// Operations of the engine running for us.
+    operations: Cell<u32>,
+    totals: RefCell<Box<Totals>>,
+    window: Cell<(Nanos, Nanos)>,
+    stopped: Cell<bool>,
+    /// Rings when the next deadline may have come nearer.
+    pub(super) poke: Notify,
+    pub(super) idle: Notify,
+    max_concurrent_allocs: bool,
+}
+
+impl Driver {
+    /// A driver that has not begun.
+    #[must_use]
+    pub fn new(
+        shard: Rc<Shard>,
+        workload: Workload,
+        clock: Clock,
+        spawn: Spawn,
+        max_concurrent_allocs: bool,
+    ) -> Rc<Driver> {
+        let requests = shard.shared().requests.clone();
+        Rc::new(Driver {
+            shard,
+            workload: RefCell::new(workload),
+            clock,
+            origin: Cell::new(0),
+            spawn,
+            requests,
+            serving: Cell::new(0),
+            waits: RefCell::default(),
+            operations: Cell::new(0),
+            totals: RefCell::default(),
+            window: Cell::new((Nanos::MAX, Nanos::MAX)),
+            stopped: Cell::new(false),
+            poke: Notify::default(),
+            idle: Notify::default(),
+            max_concurrent_allocs,
+        })
+    }
+
+    /// The engine's shard.
+    #[must_use]
+    pub fn shard(&self) -> &Rc<Shard> {
+        &self.shard
+    }
+
+    /// Begins the workload at `origin` on the engine's clock and counts what ends in `window`.
+    pub fn start(self: &Rc<Self>, origin: Nanos, window: (Nanos, Nanos)) {
+        self.origin.set(origin);
+        self.window.set(window);
+        self.workload.borrow_mut().start(0);
+        self.poke.notify_all();
+    }
+
+    /// No new requests; those under way end at their next step.
+    pub fn stop(&self, window_end: Nanos) {
+        self.stopped.set(true);
+        let (start, end) = self.window.get();
+        self.window.set((start, end.min(window_end)));
+        self.workload.borrow_mut().stop();
+        let _waiting = self.requests.publish(self.shard.id(), NOBODY);
+        self.poke.notify_all();
+    }
+
+    /// Changes how many users there are, over all shards.
+    pub fn set_users(self: &Rc<Self>, total_users: u32) {
+        let now = self.workload_now();
+        self.workload.borrow_mut().set_users(total_users, now);
+        self.poke.notify_all();
+    }
+
+    /// Operations of the engine still running for this driver.
+    #[must_use]
+    pub fn operations(&self) -> u32 {
+        self.operations.get()
+    }
+
+    /// Requests being served here.
+    #[must_use]
+    pub fn serving(&self) -> u32 {
+        self.serving.get()
+    }
+
+    /// Whether [`Driver::stop`] was called.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// Requests completed in the window.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.totals.borrow().requests.completed()
+    }
+
+    /// Looks into the workload.
+    pub fn with_workload<T>(&self, look: impl FnOnce(&Workload) -> T) -> T {
+        look(&self.workload.borrow())
+    }
+
+    /// What the finished requests added up to.
+    #[must_use]
+    pub fn totals(&self) -> Box<Totals> {
+        self.totals.borrow().clone()
+    }
+
+    /// Runs the workload's clock until [`Driver::stop`]. `sleep` sleeps until a time on the
+    /// engine's clock.
+    pub async fn run_clock<S, F>(self: Rc<Self>, sleep: S)
+    where
+        S: Fn(Nanos) -> F,
+        F: Future<Output = ()>,
+    {
+        while !self.stopped.get() {
+            let poked = self.poke.notified();
+            self.work_off_due();
+            match self.next_deadline() {
+                Some(deadline) => either(sleep(deadline), poked).await,
+                None => poked.await,
+            }
+        }
+    }
+
+    /// Whether nothing is left to do, now or later.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.serving.get() == 0 && {
+            let workload = self.workload.borrow();
+            workload.next_wake().is_none() && workload.queue_len() == 0
+        }
+    }
+
+    /// A slot of the engine-wide request gate was handed to this shard.
+    pub fn slot_granted(self: &Rc<Self>) {
+        let waiting = self.workload.borrow().queue_head().is_some();
+        if waiting && !self.stopped.get() {
+            self.serve_next();
+            self.fill_slots();
+        } else {
+            self.give_slot_back();
+            self.fill_slots();
+        }
+    }
+
+    fn workload_now(&self) -> Nanos {
+        self.clock.now().saturating_sub(self.origin.get())
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        let wake = self.workload.borrow().next_wake();
+        let wait = self.waits.borrow().peek().map(|Reverse((until, _))| *until);
+        let next = [wake, wait].into_iter().flatten().min()?;
+        Some(next.saturating_add(self.origin.get()))
+    }
+
+    fn work_off_due(self: &Rc<Self>) {
+        let now = self.workload_now();
+        loop {
+            let due = {
+                let mut waits = self.waits.borrow_mut();
+                match waits.peek() {
+                    Some(Reverse((until, _))) if *until <= now => waits.pop(),
+                    _ => None,
+                }
+            };
+            let Some(Reverse((_, request))) = due else { break };
+            self.event(Event::StepDone { request, outcome: Outcome::Waited, io_ns: 0 });
+        }
+        let due = self.workload.borrow().next_wake().is_some_and(|wake| wake <= now);
+        if due {
+            self.event(Event::Tick);
+        }
+        self.fill_slots();
+    }
+
+    /// Starts queued requests while the engine has slots.
+    fn fill_slots(self: &Rc<Self>) {
+        while !self.stopped.get() {
+            if self.workload.borrow().queue_head().is_none() {
+                break;
+            }
+            let acquired = self.requests.try_acquire()
+                // A slot may come free between the try and the publishing.
+                || self.publish_queue_head() == Published::Acquired;
+            if !acquired {
+                return;
+            }
+            self.serve_next();
+        }
+    }
+
+    fn serve_next(self: &Rc<Self>) {
+        self.serving.set(self.serving.get() + 1);
+        self.event(Event::SlotGranted);
+    }
+
+    /// Tells the other shards how urgent our most urgent queued request is.
+    fn publish_queue_head(&self) -> Published {
+        let word = match self.workload.borrow().queue_head() {
+            // Class first, then arrival: 2 bits and 62 bits of nanoseconds (146 years).
+            Some((class, arrived)) if !self.stopped.get() => {
+                u64::from(urgency(class).0) << 62 | (arrived & (u64::MAX >> 2))
+            }
+            _ => NOBODY,
+        };
+        self.requests.publish(self.shard.id(), word)
+    }
+
+    fn give_slot_back(self: &Rc<Self>) {
+        if let Some(next) = self.requests.release() {
+            if next == self.shard.id() {
+                let driver = Rc::clone(self);
+                // Not at once: a long queue would nest one call for each request.
+                (self.spawn)(Box::pin(async move { driver.slot_granted() }));
+            } else {
+                self.shard.hand_over(next, GateName::Request);
+            }
+        }
+    }
+
+    fn event(self: &Rc<Self>, event: Event) {
+        let mut actions = Vec::new();
+        self.workload.borrow_mut().on_event(self.workload_now(), event, &mut actions);
+        for action in actions {
+            self.act(action);
+        }
+    }
+
+    fn act(self: &Rc<Self>, action: Action) {
+        match action {
+            Action::Wait { request, until } => {
+                self.waits.borrow_mut().push(Reverse((until, request)));
+                self.poke.notify_all();
+            }
+            Action::Done { request: _, record } => {
+                self.serving.set(self.serving.get() - 1);
+                self.record(record.finished, |totals, second| {
+                    totals.requests.record(&record);
+                    if !record.failed {
+                        let second = totals.second(second);
+                        second.completed += 1;
+                        second.tokens += u64::from(record.generated_tokens);
+                    }
+                });
+                self.give_slot_back();
+                self.poke.notify_all();
+                self.idle.notify_all();
+            }
+            // Stopping: the request goes no further, and its slot is of no use to anybody.
+            Action::Read { .. } | Action::Write { .. } if self.stopped.get() => {
+                self.serving.set(self.serving.get() - 1);
+                self.idle.notify_all();
+            }
+            Action::Read { request, key, scope, class, purpose, times } => {
+                let driver = Rc::clone(self);
+                self.operations.set(self.operations.get() + 1);
+                (self.spawn)(Box::pin(async move {
+                    let (outcome, bytes, io_ns) = driver.read(key, scope, class, times).await;
+                    driver.record(driver.workload_now(), |totals, second| {
+                        let before = (totals.cache.hits, totals.cache.misses);
+                        totals.cache.record_read(purpose, times, outcome, bytes);
+                        let now = (totals.cache.hits, totals.cache.misses);
+                        let second = totals.second(second);
+                        second.hits += now.0 - before.0;
+                        second.misses += now.1 - before.1;
+                    });
+                    driver.step_done(request, outcome, io_ns);
+                }));
+            }
+            Action::Write { request, key, scope, class, purpose, bytes } => {
+                let driver = Rc::clone(self);
+                self.operations.set(self.operations.get() + 1);
+                (self.spawn)(Box::pin(async move {
+                    let (outcome, io_ns) = driver.write(key, scope, class, purpose, bytes).await;
+                    driver.step_done(request, outcome, io_ns);
+                }));
+            }
+        }
+    }
+
+    /// Changes the totals, if `at` (the workload's clock) is inside the window.
+    fn record(&self, at: Nanos, change: impl FnOnce(&mut Totals, usize)) {
+        let (start, end) = self.window.get();
+        let at = at + self.origin.get();
+        if start <= at && at < end {
+            change(&mut self.totals.borrow_mut(), ((at - start) / SECOND) as usize);
+        }
+    }
+
+    fn step_done(self: &Rc<Self>, request: RequestId, outcome: Outcome, io_ns: u64) {
+        self.operations.set(self.operations.get() - 1);
+        if self.stopped.get() {
+            self.serving.set(self.serving.get() - 1);
+            self.idle.notify_all();
+            return;
+        }
+        self.event(Event::StepDone { request, outcome, io_ns });
+    }
+
+    fn home(&self, key: Key, scope: Scope) -> ShardId {
+        match scope {
+            Scope::Own => self.shard.id(),
+            Scope::Shared => EntryKey(key.0).home_shard(self.shard.shards()),
+        }
+    }
+
+    /// Reads so many times; the outcome, the entry's size if it was found, and the time taken.
+    async fn read(&self, key: Key, scope: Scope, class: Class, times: u32) -> (Outcome, u64, u64) {
+        let home = self.home(key, scope);
+        let begun = self.clock.now();
+        let mut entry_bytes = 0;
+        for reads_done in 0..times {
+            let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
+                ReadOutcome::Hit { bytes, .. } => {
+                    entry_bytes = bytes;
+                    continue;
+                }
+                ReadOutcome::Miss => Outcome::Miss { reads_done },
+                ReadOutcome::Failed(_) => Outcome::Failed,
+            };
+            return (outcome, entry_bytes, self.clock.now() - begun);
+        }
+        (Outcome::Hit, entry_bytes, self.clock.now() - begun)
+    }
+
+    async fn write(
+        &self,
+        key: Key,
+        scope: Scope,
+        class: Class,
+        purpose: Purpose,
+        bytes: u64,
+    ) -> (Outcome, u64) {
+        let home = self.home(key, scope);
+        let begun = self.clock.now();
+        let bounded =
+            self.max_concurrent_allocs && matches!(purpose, Purpose::Prefill | Purpose::Rewrite);
+        let _permit = match bounded {
+            true => {
+                let permit = self.shard.allocation_permit(urgency(class)).await;
+                let waited = self.clock.now() - begun;
+                self.record(self.workload_now(), |totals, _| totals.allocation_wait.record(waited));
+                Some(permit)
+            }
+            false => None,
+        };
+        let mode = match purpose {
+            Purpose::Prefix | Purpose::Rag | Purpose::Populate => WriteMode::IfAbsent,
+            _ => WriteMode::Replace,
+        };
+        let outcome =
+            match self.shard.write(home, EntryKey(key.0), bytes, urgency(class), mode).await {
+                WriteOutcome::Written { .. } => {
+                    self.record(self.workload_now(), |totals, _| {
+                        totals.cache.record_write(purpose, bytes);
+                    });
+                    Outcome::Written
+                }
+                WriteOutcome::AlreadyThere => Outcome::Written,
+                WriteOutcome::Refused { .. } => Outcome::Refused,
+                WriteOutcome::Failed(_) => Outcome::Failed,
+            };
+        (outcome, self.clock.now() - begun)
+    }
+
+    /// Writes an entry that must be there before measuring begins.
+    pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
+        self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0
+    }
+}
+
+/// The engine's urgency of a class.
+fn urgency(class: Class) -> Urgency {
+    match class {
+        Class::Interactive => Urgency(0),
+        Class::Responsive => Urgency(1),
+        Class::Batch => Urgency(2),
+    }
+}
+
+/// Ready when either is.
+async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|cx| match a.as_mut().poll(cx) {
+        std::task::Poll::Ready(()) => std::task::Poll::Ready(()),
+        std::task::Poll::Pending => b.as_mut().poll(cx),
+    })
+    .await;
+}

@@ -1,0 +1,120 @@
+//! What crosses between the coordinator's thread and the shards' threads of a real run.
+
+use std::sync::Arc;
+
+use flume::Sender;
+use ringfall_engine::error::{IoError, SetupError};
+use ringfall_engine::key::ShardId;
+use ringfall_engine::metrics::Metrics;
+use ringfall_engine::placement::{SpaceFigures, TierCounts};
+use ringfall_engine::shard::{Links, Message, Second, ShardFacts};
+use ringfall_engine::tier::TIER_COUNT;
+use ringfall_workloads::WorkloadStats;
+
+use super::Totals;
+use ringfall_engine::clock::Nanos;
+
+/// From the coordinator.
+#[derive(Clone, Copy, Debug)]
+pub enum Command {
+    /// Write what must be there before measuring; answer [`Notice::Populated`].
+    Populate,
+    /// Begin at `origin`, and count what ends in `window` (`CLOCK_MONOTONIC`).
+    Start {
+        /// The workload's time 0.
+        origin: Nanos,
+        /// Start and end of the measurement.
+        window: (Nanos, Nanos),
+    },
+    /// No new requests; what is in flight ends; answer [`Notice::Drained`].
+    Stop {
+        /// The window ends here, if not before.
+        window_end: Nanos,
+    },
+    /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
+    Poke,
+    /// End the thread.
+    Exit,
+}
+
+/// What a shard's inbox holds. Other shards send at most one message for each operation they have
+/// in flight, so the number of requests being served bounds it.
+#[derive(Debug)]
+pub enum Inbound {
+    /// From the coordinator.
+    Command(Command),
+    /// From another shard.
+    Message(Message),
+}
+
+/// A shard at a glance, for progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShardStatus {
+    /// Requests queued here.
+    pub queued: u64,
+    /// Requests being served here.
+    pub serving: u32,
+    /// I/Os in flight.
+    pub in_flight: u32,
+    /// Whether nothing is left to do, now or later.
+    pub exhausted: bool,
+    /// Requests completed in the window.
+    pub completed: u64,
+    /// I/O errors so far.
+    pub errors: u64,
+}
+
+/// All that a shard measured.
+#[derive(Debug)]
+pub struct ShardReport {
+    /// The engine's counters over the window.
+    pub metrics: Box<Metrics>,
+    /// The requests.
+    pub totals: Box<Totals>,
+    /// The workload's counters.
+    pub workload: WorkloadStats,
+    /// Seconds not sent before.
+    pub seconds: Vec<Second>,
+    /// Failures since the start, the first hundred.
+    pub errors: Vec<IoError>,
+    /// What is in each tier at the end.
+    pub tiers: [TierCounts; TIER_COUNT],
+    /// The storage space at the end.
+    pub space: SpaceFigures,
+    /// Requests queued at the end.
+    pub queued: u64,
+}
+
+/// To the coordinator.
+#[derive(Debug)]
+pub enum Notice {
+    /// Open, or why not.
+    Ready(ShardId, Result<ShardFacts, SetupError>),
+    /// The population is written; entries that failed.
+    Populated(ShardId, u64),
+    /// Progress, once a second.
+    Tick(ShardId, ShardStatus, Vec<Second>),
+    /// Stopped, nothing in flight.
+    Drained(ShardId, Box<ShardReport>),
+}
+
+/// What a shard's thread is given.
+pub struct ShardPlan {
+    /// Its engine half.
+    pub spec: ringfall_engine::shard::ShardSpec,
+    /// Its users.
+    pub workload: ringfall_workloads::Workload,
+    /// Whether `--max-concurrent-allocs` bounds anything.
+    pub max_concurrent_allocs: bool,
+    /// Inboxes of all shards, its own too.
+    pub mesh: Arc<Vec<Sender<Inbound>>>,
+}
+
+/// Messages to other shards, by their inboxes.
+pub struct MeshLinks(pub Arc<Vec<Sender<Inbound>>>);
+
+impl Links for MeshLinks {
+    fn send(&self, to: ShardId, message: Message) -> bool {
+        self.0[to.index()].send(Inbound::Message(message)).is_ok()
+    }
+}

@@ -1,0 +1,172 @@
+//! The life of a shard's thread in a real run.
+
+use std::rc::Rc;
+
+use flume::{Receiver, Sender};
+use ringfall_engine::clock::{Clock, Nanos, SECOND};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::key::ShardId;
+use ringfall_engine::shard::{Shard, ShardFacts, executor, open_shard};
+use ringfall_engine::tier::Tier;
+use ringfall_workloads::contract::Outcome;
+
+use super::real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
+use super::{Driver, either};
+
+/// Entries written at once while populating: enough to keep any queue full.
+const POPULATE_AT_ONCE: usize = 64;
+
+/// Runs one shard from opening to exit. Returns when told to, or when the coordinator is gone.
+pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Sender<Notice>) {
+    let id = plan.spec.id;
+    let (driver, facts) = match open(plan) {
+        Ok(opened) => opened,
+        Err(error) => {
+            // Nobody to tell when the coordinator is gone.
+            let _sent = notices.send(Notice::Ready(id, Err(error)));
+            return;
+        }
+    };
+    let _sent = notices.send(Notice::Ready(id, Ok(facts)));
+    executor::spawn_local(Rc::clone(&driver).run_clock_until_stop());
+    let ticking = Rc::clone(&driver);
+    let tick_notices = notices.clone();
+    executor::spawn_local(async move { ticking.tick(id, &tick_notices).await });
+    while let Ok(inbound) = inbox.recv_async().await {
+        match inbound {
+            Inbound::Message(message) => {
+                if driver.shard().deliver(message) {
+                    driver.slot_granted();
+                }
+            }
+            Inbound::Command(Command::Populate) => {
+                let (driver, notices) = (Rc::clone(&driver), notices.clone());
+                executor::spawn_local(async move {
+                    let failed = driver.populate_all().await;
+                    let _sent = notices.send(Notice::Populated(id, failed));
+                });
+            }
+            Inbound::Command(Command::Start { origin, window }) => {
+                driver.shard().measure().open(window.0, window.1);
+                driver.start(origin, window);
+            }
+            Inbound::Command(Command::Stop { window_end }) => {
+                driver.shard().measure().close(window_end);
+                driver.stop(window_end);
+                driver.shard().stop();
+                let (driver, notices) = (Rc::clone(&driver), notices.clone());
+                executor::spawn_local(async move {
+                    driver.drain().await;
+                    let report = Box::new(driver.report());
+                    let _sent = notices.send(Notice::Drained(id, report));
+                });
+            }
+            Inbound::Command(Command::Poke) => {}
+            Inbound::Command(Command::Exit) => break,
+        }
+    }
+}
+
+fn open(plan: ShardPlan) -> Result<(Rc<Driver>, ShardFacts), SetupError> {
+    let (shard, facts) = open_shard(plan.spec, Box::new(MeshLinks(plan.mesh)))?;
+    let spawn = Box::new(executor::spawn_local);
+    let permits = plan.max_concurrent_allocs;
+    let driver = Driver::new(shard, plan.workload, Clock::Os, spawn, permits);
+    Ok((driver, facts))
+}
+
+impl Driver {
+    async fn run_clock_until_stop(self: Rc<Self>) {
+        self.run_clock(|deadline: Nanos| async move {
+            executor::sleep_until(deadline).await;
+        })
+        .await;
+    }
+
+    /// Reports once a second until the coordinator is gone.
+    async fn tick(self: Rc<Self>, id: ShardId, notices: &Sender<Notice>) {
+        let mut next = self.clock.now() + SECOND;
+        loop {
+            executor::sleep_until(next).await;
+            let now = self.clock.now();
+            next = (next + SECOND).max(now);
+            let shard = self.shard();
+            let seconds = shard.measure().take_seconds(now, shard.in_flight());
+            if notices.send(Notice::Tick(id, self.status(), seconds)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn status(&self) -> ShardStatus {
+        ShardStatus {
+            queued: self.with_workload(|workload| workload.queue_len() as u64),
+            serving: self.serving(),
+            in_flight: self.shard().in_flight(),
+            exhausted: self.is_exhausted(),
+            completed: self.completed(),
+            errors: self.shard().measure().error_count_ever(),
+        }
+    }
+
+    /// Writes the population, many entries at once; how many failed.
+    async fn populate_all(self: &Rc<Self>) -> u64 {
+        let items: Vec<_> = self.with_workload(|workload| workload.population().collect());
+        let items = Rc::new(std::cell::RefCell::new(items.into_iter()));
+        let failed = Rc::new(std::cell::Cell::new(0u64));
+        let running = Rc::new(std::cell::Cell::new(POPULATE_AT_ONCE));
+        let all_done = Rc::new(ringfall_engine::shard::Notify::default());
+        for _ in 0..POPULATE_AT_ONCE {
+            let (driver, items, failed) = (Rc::clone(self), Rc::clone(&items), Rc::clone(&failed));
+            let (running, all_done) = (Rc::clone(&running), Rc::clone(&all_done));
+            executor::spawn_local(async move {
+                loop {
+                    let next = items.borrow_mut().next();
+                    let Some(item) = next.filter(|_| !driver.is_stopped()) else { break };
+                    let outcome = driver.populate(item.key, item.scope, item.bytes).await;
+                    if outcome != Outcome::Written {
+                        failed.set(failed.get() + 1);
+                    }
+                }
+                running.set(running.get() - 1);
+                all_done.notify_all();
+            });
+        }
+        loop {
+            let done = all_done.notified();
+            if running.get() == 0 {
+                return failed.get();
+            }
+            done.await;
+        }
+    }
+
+    /// Waits until nothing of this driver and its shard is in flight.
+    async fn drain(&self) {
+        loop {
+            let idle = self.idle.notified();
+            let shard: &Shard = self.shard();
+            if self.operations() == 0 && shard.in_flight() == 0 && shard.moves() == 0 {
+                return;
+            }
+            // Moves and I/O ring no bell of the driver's: look again soon.
+            let soon = self.clock.now() + SECOND / 100;
+            either(idle, executor::sleep_until(soon)).await;
+        }
+    }
+
+    fn report(&self) -> ShardReport {
+        let shard = self.shard();
+        let measure = shard.measure();
+        ShardReport {
+            metrics: measure.snapshot(),
+            totals: self.totals(),
+            workload: self.with_workload(|workload| workload.stats()),
+            seconds: measure.take_all_seconds(self.clock.now()),
+            errors: measure.errors_ever(),
+            tiers: Tier::ALL.map(|tier| shard.counts(tier)),
+            space: shard.space(),
+            queued: self.with_workload(|workload| workload.queue_len() as u64),
+        }
+    }
+}

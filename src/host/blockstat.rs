@@ -1,0 +1,112 @@
+//! The kernel's own counters of a block device, `/sys/dev/block/M:m/stat`, beside which ours stand.
+
+use serde::Serialize;
+
+/// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BlockCounters {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read (the file counts sectors of 512 bytes, whatever the device's block).
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Requests in flight at the reading.
+    pub in_flight: u64,
+    /// Time with at least one request in flight, ms.
+    pub busy_ms: u64,
+    /// Flushes completed; `None` before Linux 5.5.
+    pub flushes: Option<u64>,
+}
+
+/// The difference of two readings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockDelta {
+    /// The disk (not the partition), as under `/sys/block`.
+    pub device: String,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Time with at least one request in flight, ms.
+    pub busy_ms: u64,
+    /// Flushes completed.
+    pub flushes: Option<u64>,
+}
+
+/// Bytes of a sector in the kernel's counters, whatever the device's block.
+const SECTOR_BYTES: u64 = 512;
+
+impl BlockCounters {
+    /// Reads the counters of the disk `numbers` (`major:minor`); `None` where there is none.
+    #[must_use]
+    pub fn read(numbers: &str) -> Option<BlockCounters> {
+        let path = format!("/sys/dev/block/{numbers}/stat");
+        BlockCounters::parse(&std::fs::read_to_string(path).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<BlockCounters> {
+        let mut fields = Vec::new();
+        for word in text.split_ascii_whitespace() {
+            fields.push(word.parse::<u64>().ok()?);
+        }
+        let bytes = |index: usize| fields.get(index)?.checked_mul(SECTOR_BYTES);
+        Some(BlockCounters {
+            reads: *fields.first()?,
+            read_bytes: bytes(2)?,
+            writes: *fields.get(4)?,
+            write_bytes: bytes(6)?,
+            in_flight: *fields.get(8)?,
+            busy_ms: *fields.get(9)?,
+            flushes: fields.get(15).copied(),
+        })
+    }
+}
+
+impl BlockDelta {
+    /// What happened from `before` to `after` on the disk of this name.
+    #[must_use]
+    pub fn between(device: &str, before: BlockCounters, after: BlockCounters) -> BlockDelta {
+        let flushes = before.flushes.zip(after.flushes);
+        BlockDelta {
+            device: device.to_owned(),
+            reads: after.reads.wrapping_sub(before.reads),
+            read_bytes: after.read_bytes.wrapping_sub(before.read_bytes),
+            writes: after.writes.wrapping_sub(before.writes),
+            write_bytes: after.write_bytes.wrapping_sub(before.write_bytes),
+            busy_ms: after.busy_ms.wrapping_sub(before.busy_ms),
+            flushes: flushes.map(|(before, after)| after.wrapping_sub(before)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_those_of_the_kernels_documentation() {
+        let line = " 10 1 2048 7 20 2 4096 9 3 55 66 0 0 0 0 8 1\n";
+        let counters = BlockCounters::parse(line).unwrap();
+        assert_eq!((counters.reads, counters.read_bytes), (10, 2048 * 512));
+        assert_eq!((counters.writes, counters.write_bytes), (20, 4096 * 512));
+        assert_eq!((counters.in_flight, counters.busy_ms, counters.flushes), (3, 55, Some(8)));
+        let old = BlockCounters::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap();
+        assert_eq!(old.flushes, None);
+        let delta = BlockDelta::between("sda", old, counters);
+        assert_eq!((delta.reads, delta.flushes), (9, None));
+    }
+
+    #[test]
+    fn garbage_is_nothing() {
+        for text in ["", "x", "1 2 3", "-1 2 3 4 5 6 7 8 9 10", "99999999999999999999"] {
+            assert_eq!(BlockCounters::parse(text), None, "{text}");
+        }
+    }
+}

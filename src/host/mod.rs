@@ -1,0 +1,9 @@
+//! What the machine says about itself. Every figure that can't be read is `None`, never 0.
+
+mod blockstat;
+mod cost;
+mod machine;
+
+pub use blockstat::{BlockCounters, BlockDelta};
+pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
+pub use machine::{DeviceFacts, Machine, MountFacts};

@@ -1,0 +1,89 @@
+//! The program `ringfall`: the only place that knows both the engine and the workloads.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod coordinator;
+pub mod driver;
+pub mod exit;
+pub mod host;
+pub mod report;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use config::{ConfigFile, Facts, InputError, LogLevel, Plan};
+use exit::Exit;
+
+/// Does what the arguments (the program's name first) ask for.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let typed = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let cli = match cli::parse(args) {
+        Ok(cli) => cli,
+        Err(cli::Stop::Said(text)) => {
+            // Help that can't be written has no other way to be told.
+            let _told = text.print();
+            return Exit::Done;
+        }
+        Err(cli::Stop::Wrong(text)) => return wrong(&text),
+    };
+    match cli.command {
+        cli::Command::Run(args) => match plan_of(&args) {
+            Ok(plan) => {
+                log_to_stderr(plan.log_level);
+                ended(commands::run::run(&plan, typed))
+            }
+            Err(error) => wrong(&error),
+        },
+        cli::Command::Config(args) if args.defaults => page(config::DEFAULTS),
+        cli::Command::Config(args) => match plan_of(&args.run) {
+            Ok(plan) => page(&config::render(&plan)),
+            Err(error) => wrong(&error),
+        },
+    }
+}
+
+fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
+    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
+    let facts = Facts::look(host::Machine::available_memory_bytes());
+    config::resolve(&args.options, file.as_ref(), &facts)
+}
+
+fn log_to_stderr(level: LogLevel) {
+    let level = match level {
+        LogLevel::Error => tracing::Level::ERROR,
+        LogLevel::Warn => tracing::Level::WARN,
+        LogLevel::Info => tracing::Level::INFO,
+        LogLevel::Debug => tracing::Level::DEBUG,
+        LogLevel::Trace => tracing::Level::TRACE,
+    };
+    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    // Only a second call in one process (a test's) fails, and the first then stays in place.
+    let _first = lines.try_init();
+}
+
+/// Writes a page; a reader that has seen enough (`| head`) is no failure.
+fn page(text: &str) -> Exit {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("error: standard output: {error}");
+            Exit::Failed
+        }
+        _ => Exit::Done,
+    }
+}
+
+fn wrong(what: &dyn std::fmt::Display) -> Exit {
+    eprintln!("error: {what}");
+    Exit::Usage
+}
+
+fn ended(result: anyhow::Result<Exit>) -> Exit {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Exit::Failed
+    })
+}

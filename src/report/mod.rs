@@ -1,0 +1,29 @@
+//! Measured in, text out: JSON, the terminal, progress, warnings. Decides nothing about the run.
+
+mod health;
+mod json;
+mod json_engine;
+mod model;
+pub mod progress;
+mod requests;
+mod sla;
+mod terminal;
+mod timeline;
+mod warnings;
+
+pub use json::{to_json, write_json};
+pub use model::{CacheStats, RunResult, TierState, WatchdogReport, Window};
+pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use terminal::{Banner, Style, print_banner, print_summary};
+pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
+pub use warnings::{Warning, warnings_of};
+
+/// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a report figure")]
+pub(crate) fn quotient(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! One second of a run.
+
+use ringfall_engine::tier::TIER_COUNT;
+use serde::Serialize;
+
+/// One direction of one tier in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimelineDirection {
+    /// Storage: bytes whose I/O completed. Above: bytes of the entries whose operation finished.
+    pub bytes: u64,
+    /// Operations that finished.
+    pub operations: u64,
+    /// Median latency, µs; `None` without operations.
+    pub latency_p50_us: Option<u64>,
+    /// 95th percentile, µs.
+    pub latency_p95_us: Option<u64>,
+    /// 99th percentile, µs.
+    pub latency_p99_us: Option<u64>,
+}
+
+/// One tier in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimelineTier {
+    /// Entries read.
+    pub read: TimelineDirection,
+    /// Entries written.
+    pub write: TimelineDirection,
+}
+
+/// What happened in one second of the window (the last may be shorter).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimelineSecond {
+    /// Its end, s since the window's start.
+    pub end_s: f64,
+    /// Its length, s.
+    pub seconds: f64,
+    /// By `Tier::index`.
+    pub tiers: [TimelineTier; TIER_COUNT],
+    /// I/Os in flight at its end, all shards.
+    pub queue_depth: u32,
+    /// Users simulated.
+    pub users: u32,
+    /// Requests that finished.
+    pub requests_completed: u64,
+    /// Tokens they generated.
+    pub generated_tokens: u64,
+    /// Reads that found their entry.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Failed I/Os.
+    pub errors: u64,
+}

@@ -1,0 +1,96 @@
+//! What a reader should know before trusting the numbers: as data, each with the flag to try.
+
+use ringfall_engine::clock::SECOND;
+use serde::Serialize;
+
+use super::RunResult;
+use crate::config::{Arrival, Preallocate};
+
+/// One warning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// Stable name, for scripts.
+    pub code: &'static str,
+    /// What was seen, with the value.
+    pub text: String,
+    /// What to type next.
+    pub flag_to_try: Option<String>,
+}
+
+/// Largest difference between our byte count and the kernel's (`spec/results.md`, rule 2).
+const KERNEL_TOLERANCE: f64 = 0.01;
+/// Share of the writes that were a block's first before it is worth a word.
+const FIRST_TOUCH_SHARE: f64 = 0.05;
+
+fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
+    Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
+}
+
+/// What the numbers of a run should be read with.
+#[must_use]
+pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let engine = &result.engine;
+    if let Some(kernel) = &result.kernel {
+        let ours = engine.io_read.bytes + engine.io_write.bytes;
+        let theirs = kernel.read_bytes + kernel.write_bytes;
+        if let Some(ratio) = super::quotient(theirs, ours)
+            && (ratio - 1.0).abs() > KERNEL_TOLERANCE
+        {
+            let text = format!(
+                "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
+                 else uses the device, or the run was short",
+                ratio * 100.0,
+                kernel.device
+            );
+            warnings.push(warning("kernel_disagrees", text, None));
+        }
+    }
+    if let Some(share) = super::quotient(engine.first_touch_bytes, engine.io_write.bytes)
+        && share > FIRST_TOUCH_SHARE
+        && result.plan.preallocate == Preallocate::Reserve
+    {
+        let text = format!(
+            "{:.0} % of the bytes written were the first to their blocks, which is slower on most \
+             file systems",
+            share * 100.0
+        );
+        warnings.push(warning("first_touch", text, Some("--preallocate write")));
+    }
+    if result.plan.arrival == Arrival::Open && result.queued > u64::from(result.plan.users) {
+        let text = format!(
+            "requests arrived faster than they were served: {} were still queued at the end",
+            result.queued
+        );
+        warnings.push(warning("backlog", text, Some("--arrival closed")));
+    }
+    if engine.refused_entries > 0 {
+        let text = format!(
+            "{} entries were larger than the whole storage tier and were refused",
+            engine.refused_entries
+        );
+        warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+    }
+    if result.watchdog.stalls > 0 {
+        let text = format!(
+            "shards missed a second of heartbeats {} times (longest {:.1} s)",
+            result.watchdog.stalls,
+            result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
+        );
+        warnings.push(warning("stalls", text, Some("--shards")));
+    }
+    let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
+    for text in shortfalls.take(1) {
+        warnings.push(warning("engine", text.clone(), None));
+    }
+    let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
+    if matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs")) {
+        let text = "the storage tier was in memory (tmpfs), no drive was measured".to_owned();
+        warnings.push(warning("memory_backed", text, Some("--cache-dir")));
+    }
+    if result.requests.completed() == 0 {
+        let text = "no request was completed: entries may be too large for the time".to_owned();
+        warnings.push(warning("nothing_completed", text, Some("--duration")));
+    }
+    warnings
+}
