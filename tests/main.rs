@@ -1,1 +1,11 @@
 //! Integration tests: one target, so that one build serves them all.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod cli;
+mod faults;
+mod interrupt;
+mod readme;
+mod run;
+mod safety;
+mod support;

@@ -1,0 +1,119 @@
+//! Real runs on a real file system: what they report adds up.
+
+use serde_json::Value;
+
+use crate::support::{Scratch, text};
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is no number"))
+}
+
+#[test]
+fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
+    let scratch = Scratch::new("sums");
+    let output = scratch.run(&["--duration", "3", "--verify", "full"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json = scratch.json();
+    assert!(number(&json, "/requests_completed") > 0.0);
+    assert_eq!(number(&json, "/ringfall/verify/blocks_bad"), 0.0);
+    assert!(number(&json, "/ringfall/verify/blocks_checked") > 1_000.0);
+    // Rule 1: bandwidth × window = bytes, and the seconds add up to the whole.
+    let seconds = number(&json, "/ringfall/window/seconds");
+    assert!((2.9..3.2).contains(&seconds), "{seconds}");
+    for direction in ["read", "write"] {
+        let bytes = number(&json, &format!("/ringfall/io/{direction}/bytes"));
+        let rate = number(&json, &format!("/ringfall/io/{direction}/bandwidth_gib_per_s"));
+        assert!((rate * seconds * f64::from(1 << 30) - bytes).abs() < 1.0 + bytes * 1e-9);
+        let timeline = json.pointer("/ringfall/timeline").unwrap().as_array().unwrap();
+        let sum: f64 = timeline
+            .iter()
+            .map(|row| number(row, &format!("/tiers/storage/{direction}/bytes")))
+            .sum();
+        assert_eq!(sum, bytes, "{direction}");
+    }
+    let classes = ["interactive", "responsive", "batch"];
+    let by_class: f64 = classes
+        .iter()
+        .filter_map(|class| {
+            json.pointer(&format!("/summary/qos_metrics/{class}/total_requests"))?.as_f64()
+        })
+        .sum();
+    assert_eq!(by_class, number(&json, "/summary/total_requests"));
+    assert_eq!(
+        json["end_to_end_latencies"].as_array().unwrap().len() as f64,
+        number(&json, "/requests_completed")
+    );
+    assert_eq!(scratch.leftovers(), [""; 0], "a run cleans up after itself");
+}
+
+#[test]
+fn a_run_with_a_cpu_tier_demotes_and_reads_back_from_both() {
+    let scratch = Scratch::new("tiers");
+    let more = ["--cpu-mem-gb", "0.25", "--verify", "full", "--duration", "3", "--shards", "2"];
+    let output = scratch.run(&more);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json = scratch.json();
+    let stats = "/summary/cache_stats";
+    assert!(number(&json, &format!("{stats}/offloads_storage")) > 0.0);
+    assert!(number(&json, &format!("{stats}/tier_cpu_kv_bytes_read_gb")) > 0.0);
+    assert!(number(&json, &format!("{stats}/tier_storage_kv_bytes_written_gb")) > 0.0);
+    assert!(number(&json, &format!("{stats}/cpu_memory_used_gb")) <= 0.25);
+    assert_eq!(number(&json, "/ringfall/verify/blocks_bad"), 0.0);
+    assert!(json.pointer("/ringfall/evictions/cpu_to_storage/write_ms/p95").is_some());
+}
+
+#[test]
+fn fixed_requests_are_the_same_at_one_two_and_four_shards() {
+    let counts: Vec<Vec<u64>> = ["1", "2", "4"]
+        .iter()
+        .map(|shards| {
+            let scratch = Scratch::new("shards");
+            let more = ["--max-requests", "30", "--shards", shards, "--duration", "60"];
+            let output = scratch.run(&more);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+            let json = scratch.json();
+            let keys = [
+                "/requests_completed",
+                "/total_tokens_generated",
+                "/ringfall/workload/requests_arrived",
+            ];
+            keys.iter().map(|key| number(&json, key) as u64).collect()
+        })
+        .collect();
+    assert_eq!(counts[0][0], 30);
+    assert!(counts.iter().all(|other| *other == counts[0]), "{counts:?}");
+}
+
+#[test]
+fn decode_only_reads_what_was_populated_and_nothing_of_that_counts() {
+    let scratch = Scratch::new("decode");
+    let output = scratch.run(&["--decode-only", "--users", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json = scratch.json();
+    assert_eq!(number(&json, "/summary/cache_stats/prefill_writes"), 0.0);
+    assert!(number(&json, "/summary/cache_stats/decode_reads") > 0.0);
+    assert_eq!(number(&json, "/summary/cache_stats/cache_misses"), 0.0);
+    assert_eq!(number(&json, "/ringfall/io/write/bytes"), 0.0);
+}
+
+#[test]
+fn preallocated_content_is_no_first_touch_and_reserved_space_is() {
+    for (mode, touched) in [("write", false), ("reserve", true)] {
+        let scratch = Scratch::new(mode);
+        let output = scratch.run(&["--preallocate", mode, "--storage-capacity-gb", "0.3"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let bytes = number(&scratch.json(), "/ringfall/io/first_touch_bytes");
+        assert_eq!(bytes > 0.0, touched, "{mode}: {bytes}");
+    }
+}
+
+#[test]
+fn many_allocation_permits_and_few_end_all_the_same() {
+    let scratch = Scratch::new("permits");
+    let more = ["--max-concurrent-allocs", "1", "--shards", "2", "--warmup", "1"];
+    let output = scratch.run(&more);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json = scratch.json();
+    assert!(number(&json, "/ringfall/waits/allocation_permit_ms/count") > 0.0);
+    assert_eq!(number(&json, "/ringfall/window/warmup_seconds"), 1.0);
+}

@@ -1,0 +1,125 @@
+//! The real binary in a directory of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Patience with a run: many times what it takes on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A scratch directory, removed on drop.
+pub struct Scratch {
+    pub path: PathBuf,
+}
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let unique = format!("ringfall-test-{}-{number}-{name}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch { path }
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where runs keep their data.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    pub fn json(&self) -> Value {
+        let text = std::fs::read(self.file("result.json")).expect("the run wrote its results");
+        serde_json::from_slice(&text).expect("the results are JSON")
+    }
+
+    /// `ringfall run` with a small workload, then `more`.
+    pub fn run_command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(["run", "--model", "tiny-1b", "--users", "6", "--duration", "2"]);
+        command.args(["--cpu-mem-gb", "0", "--storage-capacity-gb", "0.5", "--seed", "7"]);
+        command.args(["--generation-mode", "none", "--arrival", "closed", "--queue-depth", "8"]);
+        command.arg("--cache-dir").arg(self.store());
+        command.arg("--output").arg(self.file("result.json"));
+        command.args(more);
+        command.current_dir(&self.path).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, more: &[&str]) -> Output {
+        output(self.run_command(more))
+    }
+
+    pub fn start(&self, more: &[&str]) -> Child {
+        let mut command = self.run_command(more);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What is left in the directory besides the results.
+    pub fn leftovers(&self) -> Vec<String> {
+        let names = std::fs::read_dir(&self.path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        names.filter(|name| name != "result.json").collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _cleanup = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+pub fn output(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    finish(child)
+}
+
+/// Waits for the end, but not for ever: a run that hangs is a failed test.
+pub fn finish(mut child: Child) -> Output {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("the run hangs: {}", text(&output));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Waits until `condition` holds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes of the data file that are allocated; 0 when it is not there.
+pub fn data_bytes(store: &Path) -> u64 {
+    std::fs::metadata(store.join("ringfall.kv")).map_or(0, |metadata| metadata.len())
+}
+
+pub fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// The run failed as it should: status, every word in the message, no panic, no backtrace.
+pub fn assert_fails(output: &Output, status: i32, words: &[&str]) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+    assert!(!text.contains("panicked") && !text.contains("stack backtrace"), "{text}");
+}
