@@ -81,6 +81,17 @@ fn a_directory_without_permission_is_told() {
 }
 
 #[test]
+fn a_locked_memory_limit_too_small_for_anything_is_told() {
+    let scratch = Scratch::new("memlock");
+    let ringfall = scratch.run_command(&[]);
+    let mut limited = Command::new("bash");
+    limited.args(["-c", "ulimit -l 64; exec \"$0\" \"$@\""]);
+    limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);
+    assert_fails(&output(limited), 1, &["locked-memory limit is 64 KiB", "ulimit -l"]);
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+#[test]
 fn a_path_through_a_file_and_results_that_cannot_be_written_are_told() {
     let scratch = Scratch::new("paths");
     std::fs::write(scratch.file("plain"), b"theirs").unwrap();

@@ -95,8 +95,14 @@ impl Fleet {
         drop(notice_sender);
         let watchdog = Watchdog::new(vitals);
         let mut fleet = Fleet { executors, inboxes, notices, watchdog };
-        let facts = fleet.await_open(count)?;
-        Ok((fleet, facts))
+        match fleet.await_open(count) {
+            Ok(facts) => Ok((fleet, facts)),
+            // The thread itself may know why it ended.
+            Err(FleetError::Ended { .. }) => Err(fleet.join().err().unwrap_or_else(|| {
+                FleetError::Ended { shard: 0, reason: "its thread ended while opening".to_owned() }
+            })),
+            Err(error) => Err(error),
+        }
     }
 
     fn await_open(&mut self, count: usize) -> Result<Vec<ShardFacts>, FleetError> {

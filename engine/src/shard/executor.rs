@@ -100,6 +100,7 @@ impl<T: Send + 'static> Executor<T> {
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
     {
+        check_locked_memory_limit()?;
         let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
         let handle = LocalExecutorBuilder::new(placement)
             .name(name)
@@ -141,6 +142,20 @@ impl<T: Send + 'static> Executor<T> {
     /// When it panicked.
     pub fn join(self) -> Result<T, String> {
         self.handle.join().map_err(|error| error.to_string())
+    }
+}
+
+/// glommio refuses to start below this limit, also for a process that may lock what it likes.
+const LOCKED_MEMORY_MIN_BYTES: u64 = 512 << 10;
+
+fn check_locked_memory_limit() -> Result<(), SetupError> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock);
+    match limit.current {
+        Some(bytes) if bytes < LOCKED_MEMORY_MIN_BYTES => Err(SetupError::new(
+            format!("the locked-memory limit is {} KiB, less than 512 KiB", bytes >> 10),
+            "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
+        )),
+        _ => Ok(()),
     }
 }
 
