@@ -104,6 +104,19 @@ fn a_path_through_a_file_and_results_that_cannot_be_written_are_told() {
 }
 
 #[test]
+fn results_for_a_device_go_to_it_and_never_replace_it() {
+    use std::os::unix::fs::FileTypeExt;
+    let scratch = Scratch::new("device");
+    // A link, so that even a faulty program could only replace the link.
+    let full = scratch.file("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let output = scratch.run(&["--duration", "1", "--output", "full"]);
+    assert_fails(&output, 1, &["can't be written", "No space left", "storage"]);
+    assert!(std::fs::symlink_metadata(&full).unwrap().is_symlink());
+    assert!(std::fs::metadata("/dev/full").unwrap().file_type().is_char_device());
+}
+
+#[test]
 fn files_beside_the_store_survive() {
     let scratch = Scratch::new("beside");
     std::fs::create_dir(scratch.store()).unwrap();

@@ -37,9 +37,11 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish)?;
     let result = result_of(plan, command_line, &teller, outcome);
     let document = to_json(&result.0);
-    write_json(&document, &plan.output)
-        .with_context(|| format!("the results can't be written to {}", plan.output.display()))?;
+    let written = write_json(&document, &plan.output)
+        .with_context(|| format!("the results can't be written to {}", plan.output.display()));
+    // What was measured is shown also when it could not be kept.
     show(plan, &result.0, &document)?;
+    written?;
     result.1?;
     Ok(exit_of(&result.0))
 }
@@ -49,6 +51,10 @@ fn check_output_writable(path: &Path) -> Result<()> {
     let remedy = "give --output a file in a directory that you may write to";
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
+    if path.exists() && !path.is_file() {
+        std::fs::OpenOptions::new().write(true).open(path).with_context(told)?;
+        return Ok(());
+    }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(told)?;

@@ -46,13 +46,22 @@ pub fn to_json(result: &RunResult) -> Value {
     })
 }
 
-/// Writes the document to `path`, whole or not at all: by a temporary file beside it.
+/// Writes the document to `path`, whole or not at all: by a temporary file beside it. What is there
+/// and is no plain file (a device, a pipe) is written to and never replaced.
 ///
 /// # Errors
 /// What the file system says.
 pub fn write_json(document: &Value, path: &Path) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
+    }
+    // A link's target is replaced, not the link.
+    let target = std::fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
+    if path.exists() && !path.is_file() {
+        let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+        file.write_all(serde_json::to_string_pretty(document)?.as_bytes())?;
+        return file.write_all(b"\n");
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
