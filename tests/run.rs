@@ -11,7 +11,7 @@ fn number(value: &Value, path: &str) -> f64 {
 #[test]
 fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
     let scratch = Scratch::new("sums");
-    let output = scratch.run(&["--duration", "3", "--verify", "full"]);
+    let output = scratch.run(&["--max-requests", "24", "--duration", "60", "--verify", "full"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = scratch.json();
     assert!(number(&json, "/requests_completed") > 0.0);
@@ -19,7 +19,7 @@ fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
     assert!(number(&json, "/ringfall/verify/blocks_checked") > 1_000.0);
     // Rule 1: bandwidth × window = bytes, and the seconds add up to the whole.
     let seconds = number(&json, "/ringfall/window/seconds");
-    assert!((2.9..3.2).contains(&seconds), "{seconds}");
+    assert!(seconds > 0.0 && seconds < 61.0, "{seconds}");
     for direction in ["read", "write"] {
         let bytes = number(&json, &format!("/ringfall/io/{direction}/bytes"));
         let rate = number(&json, &format!("/ringfall/io/{direction}/bandwidth_gib_per_s"));
@@ -49,8 +49,9 @@ fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
 #[test]
 fn a_run_with_a_cpu_tier_demotes_and_reads_back_from_both() {
     let scratch = Scratch::new("tiers");
-    let more = ["--cpu-mem-gb", "0.25", "--verify", "full", "--duration", "3", "--shards", "2"];
-    let output = scratch.run(&more);
+    let bounded = ["--max-requests", "90", "--duration", "60", "--shards", "2"];
+    let output =
+        scratch.run(&[&["--cpu-mem-gb", "0.25", "--verify", "full"], &bounded[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = scratch.json();
     let stats = "/summary/cache_stats";
@@ -87,7 +88,8 @@ fn fixed_requests_are_the_same_at_one_two_and_four_shards() {
 #[test]
 fn decode_only_reads_what_was_populated_and_nothing_of_that_counts() {
     let scratch = Scratch::new("decode");
-    let output = scratch.run(&["--decode-only", "--users", "1"]);
+    let output =
+        scratch.run(&["--decode-only", "--users", "1", "--max-requests", "5", "--duration", "60"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = scratch.json();
     assert_eq!(number(&json, "/summary/cache_stats/prefill_writes"), 0.0);
@@ -100,7 +102,8 @@ fn decode_only_reads_what_was_populated_and_nothing_of_that_counts() {
 fn preallocated_content_is_no_first_touch_and_reserved_space_is() {
     for (mode, touched) in [("write", false), ("reserve", true)] {
         let scratch = Scratch::new(mode);
-        let output = scratch.run(&["--preallocate", mode, "--storage-capacity-gb", "0.3"]);
+        let output =
+            scratch.run(&["--preallocate", mode, "--max-requests", "6", "--duration", "60"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         let bytes = number(&scratch.json(), "/ringfall/io/first_touch_bytes");
         assert_eq!(bytes > 0.0, touched, "{mode}: {bytes}");
@@ -110,10 +113,21 @@ fn preallocated_content_is_no_first_touch_and_reserved_space_is() {
 #[test]
 fn many_allocation_permits_and_few_end_all_the_same() {
     let scratch = Scratch::new("permits");
-    let more = ["--max-concurrent-allocs", "1", "--shards", "2", "--warmup", "1"];
+    let more =
+        ["--max-concurrent-allocs", "1", "--shards", "2", "--warmup", "1", "--duration", "6"];
     let output = scratch.run(&more);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = scratch.json();
     assert!(number(&json, "/ringfall/waits/allocation_permit_ms/count") > 0.0);
     assert_eq!(number(&json, "/ringfall/window/warmup_seconds"), 1.0);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let scratch = Scratch::new("pipe");
+    let mut child = scratch.start(&["--max-requests", "3", "--duration", "60"]);
+    drop(child.stdout.take());
+    let output = crate::support::finish(child);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(number(&scratch.json(), "/requests_completed") > 0.0);
 }

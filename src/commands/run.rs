@@ -34,16 +34,31 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let mut teller = Teller::new(plan, &workload);
     let outcome = coordinator::run(&settings, &workload, &interrupt, &mut teller)?;
-    teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish)?;
+    unless_reader_left(
+        teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
+    )?;
     let result = result_of(plan, command_line, &teller, outcome);
     let document = to_json(&result.0);
     let written = write_json(&document, &plan.output)
         .with_context(|| format!("the results can't be written to {}", plan.output.display()));
     // What was measured is shown also when it could not be kept.
-    show(plan, &result.0, &document)?;
+    unless_reader_left(show(plan, &result.0, &document))?;
     written?;
     result.1?;
     Ok(exit_of(&result.0))
+}
+
+/// A reader that has seen enough (`| head`) is no failure: the results are in their file.
+fn unless_reader_left(told: Result<()>) -> Result<()> {
+    match told {
+        Err(error)
+            if error.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+                == Some(std::io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// Results that can't be written are found before the run, not after it.
