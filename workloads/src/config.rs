@@ -14,6 +14,57 @@ pub enum Arrival {
     Open,
     /// A user waits for its answer before it thinks again.
     Closed,
+    /// Each user asks at random times: together, `request_rate_per_s` arrivals a second.
+    Poisson,
+}
+
+/// How the chunks of a document are picked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RagDistribution {
+    /// Chunk of rank `r` with weight `1/r`.
+    #[default]
+    Zipf,
+    /// All alike.
+    Uniform,
+}
+
+/// Retrieval-augmented generation: documents in the cache before the run, chunks of them read by
+/// some requests.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RagConfig {
+    /// Probability that a request reads chunks.
+    pub probability: f64,
+    /// Chunks that it reads.
+    pub top_k: u32,
+    /// How they are picked.
+    pub distribution: RagDistribution,
+    /// Tokens of a chunk; fewer when one would pass `chunk_bytes_max`.
+    pub chunk_tokens: u32,
+    /// Largest chunk, bytes.
+    pub chunk_bytes_max: u64,
+    /// Tokens of a document, both ends included.
+    pub document_tokens: [u32; 2],
+    /// The same for large models: hidden size ≥ 8192, or 64 layers or more.
+    pub document_tokens_large: [u32; 2],
+    /// Documents kept; past that the oldest goes. 0: all.
+    pub max_documents: u32,
+}
+
+impl Default for RagConfig {
+    fn default() -> Self {
+        RagConfig {
+            probability: 0.1,
+            top_k: 5,
+            distribution: RagDistribution::Zipf,
+            chunk_tokens: 512,
+            chunk_bytes_max: 256 << 20,
+            document_tokens: [4_000, 12_000],
+            document_tokens_large: [1_024, 4_096],
+            max_documents: 0,
+        }
+    }
 }
 
 /// How long generating a token takes.
@@ -74,6 +125,8 @@ pub struct WorkloadConfig {
     pub think_jitter: [f64; 2],
     /// How requests arrive.
     pub arrival: Arrival,
+    /// Arrivals a second of all users together, for [`Arrival::Poisson`].
+    pub request_rate_per_s: f64,
     /// Whether a user's requests form conversations.
     pub multi_turn: bool,
     /// Probability that a conversation ends before a turn.
@@ -90,6 +143,10 @@ pub struct WorkloadConfig {
     pub system_prompts: u32,
     /// Tokens of a system prompt, both ends included.
     pub system_prompt_tokens: [u32; 2],
+    /// Documents to ingest; 0: no retrieval.
+    pub rag_documents: u32,
+    /// How they are read.
+    pub rag: RagConfig,
     /// Contexts of this many tokens or more have no decode phase.
     pub prefill_only_context_tokens: u32,
     /// Tokens generated for each read of the turn's entry.
@@ -130,6 +187,7 @@ impl Default for WorkloadConfig {
             responsive_share: 0.35,
             think_jitter: [0.8, 1.2],
             arrival: Arrival::Open,
+            request_rate_per_s: 0.0,
             multi_turn: true,
             conversation_end_probability: 0.2,
             conversation_turns_max: 50,
@@ -138,6 +196,8 @@ impl Default for WorkloadConfig {
             prefix_probability: 0.2,
             system_prompts: 3,
             system_prompt_tokens: [5, 10],
+            rag_documents: 0,
+            rag: RagConfig::default(),
             prefill_only_context_tokens: 10_000,
             decode_batch_tokens: 32,
             generation_mode: GenerationMode::Realistic,
@@ -155,6 +215,10 @@ impl Default for WorkloadConfig {
 pub const USERS_MAX: u32 = 100_000;
 /// Most tokens of a context or an answer: far above any model, and keeps products in range.
 const TOKENS_MAX: u32 = 100_000_000;
+/// Most documents: their chunks' names and sizes are worked out, not kept.
+const DOCUMENTS_MAX: u32 = 1_000_000;
+/// Most arrivals a second: one a nanosecond.
+const RATE_MAX_PER_S: f64 = 1e9;
 /// Longest think time: a day, as the longest run.
 const THINK_MAX_S: f64 = 86_400.0;
 
@@ -192,6 +256,21 @@ impl WorkloadConfig {
             }
         }
         tokens("system_prompt_tokens", self.system_prompt_tokens)?;
+        share("rag.probability", self.rag.probability)?;
+        tokens("rag.document_tokens", self.rag.document_tokens)?;
+        tokens("rag.document_tokens_large", self.rag.document_tokens_large)?;
+        if self.rag_documents > DOCUMENTS_MAX {
+            return Err(Error::new(format!(
+                "rag_documents is {}, more than {DOCUMENTS_MAX}",
+                self.rag_documents
+            )));
+        }
+        let rate = self.request_rate_per_s;
+        if self.arrival == Arrival::Poisson && !(rate > 0.0 && rate <= RATE_MAX_PER_S) {
+            return Err(Error::new(format!(
+                "request_rate_per_s is {rate}; poisson arrivals need one above 0"
+            )));
+        }
         let [low, high] = self.think_jitter;
         if !(0.0 <= low && low <= high && high <= 100.0) {
             return Err(Error::new(format!("think_jitter is [{low}, {high}], not a range")));
@@ -213,6 +292,9 @@ impl WorkloadConfig {
         at_least_one("system_prompts", u64::from(self.system_prompts))?;
         at_least_one("conversation_turns_max", u64::from(self.conversation_turns_max))?;
         at_least_one("conversations_live_max", u64::from(self.conversations_live_max))?;
+        at_least_one("rag.top_k", u64::from(self.rag.top_k))?;
+        at_least_one("rag.chunk_tokens", u64::from(self.rag.chunk_tokens))?;
+        at_least_one("rag.chunk_bytes_max", self.rag.chunk_bytes_max)?;
         at_least_one("decode_batch_tokens", u64::from(self.decode_batch_tokens))?;
         at_least_one("decode_only_entries_per_user", u64::from(self.decode_only_entries_per_user))?;
         at_least_one("decode_only_entry_tokens", u64::from(self.decode_only_entry_tokens))?;

@@ -47,6 +47,8 @@ pub enum Purpose {
     Prefill,
     /// A RAG chunk.
     Rag,
+    /// A prefix block of a trace.
+    Block,
     /// Reading the turn's entry while generating.
     Decode,
     /// Writing the turn's entry again after a decode miss.
@@ -84,7 +86,7 @@ pub enum Action {
         scope: Scope,
         /// Urgency.
         class: Class,
-        /// What for. `Prefix`, `Rag` and `Populate` writes are skipped by the engine when the
+        /// What for. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the engine when the
         /// entry is there already (two requests may miss at once).
         purpose: Purpose,
         /// Size, > 0.
@@ -147,8 +149,8 @@ pub enum Event {
 /// A finished request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RequestRecord {
-    /// The user.
-    pub user: u32,
+    /// The user; of a trace, the session or the row.
+    pub user: u64,
     /// Urgency.
     pub class: Class,
     /// Intended arrival: latency counts from here.

@@ -5,13 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::user::Turn;
+
 /// Histories of one shard's users. All operations O(log conversations).
 #[derive(Debug)]
 pub(crate) struct Conversations {
     limit: usize,
-    live: BTreeMap<u32, Live>,
+    turns_max: usize,
+    live: BTreeMap<u64, Live>,
     /// Use counter to user, oldest first.
-    by_use: BTreeMap<u64, u32>,
+    by_use: BTreeMap<u64, u64>,
     uses: u64,
     pub(crate) forgotten: u64,
 }
@@ -23,21 +26,26 @@ struct Live {
 }
 
 impl Conversations {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, turns_max: usize) -> Self {
         let (live, by_use) = (BTreeMap::new(), BTreeMap::new());
-        Conversations { limit: limit.max(1), live, by_use, uses: 0, forgotten: 0 }
+        Conversations { limit: limit.max(1), turns_max, live, by_use, uses: 0, forgotten: 0 }
     }
 
     /// The user's request `number` is turn `turn` of its conversation: the earlier turns still
     /// remembered, oldest first, and from now on this one too.
-    pub(crate) fn take_turn(&mut self, user: u32, turn: u32, number: u64) -> Vec<u64> {
+    pub(crate) fn take_turn(&mut self, user: u64, turn: Turn, number: u64) -> Vec<u64> {
+        if turn == Turn::Alone {
+            return Vec::new();
+        }
         self.uses += 1;
         let uses = self.uses;
         let live = self.live.entry(user).or_insert_with(|| Live { used: 0, turns: Vec::new() });
         self.by_use.remove(&live.used);
         live.used = uses;
         self.by_use.insert(uses, user);
-        if turn == 0 {
+        // A session has no end of its own: it begins anew after as many turns as a drawn one may have.
+        let over = turn == Turn::Next && live.turns.len() >= self.turns_max;
+        if turn == Turn::Number(0) || over {
             live.turns.clear();
         }
         let earlier = live.turns.clone();
@@ -63,15 +71,29 @@ mod tests {
 
     #[test]
     fn turns_are_remembered_in_order_until_the_conversation_ends_or_is_forgotten() {
-        let mut conversations = Conversations::new(2);
-        assert!(conversations.take_turn(1, 0, 10).is_empty());
-        assert_eq!(conversations.take_turn(1, 1, 11), [10]);
-        assert_eq!(conversations.take_turn(1, 2, 12), [10, 11]);
-        assert!(conversations.take_turn(1, 0, 13).is_empty(), "a new conversation");
-        conversations.take_turn(2, 0, 20);
-        conversations.take_turn(3, 0, 30);
-        assert_eq!((conversations.len(), conversations.forgotten), (2, 1));
-        assert!(conversations.take_turn(1, 1, 14).is_empty(), "user 1 was forgotten");
-        assert_eq!(conversations.take_turn(3, 1, 31), [30]);
+        let mut conversations = Conversations::new(2, 50);
+        let mut take = |user, turn, number| {
+            let earlier = conversations.take_turn(user, Turn::Number(turn), number);
+            (earlier, conversations.len(), conversations.forgotten)
+        };
+        assert!(take(1, 0, 10).0.is_empty());
+        assert_eq!(take(1, 1, 11).0, vec![10]);
+        assert_eq!(take(1, 2, 12).0, vec![10, 11]);
+        assert!(take(1, 0, 13).0.is_empty(), "a new conversation");
+        take(2, 0, 20);
+        let (_, live, forgotten) = take(3, 0, 30);
+        assert_eq!((live, forgotten), (2, 1));
+        assert!(take(1, 1, 14).0.is_empty(), "user 1 was forgotten");
+        assert_eq!(take(3, 1, 31).0, vec![30]);
+    }
+
+    #[test]
+    fn a_session_goes_on_until_it_is_too_long_and_a_single_request_has_no_past() {
+        let mut conversations = Conversations::new(9, 3);
+        let lengths: Vec<usize> =
+            (0..8).map(|number| conversations.take_turn(7, Turn::Next, number).len()).collect();
+        assert_eq!(lengths, [0, 1, 2, 0, 1, 2, 0, 1]);
+        assert!(conversations.take_turn(7, Turn::Alone, 9).is_empty());
+        assert_eq!(conversations.take_turn(7, Turn::Next, 10), [6, 7]);
     }
 }

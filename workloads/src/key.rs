@@ -14,8 +14,8 @@ fn key(kind: u8, first: u64, second: u64) -> Key {
 }
 
 /// Entry that a user's `request` wrote (the turn's context).
-pub(crate) fn turn(user: u32, request: u64) -> Key {
-    key(1, u64::from(user), request)
+pub(crate) fn turn(user: u64, request: u64) -> Key {
+    key(1, user, request)
 }
 
 /// A shared system prompt.
@@ -24,9 +24,22 @@ pub(crate) fn system_prompt(index: u32) -> Key {
 }
 
 /// An entry written for a decode-only run.
-pub(crate) fn population(user: u32, index: u32) -> Key {
-    key(3, u64::from(user), u64::from(index))
+pub(crate) fn population(user: u64, index: u32) -> Key {
+    key(3, user, u64::from(index))
 }
+
+/// A chunk of a document.
+pub(crate) fn chunk(document: u32, chunk: u32) -> Key {
+    key(4, u64::from(document), u64::from(chunk))
+}
+
+/// A block of a trace of prefix blocks, in one of its cycles.
+pub(crate) fn block(cycle: u32, hash_id: u64) -> Key {
+    key(5, u64::from(cycle), hash_id)
+}
+
+/// Largest part of a key.
+pub(crate) const PART_MAX: u64 = NUMBER_MASK as u64;
 
 #[cfg(test)]
 mod tests {
@@ -34,7 +47,15 @@ mod tests {
 
     #[test]
     fn kinds_and_numbers_do_not_collide() {
-        let keys = [turn(1, 2), turn(2, 1), system_prompt(1), population(1, 2), turn(1, 1 << 40)];
+        let keys = [
+            turn(1, 2),
+            turn(2, 1),
+            system_prompt(1),
+            population(1, 2),
+            turn(1, 1 << 40),
+            chunk(1, 2),
+            block(1, 2),
+        ];
         for (i, a) in keys.iter().enumerate() {
             assert!(keys[i + 1..].iter().all(|b| a != b));
         }

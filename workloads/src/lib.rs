@@ -3,20 +3,26 @@
 
 #![forbid(unsafe_code)]
 
+pub mod autoscale;
 pub mod config;
 pub mod contract;
 mod conversation;
+pub mod dataset;
 mod error;
 mod key;
 pub mod model;
 mod queue;
+mod rag;
 mod request;
 mod rng;
+mod row_buffer;
+pub mod source;
 mod stats;
 mod user;
 mod workload;
 
 pub use config::WorkloadConfig;
 pub use error::Error;
+pub use source::Source;
 pub use stats::WorkloadStats;
 pub use workload::{PopulationItem, Workload};

@@ -11,7 +11,7 @@ use crate::user::Demand;
 pub(crate) struct Queued {
     pub(crate) class: Class,
     pub(crate) arrived: Nanos,
-    pub(crate) user: u32,
+    pub(crate) user: u64,
     pub(crate) demand: Demand,
 }
 
@@ -19,7 +19,7 @@ const _: () = assert!(size_of::<Queued>() <= 100);
 
 impl Queued {
     /// Smaller is served first; the user breaks ties, so that the order is total.
-    fn rank(&self) -> (Class, Nanos, u32, u64) {
+    fn rank(&self) -> (Class, Nanos, u64, u64) {
         (self.class, self.arrived, self.user, self.demand.number)
     }
 }
@@ -43,12 +43,14 @@ pub(crate) type Queue = BinaryHeap<Queued>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::user::Turn;
 
     #[test]
     fn serves_by_class_then_by_arrival() {
         let demand = Demand {
             number: 0,
-            turn: 0,
+            retrieval: None,
+            turn: Turn::Alone,
             context_tokens: 1,
             generate_tokens: 1,
             prompt: None,

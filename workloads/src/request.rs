@@ -3,6 +3,8 @@
 use crate::config::{PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestRecord, Scope};
 use crate::key;
+use crate::rag;
+use crate::source::BLOCK_TOKENS;
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
@@ -29,8 +31,14 @@ enum Phase {
     PrefixWrite,
     History(u32),
     Prefill,
+    /// Reading this chunk of the retrieval, in its order.
+    Retrieve(u32),
+    BlockRead(u32),
+    BlockWrite(u32),
     Decode,
-    Rewrite { reads_left: u32 },
+    Rewrite {
+        reads_left: u32,
+    },
     DecodeAgain,
     Generate,
     End,
@@ -39,14 +47,15 @@ enum Phase {
 /// A request being served.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    pub(crate) user: u32,
+    pub(crate) user: u64,
     pub(crate) class: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
     demand: Demand,
     phase: Phase,
-    history: Vec<HistoryTurn>,
-    prompt_tokens: u32,
+    past: Past,
+    /// Document and chunks, once retrieval has begun.
+    retrieved: (u32, Vec<u32>),
     storage_io_ns: u64,
     prefill_ns: u64,
     decode_ns: u64,
@@ -54,14 +63,28 @@ pub(crate) struct Request {
     failed: bool,
 }
 
+/// What a request finds when it begins to be served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Past {
+    /// Earlier turns of its conversation, oldest first.
+    pub(crate) history: Vec<HistoryTurn>,
+    /// Length of the system prompt that it begins with.
+    pub(crate) prompt_tokens: u32,
+    /// Decode-only: the user whose entry is read.
+    pub(crate) owner: u64,
+    /// A trace's prefix blocks, and the cycle that they belong to.
+    pub(crate) blocks: Option<(u32, Box<[u64]>)>,
+    /// Of the run; documents follow from it.
+    pub(crate) seed: u64,
+}
+
 impl Request {
     pub(crate) fn new(
-        user: u32,
+        user: u64,
         class: Class,
         (arrived, started): (Nanos, Nanos),
         demand: Demand,
-        history: Vec<HistoryTurn>,
-        prompt_tokens: u32,
+        past: Past,
     ) -> Request {
         Request {
             user,
@@ -70,8 +93,8 @@ impl Request {
             started,
             demand,
             phase: Phase::Begin,
-            history,
-            prompt_tokens,
+            past,
+            retrieved: (0, Vec::new()),
             storage_io_ns: 0,
             prefill_ns: 0,
             decode_ns: 0,
@@ -82,7 +105,7 @@ impl Request {
 
     fn own_key(&self, config: &WorkloadConfig) -> Key {
         match config.phases {
-            PhaseMode::DecodeOnly => key::population(self.user, self.demand.entry),
+            PhaseMode::DecodeOnly => key::population(self.past.owner, self.demand.entry),
             _ => key::turn(self.user, self.demand.number),
         }
     }
@@ -91,8 +114,9 @@ impl Request {
         match config.phases {
             PhaseMode::DecodeOnly => config.entry_bytes(config.decode_only_entry_tokens),
             // The prompt's tokens need no prefill of their own.
-            _ => config
-                .entry_bytes(self.demand.context_tokens.saturating_sub(self.prompt_tokens).max(1)),
+            _ => config.entry_bytes(
+                self.demand.context_tokens.saturating_sub(self.past.prompt_tokens).max(1),
+            ),
         }
     }
 
@@ -147,7 +171,7 @@ impl Request {
             (Phase::PrefixRead, Outcome::Miss { .. }) => {
                 let prompt = self.demand.prompt?;
                 self.phase = Phase::PrefixWrite;
-                let bytes = config.entry_bytes(self.prompt_tokens);
+                let bytes = config.entry_bytes(self.past.prompt_tokens);
                 let key = key::system_prompt(prompt);
                 Some(Step::Write(key, Scope::Shared, Purpose::Prefix, bytes))
             }
@@ -164,8 +188,50 @@ impl Request {
                 let key = self.own_key(config);
                 Some(Step::Read(key, Scope::Own, Purpose::Decode, reads_left))
             }
+            // A chunk that was evicted is a miss, no more.
+            (Phase::Retrieve(next), _) => {
+                self.phase = Phase::Retrieve(next + 1);
+                None
+            }
+            (Phase::BlockRead(next), Outcome::Miss { .. }) => {
+                stats.block_misses += 1;
+                self.phase = Phase::BlockWrite(next);
+                Some(self.write_block(config, next))
+            }
+            (Phase::BlockRead(next), _) => {
+                stats.block_hits += 1;
+                self.phase = Phase::BlockRead(next + 1);
+                None
+            }
+            (Phase::BlockWrite(next), _) if next + 1 < self.blocks() => {
+                stats.block_misses += 1;
+                self.phase = Phase::BlockWrite(next + 1);
+                Some(self.write_block(config, next + 1))
+            }
             _ => None,
         }
+    }
+
+    fn chunk_key(&self, place: u32) -> Key {
+        let (document, chunks) = &self.retrieved;
+        key::chunk(*document, chunks[place as usize])
+    }
+
+    fn blocks(&self) -> u32 {
+        self.past.blocks.as_ref().map_or(0, |(_, blocks)| blocks.len() as u32)
+    }
+
+    fn block_key(&self, place: u32) -> Key {
+        let (cycle, blocks) = self.past.blocks.as_ref().expect("only a request with blocks asks");
+        key::block(*cycle, blocks[place as usize])
+    }
+
+    fn write_block(&self, config: &WorkloadConfig, place: u32) -> Step {
+        // The last block holds what is left of the context.
+        let before = u64::from(place) * u64::from(BLOCK_TOKENS);
+        let left = u64::from(self.demand.context_tokens).saturating_sub(before);
+        let bytes = config.entry_bytes(left.clamp(1, u64::from(BLOCK_TOKENS)) as u32);
+        Step::Write(self.block_key(place), Scope::Shared, Purpose::Block, bytes)
     }
 
     fn advance(&mut self, config: &WorkloadConfig) -> Step {
@@ -174,6 +240,13 @@ impl Request {
                 Phase::Begin if config.phases == PhaseMode::DecodeOnly => {
                     return self.decode(config);
                 }
+                Phase::Begin if self.past.blocks.is_some() => Phase::BlockRead(0),
+                Phase::BlockRead(next) if next < self.blocks() => {
+                    let key = self.block_key(next);
+                    return Step::Read(key, Scope::Shared, Purpose::Block, 1);
+                }
+                // A trace of blocks says what is in the cache at prefill; decoding is not in it.
+                Phase::BlockRead(_) | Phase::BlockWrite(_) => return self.generate(config),
                 Phase::Begin => {
                     if let Some(prompt) = self.demand.prompt {
                         self.phase = Phase::PrefixRead;
@@ -184,7 +257,7 @@ impl Request {
                 }
                 Phase::PrefixRead | Phase::PrefixWrite => Phase::History(0),
                 Phase::History(next) => {
-                    if let Some(&number) = self.history.get(next as usize) {
+                    if let Some(&number) = self.past.history.get(next as usize) {
                         self.phase = Phase::History(next + 1);
                         let key = key::turn(self.user, number);
                         return Step::Read(key, Scope::Own, Purpose::History, 1);
@@ -193,8 +266,18 @@ impl Request {
                     let (key, bytes) = (self.own_key(config), self.own_bytes(config));
                     return Step::Write(key, Scope::Own, Purpose::Prefill, bytes);
                 }
-                Phase::Prefill if self.is_prefill_only(config) => return self.generate(config),
-                Phase::Prefill => return self.decode(config),
+                Phase::Prefill => match self.demand.retrieval {
+                    Some(number) => {
+                        self.retrieved = rag::retrieve(config, self.past.seed, number);
+                        Phase::Retrieve(0)
+                    }
+                    None => return self.after_prefill(config),
+                },
+                Phase::Retrieve(next) if (next as usize) < self.retrieved.1.len() => {
+                    let key = self.chunk_key(next);
+                    return Step::Read(key, Scope::Shared, Purpose::Rag, 1);
+                }
+                Phase::Retrieve(_) => return self.after_prefill(config),
                 Phase::Decode | Phase::DecodeAgain => return self.generate(config),
                 Phase::Rewrite { .. } => unreachable!("a re-write is followed by its reads"),
                 Phase::Generate | Phase::End => {
@@ -202,6 +285,13 @@ impl Request {
                     return Step::Done;
                 }
             };
+        }
+    }
+
+    fn after_prefill(&mut self, config: &WorkloadConfig) -> Step {
+        match self.is_prefill_only(config) {
+            true => self.generate(config),
+            false => self.decode(config),
         }
     }
 
@@ -243,13 +333,23 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::user::Turn;
 
     fn demand(context_tokens: u32, generate_tokens: u32) -> Demand {
-        Demand { number: 5, turn: 2, context_tokens, generate_tokens, prompt: Some(1), entry: 0 }
+        Demand {
+            number: 5,
+            retrieval: None,
+            turn: Turn::Number(2),
+            context_tokens,
+            generate_tokens,
+            prompt: Some(1),
+            entry: 0,
+        }
     }
 
     fn request(demand: Demand, history: Vec<u64>) -> Request {
-        Request::new(3, Class::Batch, (10, 20), demand, history, 7)
+        let past = Past { history, prompt_tokens: 7, seed: 1, ..Past::default() };
+        Request::new(3, Class::Batch, (10, 20), demand, past)
     }
 
     /// Runs a request, answering each step by `answer`; the purposes it went through.
@@ -308,6 +408,42 @@ mod tests {
         let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
         use Purpose::{Decode, History, Prefill, Prefix};
         assert_eq!(purposes, [Prefix, Prefix, History, Prefill, Decode]);
+    }
+
+    #[test]
+    fn a_retrieval_reads_its_chunks_between_prefill_and_decode_and_only_counts_misses() {
+        let mut config = WorkloadConfig { rag_documents: 2, ..WorkloadConfig::default() };
+        config.rag.document_tokens = [1_200, 1_200];
+        let asked = Demand { retrieval: Some(9), prompt: None, ..demand(1000, 1) };
+        let (trail, _) = run(&config, request(asked, vec![]), |_, step| match step {
+            Step::Read(_, _, Purpose::Rag, _) => Outcome::Miss { reads_done: 0 },
+            other => all_well(0, other),
+        });
+        let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
+        use Purpose::{Decode, Prefill, Rag};
+        assert_eq!(purposes, [Prefill, Rag, Rag, Rag, Decode]);
+    }
+
+    #[test]
+    fn leading_blocks_are_read_and_the_rest_written() {
+        let config = WorkloadConfig::default();
+        let with_blocks = |ids: &[u64]| {
+            let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
+            Request::new(3, Class::Batch, (10, 20), demand(512 * 3 + 7, 5), past)
+        };
+        let token = 131_072;
+        // Blocks 8 and 6 are there, but between them one is not.
+        let resident = [key::block(0, 9), key::block(0, 8), key::block(0, 6)];
+        let (trail, stats) = run(&config, with_blocks(&[9, 8, 7, 6]), |_, step| match step {
+            Step::Read(key, ..) if !resident.contains(key) => Outcome::Miss { reads_done: 0 },
+            other => all_well(0, other),
+        });
+        let sizes: Vec<u64> = trail.iter().map(|&(_, size)| size).collect();
+        assert!(trail.iter().all(|&(purpose, _)| purpose == Purpose::Block));
+        assert_eq!(sizes, [1, 1, 1, 512 * token, 7 * token], "three reads, two writes");
+        assert_eq!((stats.block_hits, stats.block_misses), (2, 2));
+        let (trail, stats) = run(&config, with_blocks(&[9, 8, 9, 8]), all_well);
+        assert_eq!((trail.len(), stats.block_hits, stats.block_misses), (4, 4, 0));
     }
 
     #[test]

@@ -15,6 +15,14 @@ pub enum StreamPurpose {
     Requests = 2,
     /// Prompt lengths, shared by all users.
     Prompts = 3,
+    /// One document: its length.
+    Document = 4,
+    /// One retrieval: document and chunks.
+    Retrieval = 5,
+    /// One row of a trace: what the trace does not say.
+    Row = 6,
+    /// Gaps of a paced trace.
+    Pace = 7,
 }
 
 /// The stream of `id` (a user, or 0 for what is shared) for one purpose.

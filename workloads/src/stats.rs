@@ -16,8 +16,16 @@ pub struct WorkloadStats {
     pub refused_requests: u64,
     /// Conversations forgotten because too many were live.
     pub conversations_forgotten: u64,
+    /// Blocks of a trace that were read because all before them were there too.
+    pub block_hits: u64,
+    /// Blocks of a trace that had to be written.
+    pub block_misses: u64,
     /// Longest the queue has been on one shard.
     pub queue_depth_max: u64,
+    /// Requests waiting to be served when the run stopped.
+    pub queued_at_end: u64,
+    /// How long the oldest of them had been waiting, ns.
+    pub queue_age_at_end_ns: u64,
     /// Largest lag of a wake-up behind its time, ns.
     pub timer_lag_max_ns: u64,
 }
@@ -32,7 +40,11 @@ impl WorkloadStats {
             dropped,
             refused_requests,
             conversations_forgotten,
+            block_hits,
+            block_misses,
             queue_depth_max,
+            queued_at_end,
+            queue_age_at_end_ns,
             timer_lag_max_ns,
         } = other;
         self.decode_misses += decode_misses;
@@ -41,7 +53,11 @@ impl WorkloadStats {
         self.dropped += dropped;
         self.refused_requests += refused_requests;
         self.conversations_forgotten += conversations_forgotten;
+        self.block_hits += block_hits;
+        self.block_misses += block_misses;
         self.queue_depth_max = self.queue_depth_max.max(*queue_depth_max);
+        self.queued_at_end += queued_at_end;
+        self.queue_age_at_end_ns = self.queue_age_at_end_ns.max(*queue_age_at_end_ns);
         self.timer_lag_max_ns = self.timer_lag_max_ns.max(*timer_lag_max_ns);
     }
 }

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Nanos};
+use crate::dataset::Dataset;
 use crate::rng::{Stream, StreamPurpose, stream};
 
 /// A user's fixed traits, drawn once.
@@ -24,8 +25,8 @@ pub struct Profile {
 impl Profile {
     /// Draws user `user`'s traits.
     #[must_use]
-    pub fn draw(config: &WorkloadConfig, seed: u64, user: u32) -> Profile {
-        let mut rng = stream(seed, StreamPurpose::Profile, u64::from(user));
+    pub fn draw(config: &WorkloadConfig, seed: u64, user: u64) -> Profile {
+        let mut rng = stream(seed, StreamPurpose::Profile, user);
         let persona = rng.random_range(0..config.personas.len());
         let ranges = &config.personas[persona];
         let range = |rng: &mut Stream, [low, high]: [u32; 2]| rng.random_range(low..=high);
@@ -50,21 +51,44 @@ impl Profile {
 pub struct Demand {
     /// Number of the request among this user's, from 0.
     pub number: u64,
+    /// Its retrieval, if it has one.
+    pub retrieval: Option<u64>,
     /// Turn of its conversation, from 0.
-    pub turn: u32,
+    pub turn: Turn,
     /// Context, tokens.
     pub context_tokens: u32,
     /// Answer, tokens.
     pub generate_tokens: u32,
     /// The system prompt it begins with.
     pub prompt: Option<u32>,
-    /// Decode-only: which entry of the population.
+    /// Decode-only: which entry of the population. A trace of blocks: where its blocks are kept.
     pub entry: u32,
 }
 
-/// A user's changing state. 100,000 of these must fit in little memory.
+/// Place of a request in its conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// This one, from 0.
+    Number(u32),
+    /// The next one, whichever that is (a trace's session).
+    Next,
+    /// There is no conversation.
+    Alone,
+}
+
+/// What all users' requests follow from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits<'a> {
+    pub(crate) config: &'a WorkloadConfig,
+    /// Conversations to repeat, instead of drawn ones.
+    pub(crate) dataset: Option<&'a Dataset>,
+    /// Mean time between a user's requests when arrivals are random, ns.
+    pub(crate) mean_gap_ns: f64,
+}
+
+/// A place in a user's stream of requests.
 #[derive(Clone, Debug)]
-pub struct User {
+struct Cursor {
     rng: Stream,
     /// Intended time of the next request.
     next: Nanos,
@@ -73,28 +97,134 @@ pub struct User {
     left: u64,
     /// Turns the open conversation has had; 0: none is open.
     turns: u32,
+    /// Which conversation of the dataset is open.
+    conversation: u32,
+}
+
+impl Cursor {
+    /// Draws the think time that begins at `from`.
+    fn think(&mut self, habits: Habits<'_>, profile: &Profile, from: Nanos) {
+        let gap_ns = match habits.config.arrival {
+            // Each user's arrivals are a Poisson process, hence all users' together are one too
+            // (superposition), and no draw depends on the shard count.
+            Arrival::Poisson => -(1.0 - self.rng.random::<f64>()).ln() * habits.mean_gap_ns,
+            Arrival::Open | Arrival::Closed => {
+                let [low, high] = habits.config.think_jitter;
+                profile.think_ns as f64 * self.rng.random_range(low..=high)
+            }
+        };
+        self.next = from.saturating_add(gap_ns as Nanos);
+    }
+
+    fn ask(&mut self, habits: Habits<'_>, profile: &Profile) -> Demand {
+        let config = habits.config;
+        let (turn, context_tokens, generate_tokens) = match habits.dataset {
+            Some(dataset) => self.repeat(dataset),
+            None => self.invent(config, profile),
+        };
+        let turn = if config.multi_turn { turn } else { 0 };
+        let extras = Extras::draw(&mut self.rng, config);
+        let number = self.requests;
+        self.requests += 1;
+        self.left -= 1;
+        let arrived = self.next;
+        if config.arrival == Arrival::Closed {
+            self.next = Nanos::MAX;
+        } else {
+            self.think(habits, profile, arrived);
+        }
+        Demand {
+            number,
+            retrieval: extras.retrieval,
+            turn: Turn::Number(turn),
+            context_tokens,
+            generate_tokens,
+            prompt: extras.prompt,
+            entry: extras.entry,
+        }
+    }
+
+    /// The next turn of the dataset's conversation, or the first of another one.
+    fn repeat(&mut self, dataset: &Dataset) -> (u32, u32, u32) {
+        if self.turns == 0 || self.turns >= dataset.turns(self.conversation) {
+            self.conversation = self.rng.random_range(0..dataset.len());
+            self.turns = 0;
+        }
+        let turn = self.turns;
+        self.turns += 1;
+        let tokens = dataset.turn(self.conversation, turn);
+        (turn, tokens.context_tokens, tokens.generate_tokens)
+    }
+
+    fn invent(&mut self, config: &WorkloadConfig, profile: &Profile) -> (u32, u32, u32) {
+        let rng = &mut self.rng;
+        let over = self.turns >= config.conversation_turns_max
+            || (self.turns > 0 && rng.random_bool(config.conversation_end_probability));
+        let turn = if over || !config.multi_turn { 0 } else { self.turns };
+        self.turns = turn + 1;
+        let upper = |tokens: u32| (tokens / 4).max(1)..=tokens;
+        let context_tokens = rng.random_range(upper(profile.context_tokens));
+        (turn, context_tokens, rng.random_range(upper(profile.generation_tokens)))
+    }
+}
+
+/// What a request draws besides its lengths.
+pub(crate) struct Extras {
+    pub(crate) prompt: Option<u32>,
+    pub(crate) retrieval: Option<u64>,
+    pub(crate) entry: u32,
+}
+
+impl Extras {
+    /// Everything is drawn, used or not: a switch must not change the rest of the stream.
+    pub(crate) fn draw(rng: &mut Stream, config: &WorkloadConfig) -> Extras {
+        let with_prompt = rng.random_bool(config.prefix_probability);
+        let prompt = rng.random_range(0..config.system_prompts);
+        let entry = rng.random_range(0..config.decode_only_entries_per_user);
+        let retrieves = rng.random_bool(config.rag.probability);
+        let retrieval: u64 = rng.random();
+        let reads_only = config.phases == PhaseMode::DecodeOnly;
+        Extras {
+            prompt: (with_prompt && config.prefix_caching && !reads_only).then_some(prompt),
+            retrieval: (retrieves && config.rag_documents > 0 && !reads_only).then_some(retrieval),
+            entry,
+        }
+    }
+}
+
+/// A user's changing state. 100,000 of these must fit in little memory.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// The next request to arrive.
+    ahead: Cursor,
+    /// The request after the one in the queue, when more have arrived than that one. A backlog is
+    /// no list: its requests are drawn a second time, from the same stream, when their turn comes.
+    /// So it costs the same memory however far a run falls behind.
+    behind: Cursor,
     profile: Profile,
+    /// Requests that have arrived and are not being served yet.
+    pending: u32,
     /// Whether it takes part now (the autoscaler may have sent it home).
     pub(crate) active: bool,
 }
 
-const _: () = assert!(size_of::<User>() <= 112);
+const _: () = assert!(size_of::<User>() <= 200);
 
 impl User {
     /// User `user` of a run that begins at `start`.
     #[must_use]
-    pub fn new(config: &WorkloadConfig, seed: u64, user: u32, start: Nanos) -> User {
-        let mut fresh = User {
+    pub(crate) fn new(habits: Habits<'_>, seed: u64, user: u32, start: Nanos) -> User {
+        let profile = Profile::draw(habits.config, seed, u64::from(user));
+        let mut ahead = Cursor {
             rng: stream(seed, StreamPurpose::Requests, u64::from(user)),
             next: start,
             requests: 0,
-            left: allowance(config, user),
+            left: allowance(habits.config, user),
             turns: 0,
-            profile: Profile::draw(config, seed, user),
-            active: true,
+            conversation: 0,
         };
-        fresh.think(config, start);
-        fresh
+        ahead.think(habits, &profile, start);
+        User { behind: ahead.clone(), ahead, profile, pending: 0, active: true }
     }
 
     /// Its traits.
@@ -106,43 +236,45 @@ impl User {
     /// Intended time of its next request; none when it has no more.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Nanos> {
-        (self.active && self.left > 0).then_some(self.next)
+        (self.active && self.ahead.left > 0).then_some(self.ahead.next)
     }
 
-    /// Draws the think time that begins at `from`.
-    pub(crate) fn think(&mut self, config: &WorkloadConfig, from: Nanos) {
-        let [low, high] = config.think_jitter;
-        let factor = self.rng.random_range(low..=high);
-        self.next = from.saturating_add((self.profile.think_ns as f64 * factor) as Nanos);
+    /// Thinks, from `from` on.
+    pub(crate) fn think(&mut self, habits: Habits<'_>, from: Nanos) {
+        self.ahead.think(habits, &self.profile, from);
     }
 
-    /// Draws the request that is due. An open user's next one is scheduled at once; a closed
+    /// Its next request arrives. `Some`: it belongs in the queue; `None`: it waits behind another
+    /// of this user that is there. An open user's next arrival is scheduled at once; a closed
     /// user's when it has its answer.
-    pub(crate) fn ask(&mut self, config: &WorkloadConfig) -> Demand {
-        let rng = &mut self.rng;
-        let over = self.turns >= config.conversation_turns_max
-            || (self.turns > 0 && rng.random_bool(config.conversation_end_probability));
-        let turn = if over || !config.multi_turn { 0 } else { self.turns };
-        self.turns = turn + 1;
-        let upper = |tokens: u32| (tokens / 4).max(1)..=tokens;
-        let context_tokens = rng.random_range(upper(self.profile.context_tokens));
-        let generate_tokens = rng.random_range(upper(self.profile.generation_tokens));
-        // Drawn whether used or not: a switch must not change the rest of the stream.
-        let with_prompt = rng.random_bool(config.prefix_probability);
-        let prompt = rng.random_range(0..config.system_prompts);
-        let entry = rng.random_range(0..config.decode_only_entries_per_user);
-        let prompt = (with_prompt && config.prefix_caching).then_some(prompt);
-        let prompt = prompt.filter(|_| config.phases != PhaseMode::DecodeOnly);
-        let number = self.requests;
-        self.requests += 1;
-        self.left -= 1;
-        let arrived = self.next;
-        if config.arrival == Arrival::Open {
-            self.think(config, arrived);
-        } else {
-            self.next = Nanos::MAX;
+    pub(crate) fn arrive(&mut self, habits: Habits<'_>) -> Option<Demand> {
+        let demand = self.ahead.ask(habits, &self.profile);
+        self.pending += 1;
+        if self.pending > 1 {
+            return None;
         }
-        Demand { number, turn, context_tokens, generate_tokens, prompt, entry }
+        self.behind.clone_from(&self.ahead);
+        Some(demand)
+    }
+
+    /// Its request in the queue is being served: the next one that has arrived, and when it did.
+    pub(crate) fn served(&mut self, habits: Habits<'_>) -> Option<(Nanos, Demand)> {
+        self.pending -= 1;
+        if self.pending == 0 {
+            return None;
+        }
+        let arrived = self.behind.next;
+        Some((arrived, self.behind.ask(habits, &self.profile)))
+    }
+
+    /// Whether one of its requests is in the queue.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// Forgets what has arrived and is not being served; how many that were.
+    pub(crate) fn drop_pending(&mut self) -> u32 {
+        std::mem::take(&mut self.pending)
     }
 }
 
@@ -161,6 +293,109 @@ fn allowance(config: &WorkloadConfig, user: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn habits(config: &WorkloadConfig) -> Habits<'_> {
+        let rate_per_ns = config.request_rate_per_s / 1e9;
+        Habits { config, dataset: None, mean_gap_ns: f64::from(config.num_users) / rate_per_ns }
+    }
+
+    /// The next request, served at once.
+    fn ask(user: &mut User, config: &WorkloadConfig) -> Demand {
+        let demand = user.arrive(habits(config)).unwrap();
+        assert!(user.served(habits(config)).is_none());
+        demand
+    }
+
+    #[test]
+    fn a_backlog_gives_back_what_arrived_in_the_order_it_did() {
+        for arrival in [Arrival::Open, Arrival::Poisson] {
+            let config = WorkloadConfig {
+                arrival,
+                request_rate_per_s: 50.0,
+                rag_documents: 3,
+                ..WorkloadConfig::default()
+            };
+            let (mut prompt, mut late) =
+                (User::new(habits(&config), 1, 2, 0), User::new(habits(&config), 1, 2, 0));
+            let mut expected = Vec::new();
+            for _ in 0..50 {
+                let arrived = prompt.next_arrival().unwrap();
+                expected.push((arrived, ask(&mut prompt, &config)));
+            }
+            let mut seen = Vec::new();
+            // Served in bursts, far behind.
+            for burst in [20, 1, 29] {
+                let mut head = None;
+                for _ in 0..burst {
+                    let arrived = late.next_arrival().unwrap();
+                    head = head.or(late.arrive(habits(&config)).map(|demand| (arrived, demand)));
+                }
+                while let Some(served) = head {
+                    seen.push(served);
+                    head = late.served(habits(&config));
+                }
+            }
+            assert_eq!(seen, expected, "{arrival:?}");
+        }
+    }
+
+    #[test]
+    fn poisson_arrivals_of_all_users_have_exponential_gaps() {
+        let config = WorkloadConfig {
+            arrival: Arrival::Poisson,
+            num_users: 40,
+            request_rate_per_s: 200.0,
+            ..WorkloadConfig::default()
+        };
+        let horizon = 200_000_000_000;
+        let mut arrivals: Vec<(Nanos, u32)> = Vec::new();
+        for number in 0..config.num_users {
+            let mut user = User::new(habits(&config), 17, number, 0);
+            while let Some(at) = user.next_arrival().filter(|&at| at < horizon) {
+                arrivals.push((at, number));
+                ask(&mut user, &config);
+            }
+        }
+        arrivals.sort_unstable();
+        // 40,000 expected, Poisson: sigma = 200; five sigma.
+        assert!(arrivals.len().abs_diff(40_000) < 1_000, "{}", arrivals.len());
+        let mut gaps: Vec<f64> =
+            arrivals.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e9).collect();
+        gaps.sort_by(f64::total_cmp);
+        let n = gaps.len() as f64;
+        // Kolmogorov-Smirnov against 1 - exp(-200 t); 1.95 / sqrt(n) is its 0.1 % bound.
+        let distance = gaps
+            .iter()
+            .enumerate()
+            .map(|(i, gap)| ((i as f64 + 0.5) / n - (1.0 - (-200.0 * gap).exp())).abs())
+            .fold(0.0, f64::max);
+        assert!(distance < 1.95 / n.sqrt(), "{distance}");
+        for number in 0..config.num_users {
+            let of = arrivals.iter().filter(|&&(_, user)| user == number).count();
+            // 1,000 a user, Poisson: sigma = 31.6; five sigma.
+            assert!(of.abs_diff(1_000) < 158, "user {number}: {of}");
+        }
+    }
+
+    #[test]
+    fn think_times_stay_within_the_jitter_of_the_profile() {
+        let config = WorkloadConfig::default();
+        let (mut sum, n) = (0.0, 20_000);
+        let mut user = User::new(habits(&config), 5, 1, 0);
+        let think = user.profile().think_ns as f64;
+        let mut last = 0;
+        for _ in 0..n {
+            let next = user.next_arrival().unwrap();
+            let factor = (next - last) as f64 / think;
+            assert!((0.799..=1.201).contains(&factor), "{factor}");
+            sum += factor;
+            last = next;
+            ask(&mut user, &config);
+        }
+        // U(0.8, 1.2): sigma = 0.4 / sqrt(12); five sigma of the mean.
+        let bound = 5.0 * 0.4 / 12f64.sqrt() / f64::from(n).sqrt();
+        assert!((sum / f64::from(n) - 1.0).abs() < bound);
+    }
 
     #[test]
     fn personas_ranges_and_classes_follow_the_specification() {
@@ -195,14 +430,14 @@ mod tests {
     fn conversations_end_with_the_configured_probability_and_at_the_turn_limit() {
         let config = WorkloadConfig { conversation_turns_max: 5, ..WorkloadConfig::default() };
         let (mut lengths, mut length) = (Vec::new(), 0u32);
-        let mut user = User::new(&config, 3, 0, 0);
+        let mut user = User::new(habits(&config), 3, 0, 0);
         for _ in 0..60_000 {
-            let demand = user.ask(&config);
-            if demand.turn == 0 && length > 0 {
+            let demand = ask(&mut user, &config);
+            if demand.turn == Turn::Number(0) && length > 0 {
                 lengths.push(length);
                 length = 0;
             }
-            assert_eq!(demand.turn, length);
+            assert_eq!(demand.turn, Turn::Number(length));
             length += 1;
         }
         assert_eq!(lengths.iter().max(), Some(&5));
@@ -219,10 +454,11 @@ mod tests {
     fn a_switch_does_not_change_the_rest_of_the_stream() {
         let with = WorkloadConfig::default();
         let without = WorkloadConfig { prefix_caching: false, ..WorkloadConfig::default() };
-        let (mut a, mut b) = (User::new(&with, 9, 4, 0), User::new(&without, 9, 4, 0));
+        let (mut a, mut b) =
+            (User::new(habits(&with), 9, 4, 0), User::new(habits(&without), 9, 4, 0));
         let mut prompts = 0;
         for _ in 0..5_000 {
-            let (mut one, other) = (a.ask(&with), b.ask(&without));
+            let (mut one, other) = (ask(&mut a, &with), ask(&mut b, &without));
             prompts += u32::from(one.prompt.take().is_some());
             assert_eq!(one, other);
         }

@@ -12,10 +12,13 @@ use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scop
 use crate::conversation::Conversations;
 use crate::key;
 use crate::queue::{Queue, Queued};
-use crate::request::{Request, Step};
+use crate::rag;
+use crate::request::{Past, Request, Step};
 use crate::rng::{StreamPurpose, stream};
+use crate::row_buffer::RowBuffer;
+use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
-use crate::user::User;
+use crate::user::{Demand, Extras, Habits, Profile, Turn, User};
 
 /// Something to write before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,21 +31,30 @@ pub struct PopulationItem {
     pub bytes: u64,
 }
 
-/// Users `k` with `k % shards == shard`, their conversations, queue and requests.
+/// Users `k` with `k % shards == shard`, their conversations, queue and requests; or the rows of a
+/// trace whose user is this shard's.
 ///
 /// The driver serves: it grants slots ([`Event::SlotGranted`]) as long as [`Workload::queue_head`]
-/// shows a request, carries out actions, and regards [`Action::Done`] as a slot given back.
+/// shows a request, carries out actions, and regards [`Action::Done`] as a slot given back. Of a
+/// trace it gives rows as long as [`Workload::wants_rows`].
 #[derive(Debug)]
 pub struct Workload {
     config: Arc<WorkloadConfig>,
+    source: Source,
     seed: u64,
     shard: u32,
     shards: u32,
     /// By `user / shards`.
     users: Vec<User>,
+    /// All shards' together, now.
+    users_in_all: u32,
     /// Intended arrivals, soonest first.
     arrivals: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Of each user at most one request: those behind it are counted, not kept.
     queue: Queue,
+    /// Requests that have arrived and are not being served.
+    queued: u64,
+    rows: RowBuffer,
     requests: Vec<Option<Request>>,
     free_requests: Vec<u32>,
     conversations: Conversations,
@@ -58,6 +70,7 @@ impl Workload {
     /// A setting that makes no sense, by name.
     pub fn new(
         config: Arc<WorkloadConfig>,
+        source: Source,
         seed: u64,
         shard: u32,
         shards: u32,
@@ -66,23 +79,31 @@ impl Workload {
         if shard >= shards {
             return Err(Error::new(format!("there is no shard {shard} of {shards}")));
         }
+        if matches!(&source, Source::Dataset(dataset) if dataset.is_empty()) {
+            return Err(Error::new("the dataset has no conversation"));
+        }
         let mut prompts = stream(seed, StreamPurpose::Prompts, 0);
         let [low, high] = config.system_prompt_tokens;
         let prompt_tokens =
             (0..config.system_prompts).map(|_| prompts.random_range(low..=high)).collect();
         // Each shard remembers its users' share of the conversations.
         let limit = config.conversations_live_max.div_ceil(shards) as usize;
+        let turns_max = config.conversation_turns_max as usize;
         Ok(Workload {
+            users_in_all: config.num_users,
             config,
+            source,
             seed,
             shard,
             shards,
             users: Vec::new(),
             arrivals: BinaryHeap::new(),
             queue: Queue::new(),
+            queued: 0,
+            rows: RowBuffer::default(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            conversations: Conversations::new(limit),
+            conversations: Conversations::new(limit, turns_max),
             prompt_tokens,
             stats: WorkloadStats::default(),
             stopped: false,
@@ -91,44 +112,96 @@ impl Workload {
 
     /// Lets the users in at `now`; each begins by thinking.
     pub fn start(&mut self, now: Nanos) {
-        self.set_users(self.config.num_users, now);
-    }
-
-    /// Changes how many users there are, over all shards. New ones begin by thinking, those sent
-    /// home finish what they have asked for and come back where they left off.
-    pub fn set_users(&mut self, total_users: u32, now: Nanos) {
-        let mine = (u64::from(total_users) + u64::from(self.shards - 1 - self.shard))
-            / u64::from(self.shards);
-        for place in 0..self.users.len().max(mine as usize) {
-            let user = place as u32 * self.shards + self.shard;
-            if place >= self.users.len() {
-                self.users.push(User::new(&self.config, self.seed, user, now));
-                self.schedule(user);
-                continue;
-            }
-            let known = &mut self.users[place];
-            let active = place < mine as usize;
-            if active && !known.active {
-                known.active = true;
-                known.think(&self.config, now);
-                self.schedule(user);
-            }
-            self.users[place].active = active;
+        match self.source {
+            // The file may have been read ahead; nothing of it arrives before.
+            Source::Rows => self.rows.start(),
+            Source::Synthetic | Source::Dataset(_) => self.set_users(self.config.num_users, now),
         }
     }
 
+    /// Changes how many users there are, over all shards. New ones begin by thinking. Those sent
+    /// home finish what is being served for them; what they have in the queue is dropped, and
+    /// counted. They come back where they left off. When users who do not wait for answers become
+    /// fewer, all of the queue is dropped: it is what the larger number asked for.
+    pub fn set_users(&mut self, total_users: u32, now: Nanos) {
+        let fewer = total_users < self.users_in_all && self.config.arrival != Arrival::Closed;
+        self.users_in_all = total_users;
+        let mine = (u64::from(total_users) + u64::from(self.shards - 1 - self.shard))
+            / u64::from(self.shards);
+        let (config, source) = (Arc::clone(&self.config), self.source.clone());
+        let habits = habits(&config, &source, total_users);
+        for place in 0..self.users.len().max(mine as usize) {
+            let number = place as u32 * self.shards + self.shard;
+            if place >= self.users.len() {
+                self.users.push(User::new(habits, self.seed, number, now));
+                self.schedule(number);
+                continue;
+            }
+            let user = &mut self.users[place];
+            let active = place < mine as usize;
+            if active && !user.active {
+                user.active = true;
+                user.think(habits, now);
+                self.schedule(number);
+            }
+            let user = &mut self.users[place];
+            user.active = active;
+            if !active || fewer {
+                let dropped = u64::from(user.drop_pending());
+                self.stats.dropped += dropped;
+                self.queued -= dropped;
+            }
+        }
+        let (users, shards) = (&self.users, u64::from(self.shards));
+        self.queue.retain(|queued| users[(queued.user / shards) as usize].has_pending());
+    }
+
     /// No new requests. What is queued is dropped, and counted.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self, now: Nanos) {
         self.stopped = true;
-        self.stats.dropped += self.queue.len() as u64;
+        self.stats.queued_at_end = self.queued;
+        self.stats.queue_age_at_end_ns = self.queue_age_ns(now);
+        self.stats.dropped += self.queued;
+        self.queued = 0;
+        for user in &mut self.users {
+            user.drop_pending();
+        }
         self.queue.clear();
         self.arrivals.clear();
+        self.rows.clear();
+    }
+
+    /// Whether [`Workload::supply`] has room for a row.
+    #[must_use]
+    pub fn wants_rows(&self) -> bool {
+        matches!(self.source, Source::Rows) && !self.stopped && self.rows.has_room()
+    }
+
+    /// Takes a row of the trace, in the order of the trace.
+    pub fn supply(&mut self, row: SourceRequest) {
+        if !self.stopped {
+            self.rows.push(row);
+        }
+    }
+
+    /// There are no more rows.
+    pub fn supply_end(&mut self) {
+        self.rows.end();
+    }
+
+    /// Whether nothing will ever arrive any more, nor is queued.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let rows_over = !matches!(self.source, Source::Rows) || self.rows.is_over();
+        rows_over && self.arrivals.is_empty() && self.queued == 0
     }
 
     /// When [`Event::Tick`] is due.
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
-        self.arrivals.peek().map(|Reverse((at, _))| *at)
+        let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
+        let row = self.rows.next_due(self.queue.len());
+        arrival.into_iter().chain(row).min()
     }
 
     /// Class and intended arrival of the request to be served next.
@@ -139,8 +212,15 @@ impl Workload {
 
     /// Requests waiting to be served.
     #[must_use]
-    pub fn queue_len(&self) -> usize {
-        self.queue.len()
+    pub fn queue_len(&self) -> u64 {
+        self.queued
+    }
+
+    /// Longest that a request has been waiting to be served, ns. O(users).
+    #[must_use]
+    pub fn queue_age_ns(&self, now: Nanos) -> Nanos {
+        let oldest = self.queue.iter().map(|queued| queued.arrived).min();
+        oldest.map_or(0, |arrived| now.saturating_sub(arrived))
     }
 
     /// What was counted so far.
@@ -151,18 +231,34 @@ impl Workload {
 
     /// What must be written before measuring: this shard's part.
     pub fn population(&self) -> impl Iterator<Item = PopulationItem> + '_ {
-        let entries = match self.config.phases {
-            PhaseMode::DecodeOnly => self.config.decode_only_entries_per_user,
+        let (config, seed) = (&*self.config, self.seed);
+        let of_users = match config.phases {
+            PhaseMode::DecodeOnly => config.decode_only_entries_per_user,
             _ => 0,
         };
-        let bytes = self.config.entry_bytes(self.config.decode_only_entry_tokens);
-        (self.shard..self.config.num_users).step_by(self.shards as usize).flat_map(move |user| {
-            (0..entries).map(move |index| PopulationItem {
-                key: key::population(user, index),
+        let shards = self.shards as usize;
+        let bytes = config.entry_bytes(config.decode_only_entry_tokens);
+        let entries = (self.shard..config.num_users).step_by(shards).flat_map(move |user| {
+            (0..of_users).map(move |index| PopulationItem {
+                key: key::population(u64::from(user), index),
                 scope: Scope::Own,
                 bytes,
             })
-        })
+        });
+        let documents = match config.phases {
+            PhaseMode::DecodeOnly => 0..0,
+            _ => rag::documents(config),
+        };
+        let mine = documents.filter(move |document| document % self.shards == self.shard);
+        let chunks = mine.flat_map(move |document| {
+            let tokens = rag::chunks(config, seed, document).into_iter();
+            tokens.enumerate().map(move |(chunk, tokens)| PopulationItem {
+                key: key::chunk(document, chunk as u32),
+                scope: Scope::Shared,
+                bytes: config.entry_bytes(tokens),
+            })
+        });
+        entries.chain(chunks)
     }
 
     /// Takes an event at `now` and appends what is to be done.
@@ -195,40 +291,100 @@ impl Workload {
 
     /// Queues every request that is due.
     fn arrive(&mut self, now: Nanos) {
-        while let Some(&Reverse((arrived, user))) = self.arrivals.peek()
+        let (config, source) = (Arc::clone(&self.config), self.source.clone());
+        let habits = habits(&config, &source, self.users_in_all);
+        while let Some(&Reverse((arrived, number))) = self.arrivals.peek()
             && arrived <= now
         {
             self.arrivals.pop();
-            let lag = now - arrived;
-            self.stats.timer_lag_max_ns = self.stats.timer_lag_max_ns.max(lag);
             // Sent home since it was scheduled, or scheduled anew: another entry is the true one.
-            if self.user(user).next_arrival() != Some(arrived) {
+            if self.user(number).next_arrival() != Some(arrived) {
                 continue;
             }
-            let config = Arc::clone(&self.config);
-            let demand = self.user(user).ask(&config);
-            let class = self.user(user).profile().class;
-            self.stats.arrived += 1;
-            self.queue.push(Queued { class, arrived, user, demand });
-            self.stats.queue_depth_max = self.stats.queue_depth_max.max(self.queue.len() as u64);
-            self.schedule(user);
+            self.note_arrival(now - arrived);
+            let user = self.user(number);
+            let (demand, class) = (user.arrive(habits), user.profile().class);
+            if let Some(demand) = demand {
+                self.queue.push(Queued { class, arrived, user: u64::from(number), demand });
+            }
+            self.schedule(number);
         }
+        while let Some(row) = self.rows.pop_due(now, self.queue.len()) {
+            let arrived = row.arrival.unwrap_or(now);
+            self.note_arrival(now - arrived);
+            let mut draws = stream(self.seed, StreamPurpose::Row, row.sequence);
+            let extras = Extras::draw(&mut draws, &config);
+            let class = Profile::draw(&config, self.seed, row.user).class;
+            let demand = Demand {
+                number: row.sequence,
+                retrieval: extras.retrieval,
+                turn: if config.multi_turn { row.turn } else { Turn::Alone },
+                context_tokens: row.context_tokens,
+                generate_tokens: row.generate_tokens,
+                prompt: extras.prompt,
+                entry: self.rows.keep_blocks(row.cycle, row.blocks).unwrap_or(extras.entry),
+            };
+            self.queue.push(Queued { class, arrived, user: row.user, demand });
+        }
+    }
+
+    fn note_arrival(&mut self, lag_ns: Nanos) {
+        self.stats.arrived += 1;
+        self.stats.timer_lag_max_ns = self.stats.timer_lag_max_ns.max(lag_ns);
+        self.queued += 1;
+        self.stats.queue_depth_max = self.stats.queue_depth_max.max(self.queued);
     }
 
     fn begin(&mut self, queued: Queued, now: Nanos) -> RequestId {
         let Queued { class, arrived, user, demand } = queued;
-        let history = match self.config.multi_turn && self.config.phases != PhaseMode::DecodeOnly {
+        self.queued -= 1;
+        let is_row = matches!(self.source, Source::Rows);
+        if !is_row {
+            self.queue_next_of(user as u32, class);
+        }
+        let reads_only = self.config.phases == PhaseMode::DecodeOnly;
+        let blocks = is_row.then(|| self.rows.take_blocks(demand.entry)).flatten();
+        let history = match self.config.multi_turn && !reads_only && blocks.is_none() {
             true => self.conversations.take_turn(user, demand.turn, demand.number),
             false => Vec::new(),
         };
-        let prompt_tokens = demand.prompt.map_or(0, |prompt| self.prompt_tokens[prompt as usize]);
-        let request = Request::new(user, class, (arrived, now), demand, history, prompt_tokens);
+        let past = Past {
+            history,
+            prompt_tokens: demand.prompt.map_or(0, |prompt| self.prompt_tokens[prompt as usize]),
+            owner: self.population_owner(user),
+            blocks,
+            seed: self.seed,
+        };
+        let request = Request::new(user, class, (arrived, now), demand, past);
         let slot = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             (self.requests.len() - 1) as u32
         });
         self.requests[slot as usize] = Some(request);
         RequestId(slot)
+    }
+
+    /// The user's request in the queue is being served: the one behind it takes its place there.
+    fn queue_next_of(&mut self, number: u32, class: Class) {
+        let (config, source) = (Arc::clone(&self.config), self.source.clone());
+        let habits = habits(&config, &source, self.users_in_all);
+        if let Some((arrived, demand)) = self.user(number).served(habits) {
+            self.queue.push(Queued { class, arrived, user: u64::from(number), demand });
+        }
+    }
+
+    /// Whose populated entries a user reads: its own, or, when it came after the population was
+    /// written (the autoscaler's users do), those of another user of this shard.
+    fn population_owner(&self, user: u64) -> u64 {
+        let (users, shards) = (u64::from(self.config.num_users), u64::from(self.shards));
+        if user < users {
+            return user;
+        }
+        let populated = (users + shards - 1 - u64::from(self.shard)) / shards;
+        match populated {
+            0 => user,
+            _ => (user / shards % populated) * shards + u64::from(self.shard),
+        }
     }
 
     fn go_on(
@@ -252,18 +408,32 @@ impl Workload {
             Step::Wait(wait) => Action::Wait { request: id, until: now.saturating_add(wait) },
             Step::Done => {
                 let record = request.record(now);
-                let user = request.user;
                 *slot = None;
                 self.free_requests.push(id.0);
-                if self.config.arrival == Arrival::Closed {
-                    let config = Arc::clone(&self.config);
-                    self.user(user).think(&config, now);
-                    self.schedule(user);
+                if self.config.arrival == Arrival::Closed && !matches!(self.source, Source::Rows) {
+                    self.think_again(record.user as u32, now);
                 }
                 Action::Done { request: id, record }
             }
         });
     }
+
+    /// A closed user has its answer.
+    fn think_again(&mut self, number: u32, now: Nanos) {
+        let (config, source) = (Arc::clone(&self.config), self.source.clone());
+        let habits = habits(&config, &source, self.users_in_all);
+        self.user(number).think(habits, now);
+        self.schedule(number);
+    }
+}
+
+fn habits<'a>(config: &'a WorkloadConfig, source: &'a Source, users: u32) -> Habits<'a> {
+    let dataset = match source {
+        Source::Dataset(dataset) => Some(&**dataset),
+        Source::Synthetic | Source::Rows => None,
+    };
+    let rate_per_ns = config.request_rate_per_s / 1e9;
+    Habits { config, dataset, mean_gap_ns: f64::from(users.max(1)) / rate_per_ns }
 }
 
 #[cfg(test)]

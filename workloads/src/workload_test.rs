@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::contract::Purpose;
+use crate::dataset::{Dataset, TurnTokens};
+use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 
 /// What a user's request looked like from outside.
 type Seen = (Class, Vec<(Purpose, Key, u64)>);
@@ -12,21 +14,29 @@ type Seen = (Class, Vec<(Purpose, Key, u64)>);
 /// `step_ns`; the requests by user, in the order served.
 fn run(
     config: &WorkloadConfig,
-    shards: u32,
-    step_ns: u64,
+    source: &Source,
+    rows: &[SourceRequest],
+    (shards, step_ns): (u32, u64),
     until: Nanos,
-) -> (BTreeMap<u32, Vec<Seen>>, WorkloadStats) {
-    let mut seen: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
+) -> (BTreeMap<u64, Vec<Seen>>, WorkloadStats) {
+    let mut seen: BTreeMap<u64, Vec<Seen>> = BTreeMap::new();
     let mut stats = WorkloadStats::default();
     for shard in 0..shards {
         let config = Arc::new(config.clone());
-        let mut workload = Workload::new(config, 11, shard, shards).unwrap();
+        let mut workload = Workload::new(config, source.clone(), 11, shard, shards).unwrap();
+        let mut rows = rows.iter().filter(|row| row.user % u64::from(shards) == u64::from(shard));
         workload.start(0);
         let mut due: BinaryHeap<Reverse<(Nanos, RequestId)>> = BinaryHeap::new();
         let mut answers: BTreeMap<RequestId, Outcome> = BTreeMap::new();
         let mut trails: BTreeMap<RequestId, Vec<(Purpose, Key, u64)>> = BTreeMap::new();
         let (mut now, mut actions) = (0, Vec::new());
         loop {
+            while workload.wants_rows() {
+                match rows.next() {
+                    Some(row) => workload.supply(row.clone()),
+                    None => workload.supply_end(),
+                }
+            }
             let wake = workload.next_wake();
             let answer = due.peek().map(|Reverse((at, _))| *at);
             let Some(next) = [wake, answer].into_iter().flatten().min() else { break };
@@ -45,6 +55,7 @@ fn run(
             while workload.queue_head().is_some() {
                 workload.on_event(now, Event::SlotGranted, &mut actions);
             }
+            assert_eq!(workload.queue_len(), 0);
             for action in std::mem::take(&mut actions) {
                 match action {
                     Action::Read { request, key, purpose, times, .. } => {
@@ -70,36 +81,84 @@ fn run(
                 }
             }
         }
+        assert!(until < Nanos::MAX || workload.is_exhausted());
         stats.merge(&workload.stats());
     }
     (seen, stats)
 }
 
-/// Names a request: the entry that it wrote.
-fn prefill_key((_, trail): &Seen) -> Option<Key> {
-    trail.iter().find(|step| step.0 == Purpose::Prefill).map(|step| step.1)
+/// Names a request: the entry that it wrote, or the first block that it read.
+fn first_write((_, trail): &Seen) -> Option<Key> {
+    let names = |step: &&(Purpose, Key, u64)| matches!(step.0, Purpose::Prefill | Purpose::Block);
+    trail.iter().find(names).map(|step| step.1)
+}
+
+/// Every source, with its rows if it has any.
+fn sources() -> Vec<(&'static str, WorkloadConfig, Source, Vec<SourceRequest>)> {
+    let config = WorkloadConfig {
+        num_users: 23,
+        max_requests: 400,
+        rag_documents: 5,
+        ..WorkloadConfig::default()
+    };
+    let mut dataset = Dataset::default();
+    for conversation in 1..20u32 {
+        let turn = |n| TurnTokens { context_tokens: conversation * 50 + n, generate_tokens: n + 1 };
+        dataset.push(&(0..conversation % 5 + 1).map(turn).collect::<Vec<_>>());
+    }
+    let burst = include_str!("../../tests/data/burst_sessions.csv");
+    let mooncake = include_str!("../../tests/data/mooncake_part.jsonl");
+    let rows = |open: Open| {
+        let settings = StreamSettings {
+            pace: Pace::Recorded { speedup: 20.0 },
+            cycles: 2,
+            requests_max: 400,
+            users: 23,
+            seed: 11,
+        };
+        let mut stream = Stream::new(open, 1, settings);
+        std::iter::from_fn(|| stream.next_request().unwrap()).collect::<Vec<_>>()
+    };
+    let poisson =
+        WorkloadConfig { arrival: Arrival::Poisson, request_rate_per_s: 40.0, ..config.clone() };
+    let closed = WorkloadConfig { arrival: Arrival::Closed, ..config.clone() };
+    let dataset = Source::Dataset(Arc::new(dataset));
+    vec![
+        ("open", config.clone(), Source::Synthetic, vec![]),
+        ("closed", closed.clone(), Source::Synthetic, vec![]),
+        ("poisson", poisson.clone(), Source::Synthetic, vec![]),
+        ("dataset", closed, dataset.clone(), vec![]),
+        ("dataset, paced", poisson, dataset, vec![]),
+        (
+            "sessions",
+            config.clone(),
+            Source::Rows,
+            rows(Box::new(move |_| Ok(Box::new(BurstGpt::new(burst.as_bytes())?)))),
+        ),
+        (
+            "blocks",
+            config,
+            Source::Rows,
+            rows(Box::new(move |_| Ok(Box::new(Mooncake::new(mooncake.as_bytes()))))),
+        ),
+    ]
 }
 
 #[test]
 fn a_users_requests_are_the_same_at_any_shard_count_and_speed() {
-    for arrival in [Arrival::Open, Arrival::Closed] {
-        let config = WorkloadConfig {
-            num_users: 23,
-            max_requests: 400,
-            arrival,
-            ..WorkloadConfig::default()
-        };
-        let (expected, _) = run(&config, 1, 1_000_000, Nanos::MAX);
-        assert_eq!(expected.values().map(Vec::len).sum::<usize>(), 400);
+    for (name, config, source, rows) in sources() {
+        let (expected, _) = run(&config, &source, &rows, (1, 1_000_000), Nanos::MAX);
+        let requests: usize = expected.values().map(Vec::len).sum();
+        assert_eq!(requests, if rows.is_empty() { 400 } else { rows.len() }, "{name}");
         for (shards, step_ns) in [(2, 1_000_000), (4, 1), (4, 300_000_000)] {
-            let (mut other, _) = run(&config, shards, step_ns, Nanos::MAX);
+            let (mut other, _) = run(&config, &source, &rows, (shards, step_ns), Nanos::MAX);
             // Slow answers let open requests of one user end out of order, never differ.
             let mut expected = expected.clone();
             for requests in expected.values_mut().chain(other.values_mut()) {
-                requests.sort_by_key(prefill_key);
+                requests.sort_by_key(first_write);
             }
             for (user, requests) in &expected {
-                assert_eq!(Some(requests), other.get(user), "{arrival:?}, {shards} shards");
+                assert_eq!(Some(requests), other.get(user), "{name}, {shards} shards");
             }
             assert_eq!(expected.len(), other.len());
         }
@@ -107,20 +166,119 @@ fn a_users_requests_are_the_same_at_any_shard_count_and_speed() {
 }
 
 #[test]
+fn sessions_read_their_earlier_turns() {
+    let (_, config, source, rows) =
+        sources().into_iter().find(|(name, ..)| *name == "sessions").unwrap();
+    let (mut seen, _) = run(&config, &source, &rows, (1, 1), Nanos::MAX);
+    seen.values_mut().for_each(|requests| requests.sort_by_key(first_write));
+    let history = |requests: &Vec<Seen>| {
+        let reads = requests
+            .iter()
+            .map(|(_, trail)| trail.iter().filter(|step| step.0 == Purpose::History).count());
+        reads.collect::<Vec<usize>>()
+    };
+    let longest = seen.values().map(history).max_by_key(Vec::len).unwrap();
+    assert!(longest.len() > 2);
+    assert_eq!(longest, (0..longest.len()).collect::<Vec<_>>());
+}
+
+#[test]
 fn closed_users_wait_for_their_answers_and_open_ones_do_not() {
     let slow_ns = 5_000_000_000;
     let config = WorkloadConfig { num_users: 10, ..WorkloadConfig::default() };
-    let (_, open) = run(&config, 1, slow_ns, 60_000_000_000);
+    let none = Source::Synthetic;
+    let (_, open) = run(&config, &none, &[], (1, slow_ns), 60_000_000_000);
     let closed = WorkloadConfig { arrival: Arrival::Closed, ..config };
-    let (_, closed) = run(&closed, 1, slow_ns, 60_000_000_000);
+    let (_, closed) = run(&closed, &none, &[], (1, slow_ns), 60_000_000_000);
     assert!(open.arrived > 5 * closed.arrived, "{} {}", open.arrived, closed.arrived);
+}
+
+#[test]
+fn a_backlog_is_counted_but_not_kept() {
+    let config = Arc::new(WorkloadConfig { num_users: 10, ..WorkloadConfig::default() });
+    let mut workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
+    workload.start(0);
+    let mut actions = Vec::new();
+    let hour = 3_600_000_000_000;
+    workload.on_event(hour, Event::Tick, &mut actions);
+    let arrived = workload.stats().arrived;
+    assert!(arrived > 30_000, "{arrived}");
+    assert_eq!((workload.queue_len(), workload.queue.len()), (arrived, 10));
+    assert!(workload.queue_age_ns(hour) > hour - 3_000_000_000);
+    // The most urgent class is worked off first, in the order of arrival over all its users.
+    let mut last = (Class::Interactive, 0);
+    for left in (arrived - 1_000..arrived).rev() {
+        let head = workload.queue_head().unwrap();
+        assert!(head >= last, "{head:?} after {last:?}");
+        last = head;
+        workload.on_event(hour, Event::SlotGranted, &mut actions);
+        assert_eq!(workload.queue_len(), left);
+    }
+    workload.set_users(0, hour);
+    assert_eq!((workload.queue_len(), workload.queue_head()), (0, None));
+    assert_eq!(workload.stats().dropped, arrived - 1_000);
+}
+
+#[test]
+fn nothing_of_a_trace_arrives_before_the_start() {
+    for arrival in [None, Some(0)] {
+        let config = Arc::new(WorkloadConfig::default());
+        let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
+        let (user, sequence, cycle, blocks) = (0, 0, 0, None);
+        let (context_tokens, generate_tokens, turn) = (1, 1, Turn::Alone);
+        workload.supply(SourceRequest {
+            arrival,
+            user,
+            sequence,
+            turn,
+            context_tokens,
+            generate_tokens,
+            blocks,
+            cycle,
+        });
+        let mut actions = Vec::new();
+        workload.on_event(1 << 50, Event::Tick, &mut actions);
+        assert_eq!((workload.next_wake(), workload.queue_len()), (None, 0));
+        workload.start(0);
+        workload.on_event(5, Event::Tick, &mut actions);
+        assert_eq!(workload.queue_len(), 1);
+    }
+}
+
+#[test]
+fn a_trace_that_falls_behind_stays_in_its_file() {
+    let config = Arc::new(WorkloadConfig::default());
+    let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
+    let mut actions = Vec::new();
+    let mut supplied = 0u64;
+    workload.start(0);
+    // Blocks of 1,600 bytes, due long ago, none of them served.
+    while workload.wants_rows() {
+        workload.supply(SourceRequest {
+            arrival: Some(supplied),
+            user: supplied,
+            sequence: supplied,
+            turn: Turn::Alone,
+            context_tokens: 200 * 512,
+            generate_tokens: 1,
+            blocks: Some((0..200).collect()),
+            cycle: 0,
+        });
+        supplied += 1;
+        workload.on_event(1 << 40, Event::Tick, &mut actions);
+        assert!(supplied < 100_000);
+    }
+    assert!((15_000..25_000).contains(&supplied), "{supplied}");
+    workload.on_event(1 << 40, Event::SlotGranted, &mut actions);
+    assert!(workload.wants_rows());
 }
 
 #[test]
 fn users_can_be_added_and_sent_home_while_it_runs() {
     let config = Arc::new(WorkloadConfig { num_users: 10, ..WorkloadConfig::default() });
-    let mut shards: Vec<Workload> =
-        (0..3).map(|shard| Workload::new(Arc::clone(&config), 1, shard, 3).unwrap()).collect();
+    let mut shards: Vec<Workload> = (0..3)
+        .map(|shard| Workload::new(Arc::clone(&config), Source::Synthetic, 1, shard, 3).unwrap())
+        .collect();
     for (total, now) in [(10, 0), (25, 1_000), (4, 2_000), (31, 3_000)] {
         for workload in &mut shards {
             workload.set_users(total, now);
@@ -139,7 +297,8 @@ fn the_population_is_written_once_by_somebody() {
     });
     let mut keys: Vec<Key> = (0..3)
         .flat_map(|shard| {
-            let workload = Workload::new(Arc::clone(&config), 1, shard, 3).unwrap();
+            let workload =
+                Workload::new(Arc::clone(&config), Source::Synthetic, 1, shard, 3).unwrap();
             workload.population().map(|item| item.key).collect::<Vec<_>>()
         })
         .collect();
@@ -151,12 +310,12 @@ fn the_population_is_written_once_by_somebody() {
 #[test]
 fn a_hundred_thousand_users_are_cheap_to_hold() {
     let config = Arc::new(WorkloadConfig { num_users: 100_000, ..WorkloadConfig::default() });
-    let mut workload = Workload::new(config, 1, 0, 1).unwrap();
+    let mut workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
     workload.start(0);
     let mut actions = Vec::new();
     workload.on_event(300_000_000, Event::Tick, &mut actions);
     assert!(workload.queue_len() > 10_000);
-    workload.stop();
+    workload.stop(300_000_000);
     assert_eq!((workload.queue_len(), workload.next_wake()), (0, None));
     assert_eq!(workload.stats().dropped, workload.stats().arrived);
 }

@@ -1,0 +1,174 @@
+//! BurstGPT's CSV: one request a row, columns found by the names in the header.
+
+use std::io::BufRead;
+
+use csv_core::ReadRecordResult;
+
+use super::lines::{Line, Lines, too_long};
+use super::{Row, Rows, Skipped, seconds_as_ns, shown, tokens};
+use crate::Error;
+use crate::key::PART_MAX;
+use crate::rng::mix64;
+
+/// Columns believed of a file; the published ones have 6 and 8.
+const COLUMNS_MAX: usize = 64;
+const WANTED: &str = "a BurstGPT trace begins with a header that names the columns Timestamp, \
+                      Request tokens and Response tokens";
+
+/// Where the header says the columns are.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    timestamp: usize,
+    request: usize,
+    response: usize,
+    session: Option<usize>,
+}
+
+/// A file of BurstGPT rows.
+pub struct BurstGpt<R> {
+    lines: Lines<R>,
+    columns: Columns,
+    fields: Fields,
+    skipped: Skipped,
+}
+
+impl<R: BufRead> BurstGpt<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// It is not that of a BurstGPT trace.
+    pub fn new(reader: R) -> Result<Self, Error> {
+        let mut lines = Lines::new(reader);
+        let mut fields = Fields::default();
+        let columns = match lines.next()? {
+            None => return Err(Error::new(format!("it is empty; {WANTED}"))),
+            Some((_, Line::TooLong)) => {
+                return Err(Error::new(format!("line 1: {}; {WANTED}", too_long())));
+            }
+            Some((_, Line::Whole(line))) => {
+                // Excel's byte order mark.
+                let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+                fields
+                    .split(line)
+                    .ok()
+                    .and_then(|()| columns(&fields))
+                    .ok_or_else(|| Error::new(format!("line 1 is {}; {WANTED}", shown(line))))?
+            }
+        };
+        Ok(BurstGpt { lines, columns, fields, skipped: Skipped::default() })
+    }
+}
+
+fn columns(fields: &Fields) -> Option<Columns> {
+    let find = |name: &str| {
+        (0..fields.len()).find(|&at| {
+            let field = fields.get(at).unwrap_or_default().trim_ascii();
+            field.eq_ignore_ascii_case(name.as_bytes())
+        })
+    };
+    Some(Columns {
+        timestamp: find("Timestamp")?,
+        request: find("Request tokens")?,
+        response: find("Response tokens")?,
+        session: find("Session ID"),
+    })
+}
+
+impl<R: BufRead + Send> Rows for BurstGpt<R> {
+    fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        while let Some((number, line)) = self.lines.next()? {
+            let parsed = match line {
+                Line::TooLong => Err(too_long()),
+                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+                Line::Whole(line) => {
+                    self.fields.split(line).and_then(|()| row(&self.fields, self.columns))
+                }
+            };
+            match parsed {
+                Ok(row) => return Ok(Some(row)),
+                Err(why) => self.skipped.count(number, || why),
+            }
+        }
+        Ok(None)
+    }
+
+    fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+}
+
+fn row(fields: &Fields, columns: Columns) -> Result<Row, String> {
+    let number = |name: &str, column: usize| -> Result<f64, String> {
+        let field = fields.get(column).ok_or_else(|| format!("it has no {name}"))?.trim_ascii();
+        let text = std::str::from_utf8(field).ok();
+        text.and_then(|text| text.parse().ok())
+            .ok_or_else(|| format!("{name} is {}, not a number", shown(field)))
+    };
+    let count = |name: &str, column: usize| match number(name, column)? {
+        value if value >= 0.0 => tokens(name, value as u64),
+        value => Err(format!("{name} is {value}, not a number of tokens")),
+    };
+    let session = columns.session.and_then(|column| fields.get(column)).map(<[u8]>::trim_ascii);
+    Ok(Row {
+        timestamp_ns: seconds_as_ns("Timestamp", number("Timestamp", columns.timestamp)?)?,
+        session: session.filter(|name| !name.is_empty()).map(session_hash),
+        context_tokens: count("Request tokens", columns.request)?,
+        generate_tokens: count("Response tokens", columns.response)?,
+        blocks: None,
+    })
+}
+
+/// A session's name as a number of a key's width. Among a million sessions, two share one with a
+/// probability of 4e-7.
+fn session_hash(name: &[u8]) -> u64 {
+    let folded = name.chunks(8).fold(name.len() as u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix64(hash ^ u64::from_le_bytes(word))
+    });
+    mix64(folded) & PART_MAX
+}
+
+/// The fields of one CSV line.
+#[derive(Default)]
+struct Fields {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    fn split(&mut self, line: &[u8]) -> Result<(), String> {
+        self.bytes.resize(line.len() + 1, 0);
+        self.ends.resize(COLUMNS_MAX, 0);
+        let mut reader = csv_core::Reader::new();
+        let (mut read, mut wrote, mut ended) = (0, 0, 0);
+        loop {
+            // An empty input tells the reader that the line is over.
+            let (result, bytes_in, bytes_out, ends_out) = reader.read_record(
+                &line[read..],
+                &mut self.bytes[wrote..],
+                &mut self.ends[ended..],
+            );
+            (read, wrote, ended) = (read + bytes_in, wrote + bytes_out, ended + ends_out);
+            match result {
+                ReadRecordResult::Record | ReadRecordResult::End => break,
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
+                    return Err(format!("it has more than {COLUMNS_MAX} columns"));
+                }
+            }
+        }
+        self.ends.truncate(ended);
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn get(&self, at: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(at)?;
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes.get(begin..end)
+    }
+}

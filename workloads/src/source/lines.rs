@@ -1,0 +1,92 @@
+//! Lines of a file of unknown kind, in bounded memory.
+
+use std::io::BufRead;
+
+use crate::Error;
+
+/// Longest line kept; a row of any known trace is far shorter.
+pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// A reader, line by line.
+pub(crate) struct Lines<R> {
+    reader: R,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+/// One line, without its end.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Line<'a> {
+    /// Its bytes.
+    Whole(&'a [u8]),
+    /// Longer than [`LINE_BYTES_MAX`]: passed over.
+    TooLong,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Lines { reader, number: 0, buffer: Vec::new() }
+    }
+
+    /// The next line and its number, from 1.
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, Line<'_>)>, Error> {
+        self.buffer.clear();
+        let (mut any, mut too_long) = (false, false);
+        loop {
+            let number = self.number + 1;
+            let chunk = self.reader.fill_buf().map_err(|error| {
+                Error::new(format!("reading it failed at line {number}: {error}"))
+            })?;
+            if chunk.is_empty() {
+                break;
+            }
+            any = true;
+            let end = chunk.iter().position(|&byte| byte == b'\n');
+            let part = &chunk[..end.unwrap_or(chunk.len())];
+            too_long |= self.buffer.len() + part.len() > LINE_BYTES_MAX;
+            if !too_long {
+                self.buffer.extend_from_slice(part);
+            }
+            let used = part.len() + usize::from(end.is_some());
+            self.reader.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !any {
+            return Ok(None);
+        }
+        self.number += 1;
+        if too_long {
+            return Ok(Some((self.number, Line::TooLong)));
+        }
+        if self.buffer.last() == Some(&b'\r') {
+            self.buffer.pop();
+        }
+        Ok(Some((self.number, Line::Whole(&self.buffer))))
+    }
+}
+
+/// Why a line is not read.
+pub(crate) fn too_long() -> String {
+    format!("it is longer than {LINE_BYTES_MAX} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_any_length_come_in_bounded_memory() {
+        let mut text = b"one\r\n\n".to_vec();
+        text.extend(std::iter::repeat_n(b'x', 10 << 20));
+        text.extend(b"\nlast");
+        let mut lines = Lines::new(std::io::BufReader::with_capacity(4096, &text[..]));
+        assert_eq!(lines.next().unwrap(), Some((1, Line::Whole(b"one"))));
+        assert_eq!(lines.next().unwrap(), Some((2, Line::Whole(b""))));
+        assert_eq!(lines.next().unwrap(), Some((3, Line::TooLong)));
+        assert!(lines.buffer.capacity() <= 2 * LINE_BYTES_MAX);
+        assert_eq!(lines.next().unwrap(), Some((4, Line::Whole(b"last"))));
+        assert_eq!(lines.next().unwrap(), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Where requests come from, when not from drawn users: published traces and datasets, read as
+//! streams. What must not live here: opening files (`src/` does), deciding what a request does.
+//!
+//! A row that does not parse is skipped and counted; a file without one that does is an error.
+
+mod burstgpt;
+mod lines;
+mod mooncake;
+mod sharegpt;
+mod stream;
+pub mod tokenizer;
+mod validation;
+
+use std::sync::Arc;
+
+pub use burstgpt::BurstGpt;
+pub use mooncake::{BLOCK_TOKENS, Mooncake};
+pub use sharegpt::{ShareGptLimits, read_sharegpt};
+pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
+pub use validation::{ValidationTrace, read_validation};
+
+use crate::Error;
+use crate::dataset::Dataset;
+
+/// Where a workload's requests come from.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// Users with drawn conversations.
+    #[default]
+    Synthetic,
+    /// Users who repeat recorded conversations.
+    Dataset(Arc<Dataset>),
+    /// Rows of a trace, given by [`crate::Workload::supply`].
+    Rows,
+}
+
+/// One row of a trace, as the file says it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// The file's own time, ns.
+    pub timestamp_ns: u64,
+    /// Hash of its session's name, if it has one.
+    pub session: Option<u64>,
+    /// Context, tokens.
+    pub context_tokens: u32,
+    /// Answer, tokens.
+    pub generate_tokens: u32,
+    /// Its prefix blocks, if the trace names them.
+    pub blocks: Option<Box<[u64]>>,
+}
+
+/// A file of rows.
+pub trait Rows: Send {
+    /// The next row that parses; `None` at the end.
+    ///
+    /// # Errors
+    /// The file can't be read on, or isn't of this kind.
+    fn next_row(&mut self) -> Result<Option<Row>, Error>;
+
+    /// What was skipped so far.
+    fn skipped(&self) -> &Skipped;
+}
+
+/// Rows that did not parse.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Skipped {
+    /// How many.
+    pub rows: u64,
+    /// Where and why the first did not.
+    pub first: Option<String>,
+}
+
+impl Skipped {
+    /// Counts a row; `why` is asked for the first only.
+    pub fn count(&mut self, line: u64, why: impl FnOnce() -> String) {
+        self.rows += 1;
+        if self.first.is_none() {
+            self.first = Some(format!("line {line}: {}", why()));
+        }
+    }
+
+    /// Adds what another file's reader skipped.
+    pub fn merge(&mut self, other: &Skipped) {
+        self.rows += other.rows;
+        if self.first.is_none() {
+            self.first.clone_from(&other.first);
+        }
+    }
+
+    /// The sentence for a file of which nothing is left.
+    #[must_use]
+    pub fn nothing_left(&self, wanted: &str) -> Error {
+        match &self.first {
+            None => Error::new(format!("it is empty; {wanted}")),
+            Some(first) => Error::new(format!("none of its rows can be read ({first}); {wanted}")),
+        }
+    }
+}
+
+/// Most tokens believed of a row: far above any model, and keeps products in range.
+const ROW_TOKENS_MAX: u64 = 100_000_000;
+/// Latest time believed of a row, s: a century.
+const ROW_SECONDS_MAX: f64 = 3.2e9;
+
+/// A number of tokens, at least 1.
+fn tokens(name: &str, value: u64) -> Result<u32, String> {
+    match u32::try_from(value) {
+        Ok(tokens) if value <= ROW_TOKENS_MAX => Ok(tokens.max(1)),
+        _ => Err(format!("{name} is {value}, more than {ROW_TOKENS_MAX}")),
+    }
+}
+
+/// Seconds as ns.
+fn seconds_as_ns(name: &str, value: f64) -> Result<u64, String> {
+    match (0.0..=ROW_SECONDS_MAX).contains(&value) {
+        true => Ok((value * 1e9) as u64),
+        false => Err(format!("{name} is {value}, not a time from 0 to {ROW_SECONDS_MAX} s")),
+    }
+}
+
+/// Text from a file, fit for a message: short, printable.
+fn shown(text: &[u8]) -> String {
+    const CHARS_MAX: usize = 60;
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * CHARS_MAX)]);
+    let cut: String = text.chars().take(CHARS_MAX).flat_map(char::escape_default).collect();
+    if text.chars().count() > CHARS_MAX { format!("\"{cut}\"…") } else { format!("\"{cut}\"") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Mooncake's JSONL: one request a line, with the hashes of its 512-token prefix blocks.
+
+use std::io::BufRead;
+
+use serde::Deserialize;
+
+use super::lines::{Line, Lines, too_long};
+use super::{Row, Rows, Skipped, seconds_as_ns, tokens};
+use crate::Error;
+use crate::key::PART_MAX;
+
+/// Tokens of a block, in the published traces (FAST'25).
+pub const BLOCK_TOKENS: u32 = 512;
+
+#[derive(Deserialize)]
+struct Record {
+    timestamp: f64,
+    input_length: u64,
+    output_length: u64,
+    hash_ids: Vec<u64>,
+}
+
+/// A file of Mooncake rows.
+pub struct Mooncake<R> {
+    lines: Lines<R>,
+    skipped: Skipped,
+}
+
+impl<R: BufRead> Mooncake<R> {
+    /// Nothing is read yet.
+    pub fn new(reader: R) -> Self {
+        Mooncake { lines: Lines::new(reader), skipped: Skipped::default() }
+    }
+}
+
+impl<R: BufRead + Send> Rows for Mooncake<R> {
+    fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        while let Some((number, line)) = self.lines.next()? {
+            let parsed = match line {
+                Line::TooLong => Err(too_long()),
+                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+                Line::Whole(line) => row(line),
+            };
+            match parsed {
+                Ok(row) => return Ok(Some(row)),
+                Err(why) => self.skipped.count(number, || why),
+            }
+        }
+        Ok(None)
+    }
+
+    fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+}
+
+fn row(line: &[u8]) -> Result<Row, String> {
+    let record: Record = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let input_tokens = tokens("input_length", record.input_length)?;
+    let blocks = record.hash_ids.len() as u64;
+    if blocks != u64::from(input_tokens.div_ceil(BLOCK_TOKENS)) {
+        return Err(format!(
+            "input_length is {input_tokens}, but {blocks} hash_ids are given: each stands for \
+             {BLOCK_TOKENS} tokens, the last one for the rest"
+        ));
+    }
+    if let Some(id) = record.hash_ids.iter().find(|&&id| id > PART_MAX) {
+        return Err(format!("hash id {id} is more than {PART_MAX}"));
+    }
+    Ok(Row {
+        timestamp_ns: seconds_as_ns("timestamp", record.timestamp / 1e3)?,
+        session: None,
+        context_tokens: input_tokens,
+        generate_tokens: tokens("output_length", record.output_length)?,
+        blocks: Some(record.hash_ids.into()),
+    })
+}

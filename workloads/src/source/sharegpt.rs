@@ -1,0 +1,156 @@
+//! ShareGPT's JSON: an array of conversations. Only one of them is in memory at a time, and of all
+//! of them only their lengths are kept.
+
+use std::cell::Cell;
+use std::io::Read;
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Skipped;
+use super::tokenizer::Tokenizer;
+use crate::Error;
+use crate::dataset::{Dataset, TurnTokens};
+
+/// What is taken of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareGptLimits {
+    /// Conversations; 0: all.
+    pub conversations_max: u32,
+    /// How tokens are counted.
+    pub tokenizer: Tokenizer,
+    /// Longest context, tokens: longer ones are cut.
+    pub context_tokens_max: u32,
+    /// Longest answer, tokens.
+    pub generate_tokens_max: u32,
+}
+
+/// Largest text of one conversation: far above any published one.
+const CONVERSATION_BYTES_MAX: u64 = 256 << 20;
+
+#[derive(Deserialize)]
+struct Conversation {
+    conversations: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    from: String,
+    value: String,
+}
+
+/// Reads conversations until there are enough.
+///
+/// # Errors
+/// The text is not a JSON array (line and column), or has no conversation with an answer.
+pub fn read_sharegpt(
+    reader: impl Read,
+    limits: &ShareGptLimits,
+) -> Result<(Dataset, Skipped), Error> {
+    let since_last = Rc::new(Cell::new(0));
+    let bounded = Bounded { reader, since_last: Rc::clone(&since_last) };
+    let mut collect =
+        Collect { limits, dataset: Dataset::default(), skipped: Skipped::default(), since_last };
+    let mut json = serde_json::Deserializer::from_reader(std::io::BufReader::new(bounded));
+    let read = json.deserialize_seq(&mut collect);
+    let enough = limits.conversations_max;
+    // With enough conversations the rest of the file was not read, which the parser minds.
+    if let Err(error) = read
+        && (enough == 0 || collect.dataset.len() < enough)
+    {
+        return Err(Error::new(format!("not a ShareGPT dataset: {error}")));
+    }
+    if collect.dataset.is_empty() {
+        return Err(collect.skipped.nothing_left(
+            "a ShareGPT dataset is an array of {\"conversations\": [{\"from\": \"human\", \
+             \"value\": …}, {\"from\": \"gpt\", \"value\": …}, …]}",
+        ));
+    }
+    Ok((collect.dataset, collect.skipped))
+}
+
+struct Collect<'a> {
+    limits: &'a ShareGptLimits,
+    dataset: Dataset,
+    skipped: Skipped,
+    since_last: Rc<Cell<u64>>,
+}
+
+impl<'de> Visitor<'de> for &mut Collect<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of conversations")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let mut number = 0;
+        while let Some(raw) = elements.next_element::<Box<RawValue>>()? {
+            number += 1;
+            self.since_last.set(0);
+            match self.turns(raw.get()) {
+                Ok(turns) => {
+                    let _kept = self.dataset.push(&turns);
+                }
+                Err(why) => {
+                    self.skipped.rows += 1;
+                    let first = || format!("conversation {number}: {why}");
+                    self.skipped.first.get_or_insert_with(first);
+                }
+            }
+            if self.limits.conversations_max > 0
+                && self.dataset.len() == self.limits.conversations_max
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Collect<'_> {
+    /// The turns of a conversation: a human's message that is answered at once.
+    fn turns(&self, raw: &str) -> Result<Vec<TurnTokens>, String> {
+        let conversation: Conversation =
+            serde_json::from_str(raw).map_err(|error| error.to_string())?;
+        let is_human = |message: &Message| matches!(message.from.as_str(), "human" | "user");
+        let is_answer =
+            |message: &Message| matches!(message.from.as_str(), "gpt" | "assistant" | "chatgpt");
+        let messages = &conversation.conversations;
+        let pairs = messages.windows(2).filter(|pair| is_human(&pair[0]) && is_answer(&pair[1]));
+        let count = |text: &str, max: u32| {
+            let tokens = u32::try_from(self.limits.tokenizer.count(text)).unwrap_or(u32::MAX);
+            tokens.clamp(1, max)
+        };
+        let turns: Vec<TurnTokens> = pairs
+            .map(|pair| TurnTokens {
+                context_tokens: count(&pair[0].value, self.limits.context_tokens_max),
+                generate_tokens: count(&pair[1].value, self.limits.generate_tokens_max),
+            })
+            .collect();
+        match turns.is_empty() {
+            true => Err("it has no human's message with a gpt's answer".to_owned()),
+            false => Ok(turns),
+        }
+    }
+}
+
+/// Ends with an error inside a conversation that is too large to be one.
+struct Bounded<R> {
+    reader: R,
+    since_last: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.since_last.get() > CONVERSATION_BYTES_MAX {
+            let what = format!("a conversation of more than {CONVERSATION_BYTES_MAX} bytes");
+            return Err(std::io::Error::other(what));
+        }
+        let read = self.reader.read(buffer)?;
+        self.since_last.set(self.since_last.get() + read as u64);
+        Ok(read)
+    }
+}

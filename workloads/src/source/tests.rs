@@ -1,0 +1,252 @@
+//! Good files, bad files, and noise, for every reader.
+
+use proptest::prelude::*;
+
+use super::tokenizer::Tokenizer;
+use super::*;
+use crate::user::Turn;
+
+const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+                     5,ChatGPT,472,18,490,Conversation log\n\
+                     45,ChatGPT,1087,230,1317,Conversation log\n\
+                     118,GPT-4,417,276,693,Conversation log\n";
+
+fn burst(text: &[u8]) -> Result<(Vec<Row>, Skipped), Error> {
+    all(BurstGpt::new(text)?)
+}
+
+fn mooncake(text: &[u8]) -> Result<(Vec<Row>, Skipped), Error> {
+    all(Mooncake::new(text))
+}
+
+fn all(mut rows: impl Rows) -> Result<(Vec<Row>, Skipped), Error> {
+    let mut seen = Vec::new();
+    while let Some(row) = rows.next_row()? {
+        seen.push(row);
+    }
+    Ok((seen, rows.skipped().clone()))
+}
+
+fn limits(conversations_max: u32) -> ShareGptLimits {
+    ShareGptLimits {
+        conversations_max,
+        tokenizer: Tokenizer::Estimate,
+        context_tokens_max: 8_192,
+        generate_tokens_max: 2_048,
+    }
+}
+
+#[test]
+fn burstgpt_columns_are_found_by_name_in_both_published_forms() {
+    let (rows, skipped) = burst(BURST.as_bytes()).unwrap();
+    assert_eq!((rows.len(), skipped.rows), (3, 0));
+    assert_eq!((rows[1].timestamp_ns, rows[1].context_tokens), (45_000_000_000, 1087));
+    assert_eq!((rows[2].generate_tokens, rows[2].session), (276, None));
+    let sessions = "\u{feff}Timestamp,Session ID,Elapsed time,Model,Request tokens,\
+                    Response tokens,Total tokens,Log Type\r\n\
+                    1.5,abc,3,GPT-4,10,20,30,API log\r\n\
+                    2.5,\"abc\",3,GPT-4,11,21,32,API log\r\n\
+                    3.5,x,3,GPT-4,0,21,32,API log\r\n";
+    let (rows, skipped) = burst(sessions.as_bytes()).unwrap();
+    assert_eq!((rows.len(), skipped.rows), (3, 0));
+    assert_eq!(rows[0].timestamp_ns, 1_500_000_000);
+    assert!(rows[0].session.is_some() && rows[0].session == rows[1].session);
+    assert_ne!(rows[1].session, rows[2].session);
+    assert_eq!(rows[2].context_tokens, 1, "at least one token");
+}
+
+#[test]
+fn rows_that_do_not_parse_are_counted_and_the_first_is_told() {
+    let text = format!("{BURST}oops\n1,GPT,-5,3,1,x\n1,GPT,1e300,3,1,x\nNaN,GPT,1,3,1,x\n\n");
+    let (rows, skipped) = burst(text.as_bytes()).unwrap();
+    assert_eq!((rows.len(), skipped.rows), (3, 4));
+    let first = skipped.first.unwrap();
+    assert!(first.contains("line 5") && first.contains("Timestamp is \"oops\""), "{first}");
+
+    let text = "{\"timestamp\":0,\"input_length\":513,\"output_length\":1,\"hash_ids\":[1,2]}\n\
+                {\"timestamp\":1,\"input_length\":513,\"output_length\":1,\"hash_ids\":[1]}\n\
+                {\"timestamp\":-1,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n\
+                {\"timestamp\":1,\"input_length\":-9,\"output_length\":1,\"hash_ids\":[1]}\n\
+                {\"timestamp\":1,\"input_length\":1e99,\"output_length\":1,\"hash_ids\":[1]}\n\
+                {\"timestamp\":1,\"input_length\":1,\"output_length\":1,\"hash_ids\":[9999999999999999999]}\n\
+                {\"timestamp\":5,\"inp";
+    let (rows, skipped) = mooncake(text.as_bytes()).unwrap();
+    assert_eq!((rows.len(), skipped.rows), (1, 6));
+    assert_eq!(rows[0].blocks.as_deref(), Some(&[1, 2][..]));
+    assert!(skipped.first.unwrap().starts_with("line 2: input_length is 513"));
+}
+
+#[test]
+fn a_file_that_is_no_burstgpt_trace_says_so() {
+    let binary: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let long = vec![b'x'; 10 << 20];
+    for (text, part) in [
+        (&b""[..], "it is empty"),
+        (b"a,b,c\n1,2,3\n", "line 1 is \"a,b,c\""),
+        (&binary, "line 1 is"),
+        (&long, "line 1: it is longer than"),
+    ] {
+        let error = burst(text).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("Timestamp"), "{error}");
+        assert!(error.len() < 500, "{error}");
+    }
+}
+
+#[test]
+fn sharegpt_pairs_are_turns_cut_to_their_limits() {
+    let long = "x".repeat(50_000);
+    let text = format!(
+        r#"[{{"id":"a","conversations":[
+              {{"from":"human","value":"12345678"}},{{"from":"gpt","value":"123"}},
+              {{"from":"gpt","value":"again"}},
+              {{"from":"human","value":"{long}"}},{{"from":"gpt","value":"{long}"}}]}},
+            {{"id":"b","conversations":[{{"from":"gpt","value":"alone"}}]}},
+            {{"id":"c"}}, 7,
+            {{"id":"d","conversations":[
+              {{"from":"human","value":"q"}},{{"from":"gpt","value":"a"}}]}}]"#
+    );
+    let (dataset, skipped) = read_sharegpt(text.as_bytes(), &limits(0)).unwrap();
+    assert_eq!((dataset.len(), dataset.turns(0), skipped.rows), (2, 2, 3));
+    assert!(skipped.first.unwrap().starts_with("conversation 2:"));
+    let turn = dataset.turn(0, 0);
+    assert_eq!((turn.context_tokens, turn.generate_tokens), (2, 1));
+    let turn = dataset.turn(0, 1);
+    assert_eq!((turn.context_tokens, turn.generate_tokens), (8_192, 2_048));
+    // The rest of the file does not matter once there are enough.
+    let cut = &text[..text.len() - 40];
+    assert_eq!(read_sharegpt(cut.as_bytes(), &limits(1)).unwrap().0.len(), 1);
+    let error = read_sharegpt(cut.as_bytes(), &limits(0)).unwrap_err().to_string();
+    assert!(error.contains("line") && error.contains("column"), "{error}");
+}
+
+#[test]
+fn a_dataset_that_is_none_says_so() {
+    for (text, part) in [
+        (&b""[..], "EOF while parsing"),
+        (b"{\"a\":1}", "expected an array of conversations"),
+        (b"[]", "it is empty"),
+        (b"[{}]", "conversation 1: missing field"),
+        (b"\x00\xff\xfe", "line 1 column 1"),
+    ] {
+        let error = read_sharegpt(text, &limits(0)).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn validation_traces_are_csv_or_json_by_line() {
+    for text in [
+        "id,cache_hit\n1,true\n2,False\n3,1\n4,what\n5,0\n",
+        "{\"cache_hit\":true}\n{\"cache_hit\":false,\"x\":1}\n{\"cache_hit\":1}\n{}\n\
+         {\"cache_hit\":\"miss\"}\n",
+        "[\n{\"cache_hit\":true},\n{\"cache_hit\":false},\n{\"cache_hit\":1},\n{},\n\
+         {\"cache_hit\":0}\n]\n",
+    ] {
+        let trace = read_validation(text.as_bytes()).unwrap();
+        assert_eq!((trace.requests, trace.hits, trace.skipped.rows), (4, 2, 1), "{text}");
+    }
+    for text in ["", "a,b\n1,2\n", "cache_hit\nmaybe\n", "{}\n", "\u{0}\u{1}"] {
+        let error = read_validation(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("cache_hit"), "{error}");
+    }
+}
+
+fn settings(pace: Pace, cycles: u32) -> StreamSettings {
+    StreamSettings { pace, cycles, requests_max: 0, users: 10, seed: 1 }
+}
+
+fn burst_stream(texts: &'static [&'static str], settings: StreamSettings) -> Stream {
+    let open = Box::new(move |n: usize| -> Result<Box<dyn Rows>, Error> {
+        Ok(Box::new(BurstGpt::new(texts[n].as_bytes())?))
+    });
+    Stream::new(open, texts.len(), settings)
+}
+
+fn arrivals(mut stream: Stream) -> Vec<Option<u64>> {
+    let mut seen = Vec::new();
+    while let Some(request) = stream.next_request().unwrap() {
+        assert_eq!(request.sequence, seen.len() as u64);
+        assert_eq!(request.turn, Turn::Alone);
+        seen.push(request.arrival.map(|ns| ns / 1_000_000));
+    }
+    seen
+}
+
+#[test]
+fn gaps_are_divided_and_cycles_follow_each_other() {
+    let fast = Pace::Recorded { speedup: 10.0 };
+    let seen = arrivals(burst_stream(&[BURST, BURST], settings(fast, 2)));
+    let one = [0, 4_000, 11_300];
+    let expected: Vec<Option<u64>> =
+        (0..4).flat_map(|n| one.map(|ms| Some(ms + n * 11_300))).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(arrivals(burst_stream(&[BURST], settings(Pace::NoGaps, 1))), [None; 3]);
+    let even = Pace::Rate { per_s: 4.0, poisson: false };
+    let seen = arrivals(burst_stream(&[BURST], settings(even, 1)));
+    assert_eq!(seen, [Some(0), Some(250), Some(500)]);
+    let limited = StreamSettings { requests_max: 7, ..settings(fast, 0) };
+    assert_eq!(arrivals(burst_stream(&[BURST], limited)).len(), 7);
+}
+
+#[test]
+fn a_paced_trace_has_poisson_gaps_of_the_right_rate() {
+    let pace = Pace::Rate { per_s: 100.0, poisson: true };
+    let limited = StreamSettings { requests_max: 20_000, ..settings(pace, 0) };
+    let mut stream = burst_stream(&[BURST], limited);
+    let (mut last, mut short) = (0, 0);
+    while let Some(request) = stream.next_request().unwrap() {
+        let at = request.arrival.unwrap();
+        short += u32::from(at - last < 10_000_000);
+        last = at;
+    }
+    // The sum of 20,000 gaps of mean 10 ms: sigma = 10 ms * sqrt(20000); five sigma.
+    assert!(last.abs_diff(200_000_000_000) < 7_100_000_000, "{last}");
+    // P(gap < mean) = 1 - 1/e: sigma = 68.2; five sigma.
+    assert!(short.abs_diff(12_642) < 341, "{short}");
+}
+
+#[test]
+fn a_trace_without_a_whole_row_is_an_error() {
+    let mut stream = burst_stream(
+        &["Timestamp,Request tokens,Response tokens\nx,y,z\n"],
+        settings(Pace::NoGaps, 0),
+    );
+    let error = stream.next_request().unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("\"x\""), "{error}");
+}
+
+#[test]
+fn sessions_of_another_cycle_are_other_sessions() {
+    let text = "Timestamp,Session ID,Request tokens,Response tokens\n1,a,1,1\n2,b,1,1\n3,a,1,1\n";
+    let open = Box::new(move |_: usize| -> Result<Box<dyn Rows>, Error> {
+        Ok(Box::new(BurstGpt::new(text.as_bytes())?))
+    });
+    let mut stream = Stream::new(open, 1, settings(Pace::NoGaps, 2));
+    let users: Vec<u64> =
+        std::iter::from_fn(|| stream.next_request().unwrap()).map(|r| r.user).collect();
+    assert_eq!(users.len(), 6);
+    assert!(users[0] == users[2] && users[0] != users[1] && users[0] != users[3]);
+}
+
+proptest! {
+    #[test]
+    fn noise_makes_no_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+        let _ = burst(&bytes);
+        let _ = mooncake(&bytes);
+        let _ = read_sharegpt(&bytes[..], &limits(3));
+        let _ = read_validation(&bytes[..]);
+    }
+
+    #[test]
+    fn nearly_right_files_make_no_reader_panic(
+        text in r#"(Timestamp,Session ID,Request tokens,Response tokens\n)?([0-9a-z,."\n-]{0,40}\n){0,9}"#,
+        json in r#"\[?(\{"(timestamp|input_length|conversations|cache_hit|from)": ?[0-9a-z\[\]"{},:.-]{0,30}\}[\n,]?){0,6}\]?"#,
+    ) {
+        for text in [text, json] {
+            let _ = burst(text.as_bytes());
+            let _ = mooncake(text.as_bytes());
+            let _ = read_sharegpt(text.as_bytes(), &limits(0));
+            let _ = read_validation(text.as_bytes());
+        }
+    }
+}
