@@ -1,0 +1,122 @@
+//! The search for the most users whose every class keeps its promise.
+
+use serde::Serialize;
+
+use super::step::StepResult;
+use super::{Settings, Wish, between};
+
+/// The answer is known to this share.
+const TOLERANCE: f64 = 0.05;
+/// After a confirmation that failed, this share of the users is tried.
+const STEP_BACK: f64 = 0.9;
+
+/// What qos mode found.
+#[derive(Clone, Debug, Serialize)]
+pub struct QosAnswer {
+    /// Most users for which every class kept its promise; 0: not even the fewest.
+    pub users: u32,
+    /// Whether a longer window at that count confirmed it.
+    pub confirmed: bool,
+    /// What broke first beyond it, if anything did.
+    pub broke: Option<QosBreak>,
+}
+
+/// The fewest users that were too many.
+#[derive(Clone, Debug, Serialize)]
+pub struct QosBreak {
+    /// How many.
+    pub users: u32,
+    /// The class that was furthest from its target, by index; none when nothing was answered.
+    pub class: Option<usize>,
+    /// Its P95 over its target.
+    pub saturation: Option<f64>,
+    /// Where most of the requests' time went.
+    pub largest_part: &'static str,
+    /// That part's share of it.
+    pub largest_share: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Qos {
+    settings: Settings,
+    /// Most users known to be well.
+    good: Option<u32>,
+    /// Fewest users known to be too many.
+    bad: Option<u32>,
+    confirming: bool,
+    confirmed: bool,
+}
+
+impl Qos {
+    pub(super) fn new(settings: Settings) -> Qos {
+        Qos { settings, good: None, bad: None, confirming: false, confirmed: false }
+    }
+
+    fn is_good(&self, result: &StepResult) -> bool {
+        result.saturation.is_some_and(|saturation| saturation <= self.settings.target_saturation)
+    }
+
+    pub(super) fn after(&mut self, result: &StepResult) -> Wish {
+        let users = result.users;
+        if self.is_good(result) {
+            if self.confirming {
+                self.confirmed = true;
+                return Wish::Stop;
+            }
+            self.good = Some(self.good.map_or(users, |good| good.max(users)));
+        } else {
+            self.bad = Some(self.bad.map_or(users, |bad| bad.min(users)));
+            if self.confirming {
+                // The shorter window had been lucky.
+                let next = (f64::from(users) * STEP_BACK) as u32;
+                self.good = (next > 0).then_some(next);
+                return match next {
+                    0 => Wish::Stop,
+                    users => Wish::Step { users, patient: true },
+                };
+            }
+        }
+        match (self.good, self.bad) {
+            (Some(good), None) if good >= self.settings.users_max => self.confirm(good),
+            (Some(good), None) => {
+                let users = good.saturating_mul(2).min(self.settings.users_max);
+                Wish::Step { users, patient: false }
+            }
+            (Some(good), Some(bad)) => match between(good, bad, TOLERANCE) {
+                Some(users) => Wish::Step { users, patient: false },
+                None => self.confirm(good.min(bad)),
+            },
+            (None, Some(bad)) if bad > 1 => Wish::Step { users: bad / 2, patient: false },
+            (None, _) => Wish::Stop,
+        }
+    }
+
+    fn confirm(&mut self, users: u32) -> Wish {
+        self.confirming = true;
+        Wish::Step { users, patient: true }
+    }
+
+    pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
+        let first_bad =
+            results.iter().filter(|result| !self.is_good(result)).min_by_key(|r| r.users);
+        let broke = first_bad.map(|result| {
+            let (largest_part, largest_share) = result.time.largest();
+            QosBreak {
+                users: result.users,
+                class: result.worst_class,
+                saturation: result.saturation,
+                largest_part,
+                largest_share,
+            }
+        });
+        let users = self.good.unwrap_or(0);
+        let reason = match (users, self.confirmed) {
+            (0, _) => "not even the fewest users were served in time".to_owned(),
+            (users, true) if users >= self.settings.users_max => {
+                format!("{users} users are the most there may be, and all were served in time")
+            }
+            (users, _) => format!("{users} users were served in time over a longer window too"),
+        };
+        (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
+    }
+}

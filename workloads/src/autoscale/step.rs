@@ -1,0 +1,261 @@
+//! One user count, held until it is known how the system does with it.
+
+use serde::Serialize;
+
+use super::{Latencies, Mode, Sample, Settings};
+
+/// Samples passed over after a change of users: answers of requests asked before it.
+const SETTLE_SAMPLES: u32 = 1;
+/// Samples of a window at least; of a patient one three times as many.
+const WINDOW_SAMPLES_MIN: usize = 3;
+/// ... and at most: then the step ends, steady or not.
+const WINDOW_SAMPLES_MAX: usize = 12;
+const PATIENCE: usize = 3;
+/// Steady: the mean is known to this share of it (95 % confidence) ...
+const UNCERTAINTY_MAX: f64 = 0.02;
+/// ... and the two halves' means differ by at most this share, or by what their spread explains.
+const DRIFT_MAX: f64 = 0.02;
+/// Requests of a class before its P95 is believed: below this one straggler decides.
+const CLASS_REQUESTS_MIN: u64 = 20;
+
+/// Where requests' time went: sums over the requests that ended, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct TimeShares {
+    /// From the intended arrival to the start of serving.
+    pub queue_ns: u64,
+    /// In storage steps.
+    pub storage_ns: u64,
+    /// Waiting for generated tokens.
+    pub generation_ns: u64,
+    /// From the intended arrival to the end.
+    pub total_ns: u64,
+}
+
+impl TimeShares {
+    /// Adds another's.
+    pub fn add(&mut self, other: &TimeShares) {
+        self.queue_ns += other.queue_ns;
+        self.storage_ns += other.storage_ns;
+        self.generation_ns += other.generation_ns;
+        self.total_ns += other.total_ns;
+    }
+
+    /// The largest part, by name, and its share.
+    #[must_use]
+    pub fn largest(&self) -> (&'static str, f64) {
+        let parts = [
+            ("queue", self.queue_ns),
+            ("storage", self.storage_ns),
+            ("generation", self.generation_ns),
+        ];
+        let (name, ns) = parts.into_iter().max_by_key(|&(_, ns)| ns).unwrap_or(("queue", 0));
+        (name, ns as f64 / self.total_ns.max(1) as f64)
+    }
+}
+
+/// What was measured with one user count.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepResult {
+    /// Users.
+    pub users: u32,
+    /// Length of the window, s.
+    pub window_s: f64,
+    /// End of the window since the first sample, s.
+    pub end_s: f64,
+    /// Whether it was steady.
+    pub steady: bool,
+    /// Bytes a second of the storage tier, both directions; of all tiers when it moved none.
+    pub bytes_per_s: f64,
+    /// Half the width of that mean's 95 % confidence interval (Student's t), as a share of it.
+    pub uncertainty: f64,
+    /// Generated tokens a second.
+    pub tokens_per_s: f64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// P50, P95 and P99 of storage reads, ns.
+    pub read_ns: Option<[u64; 3]>,
+    /// The same of storage writes.
+    pub write_ns: Option<[u64; 3]>,
+    /// P95 of the requests of each class, ns.
+    pub class_p95_ns: [Option<u64>; 3],
+    /// Largest of the classes' P95 over target; none when no request ended.
+    pub saturation: Option<f64>,
+    /// The class with it.
+    pub worst_class: Option<usize>,
+    /// Where the requests' time went.
+    pub time: TimeShares,
+}
+
+/// A step under way.
+#[derive(Debug)]
+pub(super) struct Step<H> {
+    mode: Mode,
+    users: u32,
+    settle_left: u32,
+    samples_min: usize,
+    samples_max: usize,
+    rates: Vec<f64>,
+    seconds: f64,
+    sum: Sample<H>,
+    elapsed_s: f64,
+}
+
+impl<H: Latencies> Step<H> {
+    pub(super) fn new(mode: Mode, users: u32, patient: bool) -> Step<H> {
+        let factor = if patient { PATIENCE } else { 1 };
+        Step {
+            mode,
+            users,
+            settle_left: SETTLE_SAMPLES,
+            samples_min: WINDOW_SAMPLES_MIN * factor,
+            samples_max: WINDOW_SAMPLES_MAX * factor,
+            rates: Vec::new(),
+            seconds: 0.0,
+            sum: Sample {
+                length_ns: 0,
+                storage_bytes: 0,
+                tier_bytes: 0,
+                tokens: 0,
+                classes: Default::default(),
+                read: H::default(),
+                write: H::default(),
+                time: TimeShares::default(),
+            },
+            elapsed_s: 0.0,
+        }
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        self.users
+    }
+
+    /// Takes in a sample; the result when the step is over.
+    pub(super) fn observe(
+        &mut self,
+        sample: &Sample<H>,
+        settings: &Settings,
+    ) -> Option<StepResult> {
+        let seconds = sample.length_ns as f64 / 1e9;
+        if seconds <= 0.0 {
+            return None;
+        }
+        self.elapsed_s += seconds;
+        if self.settle_left > 0 {
+            self.settle_left -= 1;
+            return None;
+        }
+        self.seconds += seconds;
+        let bytes = if sample.storage_bytes > 0 { sample.storage_bytes } else { sample.tier_bytes };
+        self.rates.push(bytes as f64 / seconds);
+        self.add(sample);
+        let enough = self.rates.len() >= self.samples_min;
+        let steady = enough
+            && match self.mode {
+                Mode::Capacity => is_steady(&self.rates),
+                Mode::Qos => {
+                    self.sum
+                        .classes
+                        .iter()
+                        .all(|class| class.count() == 0 || class.count() >= CLASS_REQUESTS_MIN)
+                        && self.sum.classes.iter().any(|class| class.count() > 0)
+                }
+            };
+        (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
+    }
+
+    fn add(&mut self, sample: &Sample<H>) {
+        let sum = &mut self.sum;
+        sum.length_ns += sample.length_ns;
+        sum.storage_bytes += sample.storage_bytes;
+        sum.tier_bytes += sample.tier_bytes;
+        sum.tokens += sample.tokens;
+        for (sum, one) in sum.classes.iter_mut().zip(&sample.classes) {
+            sum.add(one);
+        }
+        sum.read.add(&sample.read);
+        sum.write.add(&sample.write);
+        sum.time.add(&sample.time);
+    }
+
+    fn result(&self, steady: bool, settings: &Settings) -> StepResult {
+        let three = |latencies: &H| {
+            let at = |q| latencies.quantile_ns(q);
+            Some([at(0.5)?, at(0.95)?, at(0.99)?])
+        };
+        let class_p95_ns: [Option<u64>; 3] =
+            std::array::from_fn(|class| self.sum.classes[class].quantile_ns(0.95));
+        let worst = class_p95_ns
+            .iter()
+            .zip(settings.targets_ns)
+            .enumerate()
+            .filter_map(|(class, (p95, target))| {
+                Some((class, (*p95)? as f64 / target.max(1) as f64))
+            })
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let requests: u64 = self.sum.classes.iter().map(Latencies::count).sum();
+        let (mean, uncertainty) = mean_and_uncertainty(&self.rates);
+        StepResult {
+            users: self.users,
+            window_s: self.seconds,
+            end_s: self.elapsed_s,
+            steady,
+            bytes_per_s: mean,
+            uncertainty: if mean > 0.0 { uncertainty / mean } else { 0.0 },
+            tokens_per_s: self.sum.tokens as f64 / self.seconds,
+            requests_per_s: requests as f64 / self.seconds,
+            read_ns: three(&self.sum.read),
+            write_ns: three(&self.sum.write),
+            class_p95_ns,
+            saturation: worst.map(|(_, saturation)| saturation),
+            worst_class: worst.map(|(class, _)| class),
+            time: self.sum.time,
+        }
+    }
+}
+
+/// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1.
+const STUDENT_T_95: [f64; 12] =
+    [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
+
+/// Mean, and half the width of its 95 % confidence interval.
+fn mean_and_uncertainty(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    if values.len() < 2 {
+        return (mean, 0.0);
+    }
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let t = STUDENT_T_95[(values.len() - 2).min(STUDENT_T_95.len() - 1)];
+    (mean, t * (variance / n).sqrt())
+}
+
+fn is_steady(rates: &[f64]) -> bool {
+    let (mean, uncertainty) = mean_and_uncertainty(rates);
+    if mean == 0.0 {
+        return true;
+    }
+    let (first, second) = rates.split_at(rates.len() / 2);
+    let mean_of = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
+    let drift = (mean_of(second) - mean_of(first)).abs();
+    uncertainty <= UNCERTAINTY_MAX * mean && drift <= (DRIFT_MAX * mean).max(uncertainty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_is_not_steady_and_noise_around_a_level_is() {
+        assert!(is_steady(&[100.0, 101.0, 99.0, 100.5]));
+        assert!(!is_steady(&[60.0, 80.0, 100.0]));
+        assert!(!is_steady(&[100.0, 103.0, 106.0, 109.0, 112.0, 115.0]));
+        assert!(!is_steady(&[100.0, 140.0, 60.0]));
+        assert!(is_steady(&[0.0, 0.0, 0.0]));
+    }
+
+    #[test]
+    fn the_largest_part_is_named() {
+        let time = TimeShares { queue_ns: 10, storage_ns: 70, generation_ns: 20, total_ns: 100 };
+        assert_eq!(time.largest(), ("storage", 0.7));
+    }
+}

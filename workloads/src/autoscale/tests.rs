@@ -1,0 +1,232 @@
+//! The searches against modelled systems whose answers are known.
+
+use super::*;
+use crate::rng::mix64;
+
+/// Latencies as a plain list.
+#[derive(Clone, Debug, Default)]
+struct List(Vec<u64>);
+
+impl Latencies for List {
+    fn add(&mut self, other: &Self) {
+        self.0.extend(&other.0);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let rank = (q * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+/// Uniform in -1..1.
+fn noise(seed: u64) -> f64 {
+    mix64(seed ^ 0x5eed) as f64 / u64::MAX as f64 * 2.0 - 1.0
+}
+
+/// A system: throughput and P95 (as a multiple of the targets) by users.
+struct Model<X, S> {
+    bytes_per_s: X,
+    saturation: S,
+    noise: f64,
+    seed: u64,
+}
+
+impl<X: Fn(f64) -> f64, S: Fn(f64) -> f64> Model<X, S> {
+    /// Runs an autoscaler to its stop; its conclusion and how many samples it took.
+    fn run(&self, settings: Settings) -> (Conclusion, u64) {
+        let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+        let mut users = autoscaler.users();
+        for tick in 0..2_000 {
+            let wobble = 1.0 + self.noise * noise(self.seed << 20 | tick);
+            let load = f64::from(users);
+            let bytes = ((self.bytes_per_s)(load) * wobble) as u64;
+            let class = |class: usize| {
+                let p95 = settings.targets_ns[class] as f64 * (self.saturation)(load);
+                // Interactive requests are the ones that suffer most.
+                let p95 = p95 * wobble / (1.0 + class as f64);
+                List((1..=20).map(|n| (p95 * f64::from(n) / 19.0) as u64).collect())
+            };
+            let sample = Sample {
+                length_ns: 1_000_000_000,
+                storage_bytes: bytes,
+                tier_bytes: 2 * bytes,
+                tokens: bytes / 1000,
+                classes: [class(0), class(1), class(2)],
+                read: List(vec![5]),
+                write: List::default(),
+                time: TimeShares { queue_ns: 8, storage_ns: 1, generation_ns: 1, total_ns: 10 },
+            };
+            match autoscaler.observe(&sample) {
+                Decision::Hold => {}
+                Decision::Users(next) => users = next,
+                Decision::Stop => return (autoscaler.conclude(), tick + 1),
+            }
+            assert_eq!(users, autoscaler.users());
+        }
+        panic!("it never stopped");
+    }
+}
+
+fn settings(mode: Mode, initial_users: u32) -> Settings {
+    Settings {
+        mode,
+        initial_users,
+        users_max: 100_000,
+        target_saturation: 1.0,
+        targets_ns: [50_000_000, 100_000_000, 1_000_000_000],
+    }
+}
+
+fn capacity(conclusion: &Conclusion) -> &CapacityAnswer {
+    match &conclusion.answer {
+        Answer::Capacity(Some(answer)) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn qos(conclusion: &Conclusion) -> &QosAnswer {
+    match &conclusion.answer {
+        Answer::Qos(answer) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_device_with_a_limit_is_found_at_its_limit_and_its_knee() {
+    for (limit, each) in [(1_200e6, 30e6), (257e6, 30e6), (14e9, 1e6), (1e6, 5e6)] {
+        for noise in [0.0, 0.01, 0.03] {
+            for (seed, initial) in [(1, 1), (2, 8), (3, 100)] {
+                let bytes_per_s = |users: f64| (users * each).min(limit);
+                let model = Model { bytes_per_s, saturation: |_| 0.0, noise, seed };
+                let (conclusion, ticks) = model.run(settings(Mode::Capacity, initial));
+                let answer = capacity(&conclusion);
+                let error = answer.peak_bytes_per_s / limit - 1.0;
+                assert!(error.abs() < 0.01 + noise / 2.0, "{limit} {noise} {seed}: {error}");
+                let knee = (limit * 0.99 / each).max(1.0);
+                let off = (f64::from(answer.peak_users) - knee).abs();
+                assert!(
+                    off <= (0.15 + 5.0 * noise) * knee + 1.0,
+                    "{limit} {noise} {seed}: {} users, knee {knee}",
+                    answer.peak_users
+                );
+                assert!(conclusion.conclusive && ticks < 250, "{ticks}");
+            }
+        }
+    }
+}
+
+#[test]
+fn twice_the_device_is_twice_the_peak() {
+    let peak = |limit: f64| {
+        let bytes_per_s = move |users: f64| (users * 20e6).min(limit);
+        let model = Model { bytes_per_s, saturation: |_| 0.0, noise: 0.02, seed: 9 };
+        capacity(&model.run(settings(Mode::Capacity, 4)).0).peak_bytes_per_s
+    };
+    let ratio = peak(1_000e6) / peak(500e6);
+    assert!((ratio - 2.0).abs() < 0.04, "{ratio}");
+}
+
+#[test]
+fn one_unlucky_window_is_no_plateau() {
+    // A dip at 16 users, as of a device that collects garbage just then.
+    let bytes_per_s = |users: f64| if users == 16.0 { 8.0 } else { users.min(500.0) } * 1e6;
+    let model = Model { bytes_per_s, saturation: |_| 0.0, noise: 0.005, seed: 4 };
+    let answer = capacity(&model.run(settings(Mode::Capacity, 4)).0).clone();
+    assert!(answer.peak_bytes_per_s > 495e6, "{answer:?}");
+}
+
+#[test]
+fn a_system_that_falls_again_is_found_near_its_top() {
+    let curve = UslFit {
+        lambda_bytes_per_s: 50e6,
+        sigma: 0.02,
+        kappa: 0.0005,
+        r_squared: 1.0,
+        peak_users: None,
+    };
+    let top = curve.at(((1.0 - 0.02) / 0.0005f64).sqrt());
+    let model = Model {
+        bytes_per_s: |users: f64| curve.at(users),
+        saturation: |_| 0.0,
+        noise: 0.005,
+        seed: 4,
+    };
+    let (conclusion, _) = model.run(settings(Mode::Capacity, 2));
+    let answer = capacity(&conclusion);
+    assert!((answer.peak_bytes_per_s / top - 1.0).abs() < 0.03, "{answer:?} {top}");
+    let usl = answer.usl.unwrap();
+    assert!((usl.peak_users.unwrap() / 44.3 - 1.0).abs() < 0.15, "{usl:?}");
+}
+
+#[test]
+fn qos_finds_the_most_users_and_says_what_broke() {
+    for limit in [1.0, 3.0, 50.0, 777.0, 40_000.0] {
+        for initial in [1, 10, 500] {
+            let saturation = |users: f64| if users <= limit { 0.5 } else { users / limit + 0.5 };
+            let model =
+                Model { bytes_per_s: |users: f64| users * 1e6, saturation, noise: 0.02, seed: 5 };
+            let (conclusion, _) = model.run(settings(Mode::Qos, initial));
+            let answer = qos(&conclusion);
+            let users = f64::from(answer.users);
+            assert!(users <= limit && users >= limit * 0.9 - 1.0, "{limit} {initial}: {users}");
+            assert!(answer.confirmed && conclusion.conclusive);
+            let broke = answer.broke.as_ref().unwrap();
+            assert_eq!((broke.class, broke.largest_part), (Some(0), "queue"));
+            assert!(f64::from(broke.users) > limit);
+        }
+    }
+}
+
+#[test]
+fn qos_without_an_answer_says_zero_and_one_without_a_limit_stops_at_the_most() {
+    let model = Model { bytes_per_s: |users| users, saturation: |_| 60.0, noise: 0.0, seed: 1 };
+    let (conclusion, _) = model.run(settings(Mode::Qos, 16));
+    assert_eq!(qos(&conclusion).users, 0);
+    assert!(conclusion.reason.contains("not even the fewest"), "{}", conclusion.reason);
+    let model = Model { bytes_per_s: |users| users, saturation: |_| 0.1, noise: 0.0, seed: 1 };
+    let (conclusion, _) = model.run(settings(Mode::Qos, 16));
+    assert_eq!(qos(&conclusion).users, 100_000);
+}
+
+#[test]
+fn a_confirmation_that_fails_steps_back() {
+    // Well in short windows only: the saturation seen grows with the time at a count.
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Qos, 10));
+    let mut held = 0u32;
+    let mut patient_failed = 0;
+    for _ in 0..3_000 {
+        let users = autoscaler.users();
+        held += 1;
+        let bad = users > 100 || (users > 80 && held > 6);
+        patient_failed += u32::from(bad && users <= 100);
+        let p95 = if bad { 100_000_000 } else { 10_000_000 };
+        let sample = Sample {
+            length_ns: 1_000_000_000,
+            classes: [List(vec![p95; 40]), List::default(), List::default()],
+            ..Sample::default()
+        };
+        match autoscaler.observe(&sample) {
+            Decision::Users(_) => held = 0,
+            Decision::Hold => {}
+            Decision::Stop => break,
+        }
+    }
+    let conclusion = autoscaler.conclude();
+    let answer = qos(&conclusion);
+    assert!(patient_failed > 0 && answer.confirmed);
+    assert!((70..=80).contains(&answer.users), "{}", answer.users);
+}
+
+#[test]
+fn a_run_too_short_says_so() {
+    let autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Capacity, 1));
+    let conclusion = autoscaler.conclude();
+    assert!(!conclusion.conclusive && conclusion.reason.contains("--duration"));
+    assert!(matches!(conclusion.answer, Answer::Capacity(None)));
+}
