@@ -10,6 +10,7 @@ pub mod driver;
 pub mod exit;
 pub mod host;
 pub mod report;
+pub mod source;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -84,6 +85,9 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
 fn ended(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
-        Exit::Failed
+        match error.downcast_ref::<InputError>() {
+            Some(_) => Exit::Usage,
+            None => Exit::Failed,
+        }
     })
 }

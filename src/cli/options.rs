@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{Auto, Size};
 use crate::config::{
-    Arrival, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate, Promotion,
-    Verify, WorkloadSection,
+    Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
+    Promotion, Tokenizer, Verify, WorkloadSection,
 };
 
 /// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
@@ -122,9 +122,62 @@ options! {
         value_name = "BOOL", help_heading = "Workload"
     )]
     decode_only: bool,
+    /// Give some requests chunks of documents, which are ingested before the run
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Workload"
+    )]
+    enable_rag: bool,
+    /// Documents, for --enable-rag
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
+    rag_num_docs: i64,
     /// Every draw follows from it; auto: drawn at random, and printed
     #[arg(long, value_name = "U64", help_heading = "Workload")]
     seed: Auto<u64>,
+
+    /// Replay a BurstGPT trace instead of drawn users; needs --burst-trace-path
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Traces"
+    )]
+    use_burst_trace: bool,
+    /// The BurstGPT CSV: a file, a directory or a pattern; also .gz and .zst
+    #[arg(long, value_name = "PATH", help_heading = "Traces")]
+    burst_trace_path: PathBuf,
+    /// Replay a Mooncake JSONL trace: its prefix blocks are the cache's entries
+    #[arg(long, value_name = "FILE", help_heading = "Traces")]
+    mooncake_trace: PathBuf,
+    /// Divide a trace's gaps by this; 0: no gaps
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Traces")]
+    trace_speedup: f64,
+    /// Replay a trace so often; 0: until the time is over
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Traces")]
+    replay_cycles: i64,
+    /// Users repeat the conversations of this ShareGPT JSON
+    #[arg(long, value_name = "FILE", help_heading = "Traces")]
+    dataset_path: PathBuf,
+    /// Conversations taken of it; 0: all
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Traces")]
+    max_conversations: i64,
+    /// How its tokens are counted: cl100k, or estimate (4 characters a token)
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces")]
+    tokenizer: Tokenizer,
+    /// Compare the hit rate with that of a recorded cache: rows with cache_hit
+    #[arg(long, value_name = "FILE", help_heading = "Traces")]
+    validation_trace: PathBuf,
+
+    /// Add and remove users while it runs, to find out how many
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Autoscaler"
+    )]
+    enable_autoscaling: bool,
+    /// qos: the most users that are served in time; capacity: the peak throughput
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Autoscaler")]
+    autoscaler_mode: AutoscalerMode,
+    /// Mode qos: a class's P95 may be this share of its target, 0 to 1
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Autoscaler")]
+    target_saturation: f64,
 
     /// GPU tier, GiB a GPU; this version has none: 0
     #[arg(
@@ -210,30 +263,16 @@ options! {
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
 pub const NOT_YET: &[&str] = &[
-    "autoscaler_mode",
-    "burst_trace_path",
-    "dataset_path",
     "destroy_device_contents",
-    "enable_autoscaling",
     "enable_latency_tracing",
-    "enable_rag",
     "fail_on_health",
     "gpu_tier",
     "html_output",
     "io_trace_log",
-    "max_conversations",
-    "mooncake_trace",
     "precondition",
     "precondition_size_gb",
     "precondition_threads",
-    "rag_num_docs",
-    "replay_cycles",
-    "target_saturation",
-    "tokenizer",
-    "trace_speedup",
     "trials",
-    "use_burst_trace",
-    "validation_trace",
     "xlsx_output",
 ];
 

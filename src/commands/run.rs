@@ -11,8 +11,8 @@ use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::WorkloadConfig;
 
-use crate::config::Plan;
-use crate::coordinator::{self, Ending, Interrupt, Observer, Progress, RunOutcome, Store};
+use crate::config::{Plan, Traffic};
+use crate::coordinator::{self, Ending, Interrupt, Load, Observer, Progress, RunOutcome, Store};
 use crate::exit::Exit;
 use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
 use crate::report::progress::ProgressLine;
@@ -20,6 +20,7 @@ use crate::report::{
     Banner, RunResult, Style, TierState, TimelineDirection, TimelineSecond, TimelineTier,
     WatchdogReport, Window, print_banner, print_summary, to_json, warnings_of, write_json,
 };
+use crate::source::{self, SourceFacts};
 
 mod settings;
 
@@ -29,15 +30,27 @@ mod settings;
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     check_output_writable(&plan.output)?;
+    let validation = source::open_validation(plan)?;
+    if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
+        // A large one takes a minute to count.
+        unless_reader_left(
+            writeln!(output(plan), "reading {}…", path.display()).map_err(Into::into),
+        )?;
+    }
+    let opened = source::open(plan)?;
     let workload = Arc::new(plan.workload_config());
     let settings = settings::engine(plan);
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let mut teller = Teller::new(plan, &workload);
-    let outcome = coordinator::run(&settings, &workload, &interrupt, &mut teller)?;
+    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
+    let outcome = coordinator::run(&settings, load, &interrupt, &mut teller)?;
     unless_reader_left(
         teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
     )?;
-    let result = result_of(plan, command_line, &teller, outcome);
+    let mut result = result_of(plan, command_line, &teller, outcome);
+    result.0.source = opened.facts;
+    result.0.validation = validation;
+    result.0.warnings = warnings_of(&result.0);
     let document = to_json(&result.0);
     let written = write_json(&document, &plan.output)
         .with_context(|| format!("the results can't be written to {}", plan.output.display()));
@@ -138,7 +151,7 @@ impl<'a> Teller<'a> {
         Teller {
             plan,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
-            progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live, plan.users)),
+            progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
             machine: Machine::default(),
             facts: Vec::new(),
             storage_bytes: 0,
@@ -216,7 +229,7 @@ fn result_of(
         capacity_bytes: capacities[tier.index()],
     });
     let timeline = timeline_of(plan, &outcome);
-    let mut result = RunResult {
+    let result = RunResult {
         plan: plan.clone(),
         command_line,
         machine: teller.machine.clone(),
@@ -238,7 +251,10 @@ fn result_of(
         timeline,
         allocation_wait: outcome.totals.allocation_wait,
         workload: outcome.workload,
-        queued: outcome.queued,
+        autoscale: outcome.autoscale,
+        source: SourceFacts::default(),
+        feed: outcome.feed,
+        validation: None,
         space: outcome.space,
         facts: teller.facts.clone(),
         errors: outcome.errors,
@@ -256,13 +272,13 @@ fn result_of(
         }),
         warnings: Vec::new(),
     };
-    result.warnings = warnings_of(&result);
     (result, outcome.cleanup.map_err(anyhow::Error::from))
 }
 
 fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
     let mut end_s = 0.0;
-    let rows = outcome.timeline.seconds().iter().map(|second| {
+    let users_of = |index: usize| outcome.users.get(index).or(outcome.users.last()).copied();
+    let rows = outcome.timeline.seconds().iter().enumerate().map(|(index, second)| {
         let seconds = second.length_ns as f64 / SECOND as f64;
         end_s += seconds;
         let direction = |tier: Tier, index: usize| {
@@ -282,7 +298,7 @@ fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
             tiers: Tier::ALL
                 .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
             queue_depth: second.in_flight,
-            users: plan.users,
+            users: users_of(index).unwrap_or(plan.users),
             requests_completed: second.requests.completed,
             generated_tokens: second.requests.tokens,
             hits: second.requests.hits,

@@ -6,14 +6,16 @@ mod facts;
 mod file;
 mod plan;
 mod resolve;
+mod traffic;
 mod workload;
 
 pub use effective::render;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
 pub use plan::{
-    Arrival, Durability, GenerationMode, LogLevel, Origin, PerformanceProfile, Phases, Plan,
-    Preallocate, Promotion, Verify,
+    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
+    PerformanceProfile, Phases, Plan, Preallocate, Promotion, Tokenizer, TraceKind, Traffic,
+    Verify,
 };
 pub use resolve::resolve;
 pub use workload::WorkloadSection;

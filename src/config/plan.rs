@@ -64,6 +64,26 @@ choice! {
 }
 
 choice! {
+    /// What the autoscaler looks for.
+    AutoscalerMode {
+        /// The most users that are served in time.
+        Qos = "qos",
+        /// The peak throughput.
+        Capacity = "capacity",
+    }
+}
+
+choice! {
+    /// How a dataset's tokens are counted.
+    Tokenizer {
+        /// Exactly, by the vocabulary of GPT-4.
+        Cl100k = "cl100k",
+        /// Four characters a token.
+        Estimate = "estimate",
+    }
+}
+
+choice! {
     /// When a storage write counts as done.
     Durability {
         /// After a data sync.
@@ -162,6 +182,66 @@ impl Origin {
     }
 }
 
+/// Where requests come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Traffic {
+    /// Users with drawn conversations.
+    Drawn,
+    /// Users who repeat a ShareGPT dataset's conversations.
+    ShareGpt {
+        /// The file.
+        path: PathBuf,
+        /// Conversations taken; 0: all.
+        conversations_max: u32,
+        /// How its tokens are counted.
+        tokenizer: Tokenizer,
+    },
+    /// A trace with times.
+    Trace {
+        /// Of which kind.
+        kind: TraceKind,
+        /// File, directory or pattern.
+        path: PathBuf,
+        /// Gaps are divided by this; 0: none.
+        speedup: f64,
+        /// How often; 0: until the time is over.
+        cycles: u32,
+    },
+}
+
+impl Traffic {
+    /// As it is reported.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Traffic::Drawn => "synthetic",
+            Traffic::ShareGpt { .. } => "sharegpt",
+            Traffic::Trace { kind: TraceKind::BurstGpt, .. } => "burstgpt",
+            Traffic::Trace { kind: TraceKind::Mooncake, .. } => "mooncake",
+        }
+    }
+}
+
+/// A published form of trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceKind {
+    /// CSV, a request a row.
+    BurstGpt,
+    /// JSONL with prefix blocks.
+    Mooncake,
+}
+
+/// How users are added and removed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AutoscalerPlan {
+    /// What is looked for.
+    pub mode: AutoscalerMode,
+    /// Users to begin with.
+    pub initial_users: u32,
+    /// Share of its target that a class's P95 may take.
+    pub target_saturation: f64,
+}
+
 /// Everything a run needs to know; every field is within its bounds and consistent with the
 /// others. Made by [`super::resolve`].
 #[derive(Clone, Debug)]
@@ -200,7 +280,7 @@ pub struct Plan {
     pub phases: Phases,
     /// When users ask again.
     pub arrival: Arrival,
-    /// Arrivals a second in total; > 0 exactly when `arrival` is Poisson.
+    /// Arrivals a second in total; 0: users or the trace decide.
     pub request_rate_per_s: f64,
     /// The run ends after so many requests; `None`: with its time.
     pub max_requests: Option<u64>,
@@ -208,6 +288,14 @@ pub struct Plan {
     pub max_concurrent_allocs: Option<u32>,
     /// Requests being served at once, ≥ 1.
     pub max_inflight_requests: u32,
+    /// Documents ingested before the run; 0: no retrieval.
+    pub rag_documents: u32,
+    /// Where requests come from.
+    pub traffic: Traffic,
+    /// A recorded cache's fate, to compare with.
+    pub validation_trace: Option<PathBuf>,
+    /// Whether and how users are added and removed.
+    pub autoscaler: Option<AutoscalerPlan>,
     /// Every draw follows from it.
     pub seed: u64,
     /// Whether the seed was drawn at random because none was given.

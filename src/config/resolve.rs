@@ -8,7 +8,7 @@ use ringfall_workloads::model::{MODELS, ModelSpec};
 
 use super::{
     Arrival, ConfigFile, DEFAULTS, Facts, GenerationMode, InputError, Origin, Phases, Plan,
-    compact_utc,
+    Traffic, compact_utc,
 };
 use crate::cli::Options;
 use crate::cli::nearest::nearest;
@@ -102,15 +102,15 @@ pub fn resolve(
 }
 
 /// Collects what is wrong.
-struct Check<'a> {
-    origins: BTreeMap<&'static str, Origin>,
+pub(super) struct Check<'a> {
+    pub(super) origins: BTreeMap<&'static str, Origin>,
     file: Option<&'a ConfigFile>,
     sentences: Vec<String>,
 }
 
 impl Check<'_> {
     /// How the user knows a setting: as a flag, or by file and line.
-    fn name(&self, key: &str) -> String {
+    pub(super) fn name_of(&self, key: &str) -> String {
         match (self.origins.get(key), self.file) {
             (Some(Origin::File), Some(file)) => match file.line_of(key) {
                 Some(line) => format!("{}, line {line}: {key}", file.name),
@@ -120,13 +120,19 @@ impl Check<'_> {
         }
     }
 
-    fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
-        let sentence = format!("{} {what}", self.name(key));
+    pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
+        let sentence = format!("{} {what}", self.name_of(key));
         self.sentences.push(sentence);
     }
 
     /// A whole number within bounds, both included.
-    fn whole(&mut self, key: &'static str, value: Option<i64>, low: i64, high: i64) -> i64 {
+    pub(super) fn whole(
+        &mut self,
+        key: &'static str,
+        value: Option<i64>,
+        low: i64,
+        high: i64,
+    ) -> i64 {
         let value = value.unwrap_or(low);
         if !(low..=high).contains(&value) {
             self.wrong(key, format_args!("{value} is out of bounds: {low} to {high}"));
@@ -146,7 +152,7 @@ impl Check<'_> {
     }
 
     /// A whole number, or `auto`, which is noted as worked out.
-    fn auto<T: Copy>(&mut self, key: &'static str, value: Option<Auto<T>>, or: T) -> T {
+    pub(super) fn auto<T: Copy>(&mut self, key: &'static str, value: Option<Auto<T>>, or: T) -> T {
         match value.and_then(Auto::given) {
             Some(value) => value,
             None => {
@@ -157,7 +163,7 @@ impl Check<'_> {
     }
 
     /// A path; `auto` is none.
-    fn path(&mut self, key: &'static str, value: Option<&PathBuf>) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, key: &'static str, value: Option<&PathBuf>) -> Option<PathBuf> {
         match value {
             Some(path) if path.as_os_str() != "auto" => {
                 if path.as_os_str().is_empty() {
@@ -204,10 +210,10 @@ impl Check<'_> {
         self.wrong("model", format_args!("{wanted:?} is not a known model; {hint}known: {list}"));
     }
 
-    fn phases(&mut self, settings: &Options) -> Phases {
+    pub(super) fn phases(&mut self, settings: &Options) -> Phases {
         match (settings.prefill_only, settings.decode_only) {
             (Some(true), Some(true)) => {
-                let other = self.name("decode_only");
+                let other = self.name_of("decode_only");
                 self.wrong("prefill_only", format_args!("and {other} exclude each other"));
                 Phases::Both
             }
@@ -217,27 +223,11 @@ impl Check<'_> {
         }
     }
 
-    fn arrival(&mut self, settings: &Options) -> (Arrival, f64) {
-        let arrival = settings.arrival.unwrap_or(Arrival::Open);
-        let rate = settings.request_rate.unwrap_or(0.0);
-        if arrival == Arrival::Poisson {
-            self.wrong("arrival", "poisson is not in this version; use open or closed");
-        } else if !(0.0..=1e9).contains(&rate) {
-            self.wrong("request_rate", format_args!("{rate} is out of bounds: 0 to 1000000000"));
-        } else if rate > 0.0 {
-            self.wrong(
-                "request_rate",
-                format_args!("{rate} needs arrival poisson, which is not in this version"),
-            );
-        }
-        (arrival, rate)
-    }
-
     fn gpu(&mut self, settings: &Options) -> (u64, u32, u32) {
         let gpus = self.whole("num_gpus", settings.num_gpus, 1, 1_024);
         let parallel = self.whole("tensor_parallel", settings.tensor_parallel, 1, 1_024);
         if parallel > gpus {
-            let other = self.name("num_gpus");
+            let other = self.name_of("num_gpus");
             self.wrong(
                 "tensor_parallel",
                 format_args!("{parallel} is more than the GPUs there are: raise {other} ({gpus})"),
@@ -303,9 +293,15 @@ impl Check<'_> {
         let users = self.whole("num_users", settings.num_users, 1, USERS_MAX);
         let duration_s = self.whole("duration", settings.duration, 1, SECONDS_MAX);
         let warmup_s = self.whole("warmup", settings.warmup, 0, SECONDS_MAX);
-        let (arrival, request_rate_per_s) = self.arrival(&settings);
+        let traffic = self.traffic(&settings);
+        let (arrival, request_rate_per_s) = self.arrival(&settings, &traffic);
         let max_requests = self.whole("max_requests", settings.max_requests, 0, i64::MAX);
-        let inflight = users.min(INFLIGHT_AUTO_MAX);
+        let shards = self.auto("shards", settings.shards, i64::from(facts.cores.clamp(1, 1_024)));
+        let shards = self.whole("shards", Some(shards), 1, SHARDS_MAX);
+        let autoscaler = self.autoscaler(&settings, &traffic, arrival, (users, shards));
+        // The autoscaler's users come later, a trace's are in the trace.
+        let users_unknown = autoscaler.is_some() || matches!(traffic, Traffic::Trace { .. });
+        let inflight = if users_unknown { INFLIGHT_AUTO_MAX } else { users.min(INFLIGHT_AUTO_MAX) };
         let inflight = self.auto("max_inflight_requests", settings.max_inflight_requests, inflight);
         let inflight = self.whole("max_inflight_requests", Some(inflight), 1, USERS_MAX);
         let allocs =
@@ -321,8 +317,6 @@ impl Check<'_> {
         if settings.promotion.is_some_and(|promotion| promotion == super::Promotion::OnHit) {
             self.wrong("promotion", "on-hit is not in this version; leave it out");
         }
-        let shards = self.auto("shards", settings.shards, i64::from(facts.cores.clamp(1, 1_024)));
-        let shards = self.whole("shards", Some(shards), 1, SHARDS_MAX);
         let (io_size_bytes, queue_depth, io_buffer_bytes) = self.io(&settings, shards);
         let seed = self.auto("seed", settings.seed, facts.random_seed);
         let seed_drawn = self.origins.get("seed") == Some(&Origin::Computed);
@@ -334,7 +328,7 @@ impl Check<'_> {
         let plan = Plan {
             model,
             model_spec,
-            users: users as u32,
+            users: autoscaler.map_or(users as u32, |autoscaler| autoscaler.initial_users),
             duration_s: duration_s.unsigned_abs(),
             warmup_s: warmup_s.unsigned_abs(),
             gpu_memory_bytes,
@@ -350,6 +344,10 @@ impl Check<'_> {
             phases: self.phases(&settings),
             arrival,
             request_rate_per_s,
+            rag_documents: self.rag(&settings),
+            validation_trace: self.optional_path("validation_trace", &settings.validation_trace),
+            traffic,
+            autoscaler,
             max_requests: (max_requests > 0).then_some(max_requests.unsigned_abs()),
             max_concurrent_allocs: (allocs > 0).then_some(allocs as u32),
             max_inflight_requests: inflight as u32,

@@ -121,7 +121,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
         assert!(error.contains(&format!("my.yaml, line {line}")), "{error}");
         assert!(error.contains(&format!("did you mean {near:?}")), "{error}");
     }
-    let error = file("enable_rag: true").unwrap_err().to_string();
+    let error = file("enable_latency_tracing: true").unwrap_err().to_string();
     assert!(error.contains("not in this version"), "{error}");
 }
 
@@ -169,8 +169,23 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--tensor-parallel 2", ["--tensor-parallel 2", "--num-gpus (1)"]),
         ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
         ("--gpu-mem-gb 16", ["--gpu-mem-gb 16", "no GPU tier"]),
-        ("--arrival poisson", ["--arrival", "not in this version"]),
-        ("--request-rate 5", ["--request-rate 5", "poisson"]),
+        ("--arrival poisson", ["--arrival poisson", "--request-rate"]),
+        ("--request-rate 5", ["--request-rate 5", "--arrival poisson"]),
+        ("--request-rate -1", ["--request-rate -1", "out of bounds"]),
+        ("--use-burst-trace", ["--use-burst-trace", "--burst-trace-path"]),
+        ("--burst-trace-path x", ["--burst-trace-path", "--use-burst-trace"]),
+        ("--mooncake-trace x --dataset-path y", ["--dataset-path", "exclude each other"]),
+        ("--mooncake-trace x --decode-only", ["--decode-only", "--mooncake-trace"]),
+        ("--mooncake-trace x --arrival closed", ["--arrival closed", "own times"]),
+        ("--dataset-path x --request-rate 5 --arrival closed", ["--request-rate 5", "closed"]),
+        ("--trace-speedup -1", ["--trace-speedup -1", "out of bounds"]),
+        ("--replay-cycles -1", ["--replay-cycles -1", "out of bounds"]),
+        ("--enable-rag --rag-num-docs 0", ["--rag-num-docs 0", "at least 1"]),
+        ("--enable-rag --decode-only", ["--enable-rag", "decode"]),
+        ("--target-saturation 1.5", ["--target-saturation 1.5", "out of bounds"]),
+        ("--target-saturation nan", ["--target-saturation NaN", "out of bounds"]),
+        ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "trace"]),
+        ("--enable-autoscaling --max-requests 5", ["--max-requests", "ends by itself"]),
         ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),
         ("--model gpt", ["\"gpt\"", "tiny-1b"]),
         ("--max-requests -1", ["--max-requests -1", "0 to"]),

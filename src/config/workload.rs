@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::config::{
-    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode,
+    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode, RagConfig,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, GenerationMode, Phases, Plan};
+use super::{Arrival, GenerationMode, Phases, Plan, Traffic};
 
 /// The numbers behind users, conversations and phases. Fields as in [`WorkloadConfig`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct WorkloadSection {
     pub prefix_probability: f64,
     pub system_prompts: u32,
     pub system_prompt_tokens: [u32; 2],
+    pub rag: RagConfig,
+    pub dataset_context_tokens_max: u32,
+    pub dataset_generate_tokens_max: u32,
     pub prefill_only_context_tokens: u32,
     pub decode_batch_tokens: u32,
     pub generation_fast_ms: f64,
@@ -32,6 +35,10 @@ pub struct WorkloadSection {
     pub decode_only_entries_per_user: u32,
     pub decode_only_entry_tokens: u32,
 }
+
+/// What a ShareGPT dataset's turns are cut to (`spec/workload.md`, "Other sources").
+const DATASET_CONTEXT_TOKENS_MAX: u32 = 8_192;
+const DATASET_GENERATE_TOKENS_MAX: u32 = 2_048;
 
 /// The built-in personas' names, in the order of `WorkloadConfig::default`.
 const PERSONAS: [&str; 3] = ["chatbot", "coding", "document"];
@@ -51,6 +58,9 @@ impl Default for WorkloadSection {
             prefix_probability: built_in.prefix_probability,
             system_prompts: built_in.system_prompts,
             system_prompt_tokens: built_in.system_prompt_tokens,
+            rag: built_in.rag,
+            dataset_context_tokens_max: DATASET_CONTEXT_TOKENS_MAX,
+            dataset_generate_tokens_max: DATASET_GENERATE_TOKENS_MAX,
             prefill_only_context_tokens: built_in.prefill_only_context_tokens,
             decode_batch_tokens: built_in.decode_batch_tokens,
             generation_fast_ms: built_in.generation_fast_ms,
@@ -75,10 +85,13 @@ impl Plan {
             responsive_share: section.responsive_share,
             think_jitter: section.think_jitter,
             arrival: match self.arrival {
-                // `resolve` refuses Poisson until the workload has it.
-                Arrival::Open | Arrival::Poisson => WorkloadArrival::Open,
+                // A trace is paced where it is read.
+                _ if matches!(self.traffic, Traffic::Trace { .. }) => WorkloadArrival::Open,
+                Arrival::Open => WorkloadArrival::Open,
+                Arrival::Poisson => WorkloadArrival::Poisson,
                 Arrival::Closed => WorkloadArrival::Closed,
             },
+            request_rate_per_s: self.request_rate_per_s,
             multi_turn: self.multi_turn,
             conversation_end_probability: section.conversation_end_probability,
             conversation_turns_max: section.conversation_turns_max,
@@ -87,6 +100,8 @@ impl Plan {
             prefix_probability: section.prefix_probability,
             system_prompts: section.system_prompts,
             system_prompt_tokens: section.system_prompt_tokens,
+            rag_documents: self.rag_documents,
+            rag: section.rag,
             prefill_only_context_tokens: section.prefill_only_context_tokens,
             decode_batch_tokens: section.decode_batch_tokens,
             generation_mode: match self.generation_mode {

@@ -10,6 +10,7 @@ use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::executor::{Executor, Vitals};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
+use ringfall_workloads::source::SourceRequest;
 
 use super::watchdog::{Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
@@ -51,6 +52,10 @@ pub struct ShardSeed {
     pub workload: Workload,
     /// Whether allocation permits bound anything.
     pub max_concurrent_allocs: bool,
+    /// Rows of a trace, if requests come from one.
+    pub rows: Option<Receiver<SourceRequest>>,
+    /// Whether an autoscaler listens.
+    pub autoscaled: bool,
     /// Core to sit on, if pinned.
     pub cpu: Option<usize>,
 }
@@ -81,6 +86,8 @@ impl Fleet {
                 spec: seed.spec,
                 workload: seed.workload,
                 max_concurrent_allocs: seed.max_concurrent_allocs,
+                rows: seed.rows,
+                autoscaled: seed.autoscaled,
                 mesh: Arc::clone(&inboxes),
             };
             let notices = notice_sender.clone();

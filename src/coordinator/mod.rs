@@ -4,6 +4,7 @@
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`report`).
 
 mod fleet;
+mod scaling;
 mod signals;
 mod store;
 mod timeline;
@@ -25,9 +26,13 @@ use ringfall_engine::placement::{
 use ringfall_engine::shard::{Durability, EngineShared, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::{Workload, WorkloadConfig, WorkloadStats};
+use ringfall_workloads::autoscale::{self, Conclusion, Decision};
+use ringfall_workloads::source::SourceRequest;
+use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
+use scaling::Scaling;
 
 use crate::driver::{Command, Notice, ShardReport, ShardStatus, Totals};
+use crate::source::{Feed, FeedFigures, OpenTrace};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
 pub use signals::Interrupt;
@@ -83,6 +88,18 @@ pub struct RunSettings {
     pub max_concurrent_allocs: u32,
     /// Whether the run ends when the workload has no more requests.
     pub ends_when_exhausted: bool,
+    /// The autoscaler, if users come and go.
+    pub autoscale: Option<autoscale::Settings>,
+}
+
+/// What is run: the workload's settings, and where its requests come from.
+pub struct Load {
+    /// The settings.
+    pub config: Arc<WorkloadConfig>,
+    /// Where requests come from.
+    pub source: Source,
+    /// The rows, when they come from a trace.
+    pub rows: Option<OpenTrace>,
 }
 
 /// What the run's teller wants to hear.
@@ -107,6 +124,8 @@ pub struct Progress<'a> {
     pub status: ShardStatus,
     /// Seconds measured so far.
     pub timeline: &'a Timeline,
+    /// Users there are now; none when requests come from a trace.
+    pub users: Option<u32>,
 }
 
 /// What a run is doing.
@@ -153,8 +172,12 @@ pub struct RunOutcome {
     pub tiers: [TierCounts; TIER_COUNT],
     /// Storage space at the end, by shard.
     pub space: Vec<SpaceFigures>,
-    /// Requests queued at the end.
-    pub queued: u64,
+    /// What the autoscaler found.
+    pub autoscale: Option<Conclusion>,
+    /// Users of each second, when the autoscaler changed them.
+    pub users: Vec<u32>,
+    /// What reading the trace came to.
+    pub feed: Option<FeedFigures>,
     /// Heartbeats.
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
@@ -169,7 +192,7 @@ pub struct RunOutcome {
 /// When it could not begin, or a shard died or got stuck; nothing was measured then.
 pub fn run(
     settings: &RunSettings,
-    workload: &Arc<WorkloadConfig>,
+    load: Load,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, FleetError> {
@@ -180,7 +203,19 @@ pub fn run(
         shards: settings.shards,
         preallocate: settings.preallocate,
     })?;
-    let seeds = seeds(settings, workload, &store)?;
+    let (feed, rows) = match load.rows {
+        None => (None, vec![None; usize::from(settings.shards)]),
+        Some(trace) => {
+            let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
+                SetupError::new(
+                    format!("no thread can be started to read the trace: {error}"),
+                    "raise the limit of threads (ulimit -u)",
+                )
+            })?;
+            (Some(feed), rows.into_iter().map(Some).collect())
+        }
+    };
+    let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
     let (fleet, facts) = Fleet::start(seeds)?;
     observer.opened(&store, &facts);
     let mut run = Run {
@@ -193,6 +228,9 @@ pub fn run(
         timeline: Timeline::default(),
         reports: (0..settings.shards).map(|_| None).collect(),
         populated: vec![None; usize::from(settings.shards)],
+        scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
+        feed,
+        users: (!matches!(load.source, Source::Rows)).then_some(load.config.num_users),
     };
     let mut outcome = run.phases()?;
     run.fleet.join()?;
@@ -203,6 +241,8 @@ pub fn run(
 fn seeds(
     settings: &RunSettings,
     workload: &Arc<WorkloadConfig>,
+    source: &Source,
+    rows: Vec<Option<flume::Receiver<SourceRequest>>>,
     store: &Store,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
@@ -222,9 +262,10 @@ fn seeds(
     let requests = Arc::new(SharedGate::new(settings.max_inflight_requests, shards));
     let cpu = CpuPool::new(settings.cpu_capacity_bytes)?;
     let shared = Arc::new(EngineShared { budgets, cpu, allocations, requests });
-    let seed = |index: u16| {
+    let seed = |(index, rows): (u16, Option<flume::Receiver<SourceRequest>>)| {
+        let (config, source) = (Arc::clone(workload), source.clone());
         let users =
-            Workload::new(Arc::clone(workload), settings.seed, u32::from(index), u32::from(shards))
+            Workload::new(config, source, settings.seed, u32::from(index), u32::from(shards))
                 .map_err(|error| {
                     SetupError::new(error.to_string(), "change the workload's settings")
                 })?;
@@ -243,10 +284,12 @@ fn seeds(
             },
             workload: users,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
+            rows,
+            autoscaled: settings.autoscale.is_some(),
             cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
         })
     };
-    (0..shards).map(seed).collect()
+    (0..shards).zip(rows).map(seed).collect()
 }
 
 struct Run<'a> {
@@ -259,6 +302,10 @@ struct Run<'a> {
     timeline: Timeline,
     reports: Vec<Option<Box<ShardReport>>>,
     populated: Vec<Option<u64>>,
+    scaling: Option<Scaling>,
+    feed: Option<Feed>,
+    /// Users there are now; none when requests come from a trace.
+    users: Option<u32>,
 }
 
 impl Run<'_> {
@@ -310,6 +357,12 @@ impl Run<'_> {
                 let sentence = format!("stopped after {} I/O errors", self.errors());
                 return Ok(Ending::Failed(sentence));
             }
+            if phase == Phase::Measure && self.scale() {
+                return Ok(Ending::Complete);
+            }
+            if let Some(failure) = self.feed.as_ref().and_then(|feed| feed.figures().failure) {
+                return Ok(Ending::Failed(failure));
+            }
             if may_exhaust && self.statuses.iter().all(|status| status.exhausted) {
                 return Ok(Ending::Complete);
             }
@@ -319,6 +372,20 @@ impl Run<'_> {
                     return Ok(Ending::Failed(format!("stopped: {error}")));
                 }
             }
+        }
+    }
+
+    /// Lets the autoscaler decide, if there is one. `true`: it has its answer.
+    fn scale(&mut self) -> bool {
+        let Some(scaling) = &mut self.scaling else { return false };
+        match scaling.decide(&self.timeline) {
+            Decision::Hold => false,
+            Decision::Users(users) => {
+                self.users = Some(users);
+                self.fleet.tell(Command::SetUsers(users));
+                false
+            }
+            Decision::Stop => true,
         }
     }
 
@@ -353,7 +420,8 @@ impl Run<'_> {
             errors: sum.errors + one.errors,
         });
         let timeline = &self.timeline;
-        self.observer.progress(&Progress { phase, left_ns, status, timeline });
+        let users = self.users;
+        self.observer.progress(&Progress { phase, left_ns, status, timeline, users });
         Ok(())
     }
 
@@ -365,9 +433,13 @@ impl Run<'_> {
         match notice {
             Notice::Ready(..) => {}
             Notice::Populated(id, failed) => self.populated[id.index()] = Some(failed),
-            Notice::Tick(id, status, seconds) => {
+            Notice::Tick(id, status, seconds, intervals) => {
                 self.statuses[id.index()] = status;
+                let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
+                if let Some(scaling) = &mut self.scaling {
+                    scaling.add(id.index(), over, intervals);
+                }
             }
             Notice::Drained(id, report) => self.reports[id.index()] = Some(report),
         }
@@ -389,7 +461,9 @@ impl Run<'_> {
             errors: Vec::new(),
             tiers: Default::default(),
             space: Vec::new(),
-            queued: 0,
+            autoscale: None,
+            users: Vec::new(),
+            feed: self.feed.as_ref().map(Feed::figures),
             watchdog: self.fleet.watchdog_figures(),
             population_failed,
             cleanup: Ok(()),
@@ -405,7 +479,11 @@ impl Run<'_> {
                 sum.bytes += one.bytes;
             }
             outcome.space.push(report.space);
-            outcome.queued += report.queued;
+        }
+        if let Some(scaling) = self.scaling.take() {
+            let (conclusion, users) = scaling.conclude();
+            outcome.autoscale = Some(conclusion);
+            outcome.users = users;
         }
         outcome.timeline = std::mem::take(&mut self.timeline);
         outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);

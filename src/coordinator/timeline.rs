@@ -19,6 +19,14 @@ pub struct SecondDirectionFigures {
     histogram: Option<Box<Histogram>>,
 }
 
+impl SecondDirectionFigures {
+    /// All latencies, while the second is among the newest few.
+    #[must_use]
+    pub fn latency(&self) -> Option<&Histogram> {
+        self.histogram.as_deref()
+    }
+}
+
 /// One second of the run.
 #[derive(Clone, Debug, Default)]
 pub struct SecondFigures {

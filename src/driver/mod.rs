@@ -16,7 +16,11 @@ use ringfall_engine::metrics::Histogram;
 use ringfall_engine::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, ReadOutcome, Shard, WriteMode, WriteOutcome};
 use ringfall_workloads::Workload;
-use ringfall_workloads::contract::{Action, Class, Event, Key, Outcome, Purpose, RequestId, Scope};
+use ringfall_workloads::autoscale::TimeShares;
+use ringfall_workloads::contract::{
+    Action, Class, Event, Key, Outcome, Purpose, RequestId, RequestRecord, Scope,
+};
+use ringfall_workloads::source::SourceRequest;
 
 use crate::report::{CacheStats, RequestStats};
 pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
@@ -48,6 +52,19 @@ pub struct RequestSecond {
     pub misses: u64,
 }
 
+/// One second of a shard's requests, as the autoscaler wants it.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// Which second of the window, from 0.
+    pub index: u64,
+    /// Intended arrival to end, by class.
+    pub classes: [Histogram; 3],
+    /// Tokens generated.
+    pub tokens: u64,
+    /// Where the time went.
+    pub time: TimeShares,
+}
+
 impl Totals {
     fn second(&mut self, index: usize) -> &mut RequestSecond {
         if self.seconds.len() <= index {
@@ -70,6 +87,9 @@ impl Totals {
         }
     }
 }
+
+/// Reports come this long after a second is over, so that it surely is.
+const TICK_LAG: Nanos = 2_000_000;
 
 /// Runs a task beside the others of the shard.
 pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;
@@ -94,7 +114,11 @@ pub struct Driver {
     /// Rings when the next deadline may have come nearer.
     pub(super) poke: Notify,
     pub(super) idle: Notify,
+    /// Rings when there is nothing left to do, so that the run ends then and not a second later.
+    pub(super) spent: Notify,
     max_concurrent_allocs: bool,
+    /// The seconds not yet reported to the autoscaler; none when there is no autoscaler.
+    intervals: Option<RefCell<Vec<Interval>>>,
 }
 
 impl Driver {
@@ -106,6 +130,7 @@ impl Driver {
         clock: Clock,
         spawn: Spawn,
         max_concurrent_allocs: bool,
+        autoscaled: bool,
     ) -> Rc<Driver> {
         let requests = shard.shared().requests.clone();
         Rc::new(Driver {
@@ -123,7 +148,9 @@ impl Driver {
             stopped: Cell::new(false),
             poke: Notify::default(),
             idle: Notify::default(),
+            spent: Notify::default(),
             max_concurrent_allocs,
+            intervals: autoscaled.then(RefCell::default),
         })
     }
 
@@ -146,7 +173,8 @@ impl Driver {
         self.stopped.set(true);
         let (start, end) = self.window.get();
         self.window.set((start, end.min(window_end)));
-        self.workload.borrow_mut().stop();
+        let now = self.workload_now();
+        self.workload.borrow_mut().stop(now);
         let _waiting = self.requests.publish(self.shard.id(), NOBODY);
         self.poke.notify_all();
     }
@@ -210,13 +238,39 @@ impl Driver {
         }
     }
 
+    /// Gives the workload its trace's rows as it has room for them, until [`Driver::stop`].
+    pub async fn run_feed(self: Rc<Self>, rows: flume::Receiver<SourceRequest>) {
+        while !self.stopped.get() {
+            let poked = self.poke.notified();
+            if !self.workload.borrow().wants_rows() {
+                poked.await;
+                continue;
+            }
+            match rows.recv_async().await {
+                Ok(row) => self.workload.borrow_mut().supply(row),
+                Err(flume::RecvError::Disconnected) => {
+                    self.workload.borrow_mut().supply_end();
+                    self.poke.notify_all();
+                    if self.is_exhausted() {
+                        self.spent.notify_all();
+                    }
+                    return;
+                }
+            }
+            // As many more as there are without waiting, then one look at the clock.
+            while self.workload.borrow().wants_rows()
+                && let Ok(row) = rows.try_recv()
+            {
+                self.workload.borrow_mut().supply(row);
+            }
+            self.poke.notify_all();
+        }
+    }
+
     /// Whether nothing is left to do, now or later.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        self.serving.get() == 0 && {
-            let workload = self.workload.borrow();
-            workload.next_wake().is_none() && workload.queue_len() == 0
-        }
+        self.serving.get() == 0 && self.workload.borrow().is_exhausted()
     }
 
     /// A slot of the engine-wide request gate was handed to this shard.
@@ -323,17 +377,21 @@ impl Driver {
             }
             Action::Done { request: _, record } => {
                 self.serving.set(self.serving.get() - 1);
-                self.record(record.finished, |totals, second| {
+                self.record(record.finished, |totals, index| {
                     totals.requests.record(&record);
                     if !record.failed {
-                        let second = totals.second(second);
+                        let second = totals.second(index);
                         second.completed += 1;
                         second.tokens += u64::from(record.generated_tokens);
+                        self.note_interval(index as u64, &record);
                     }
                 });
                 self.give_slot_back();
                 self.poke.notify_all();
                 self.idle.notify_all();
+                if self.is_exhausted() {
+                    self.spent.notify_all();
+                }
             }
             // Stopping: the request goes no further, and its slot is of no use to anybody.
             Action::Read { .. } | Action::Write { .. } if self.stopped.get() => {
@@ -364,6 +422,38 @@ impl Driver {
                     driver.step_done(request, outcome, io_ns);
                 }));
             }
+        }
+    }
+
+    fn note_interval(&self, index: u64, record: &RequestRecord) {
+        let Some(intervals) = &self.intervals else { return };
+        let mut intervals = intervals.borrow_mut();
+        if intervals.last().is_none_or(|last| last.index != index) {
+            intervals.push(Interval { index, ..Interval::default() });
+        }
+        let Some(interval) = intervals.last_mut() else { return };
+        let total_ns = record.finished.saturating_sub(record.arrived);
+        interval.classes[record.class as usize].record(total_ns);
+        interval.tokens += u64::from(record.generated_tokens);
+        interval.time.add(&TimeShares {
+            queue_ns: record.started.saturating_sub(record.arrived),
+            storage_ns: record.storage_io_ns,
+            generation_ns: record.generation_ns,
+            total_ns,
+        });
+    }
+
+    /// What the autoscaler has not seen yet of the seconds before this one.
+    fn take_intervals(&self) -> Vec<Interval> {
+        self.intervals.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    /// When to report next, on the engine's clock: just after a second of the window is over.
+    fn next_tick(&self) -> Nanos {
+        let now = self.clock.now();
+        match self.window.get() {
+            (start, _) if start <= now => start + ((now - start) / SECOND + 1) * SECOND + TICK_LAG,
+            (start, _) => start.saturating_add(SECOND + TICK_LAG).min(now + SECOND),
         }
     }
 
@@ -422,8 +512,8 @@ impl Driver {
     ) -> (Outcome, u64) {
         let home = self.home(key, scope);
         let begun = self.clock.now();
-        let bounded =
-            self.max_concurrent_allocs && matches!(purpose, Purpose::Prefill | Purpose::Rewrite);
+        let bounded = self.max_concurrent_allocs
+            && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
         let _permit = match bounded {
             true => {
                 let permit = self.shard.allocation_permit(urgency(class)).await;
@@ -434,7 +524,9 @@ impl Driver {
             false => None,
         };
         let mode = match purpose {
-            Purpose::Prefix | Purpose::Rag | Purpose::Populate => WriteMode::IfAbsent,
+            Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
+                WriteMode::IfAbsent
+            }
             _ => WriteMode::Replace,
         };
         let outcome =
@@ -449,6 +541,12 @@ impl Driver {
                 WriteOutcome::Refused { .. } => Outcome::Refused,
                 WriteOutcome::Failed(_) => Outcome::Failed,
             };
+        if purpose == Purpose::Block && outcome == Outcome::Written {
+            self.record(self.workload_now(), |totals, second| {
+                totals.cache.record_block_miss();
+                totals.second(second).misses += 1;
+            });
+        }
         (outcome, self.clock.now() - begun)
     }
 

@@ -11,7 +11,7 @@ use ringfall_engine::shard::{Links, Message, Second, ShardFacts};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_workloads::WorkloadStats;
 
-use super::Totals;
+use super::{Interval, Totals};
 use ringfall_engine::clock::Nanos;
 
 /// From the coordinator.
@@ -31,6 +31,8 @@ pub enum Command {
         /// The window ends here, if not before.
         window_end: Nanos,
     },
+    /// Have so many users, all shards together.
+    SetUsers(u32),
     /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
     Poke,
     /// End the thread.
@@ -81,8 +83,6 @@ pub struct ShardReport {
     pub tiers: [TierCounts; TIER_COUNT],
     /// The storage space at the end.
     pub space: SpaceFigures,
-    /// Requests queued at the end.
-    pub queued: u64,
 }
 
 /// To the coordinator.
@@ -92,8 +92,8 @@ pub enum Notice {
     Ready(ShardId, Result<ShardFacts, SetupError>),
     /// The population is written; entries that failed.
     Populated(ShardId, u64),
-    /// Progress, once a second.
-    Tick(ShardId, ShardStatus, Vec<Second>),
+    /// Progress, once a second; the requests' seconds when there is an autoscaler.
+    Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
     /// Stopped, nothing in flight.
     Drained(ShardId, Box<ShardReport>),
 }
@@ -106,6 +106,10 @@ pub struct ShardPlan {
     pub workload: ringfall_workloads::Workload,
     /// Whether `--max-concurrent-allocs` bounds anything.
     pub max_concurrent_allocs: bool,
+    /// Rows of a trace, if requests come from one.
+    pub rows: Option<flume::Receiver<ringfall_workloads::source::SourceRequest>>,
+    /// Whether an autoscaler listens.
+    pub autoscaled: bool,
     /// Inboxes of all shards, its own too.
     pub mesh: Arc<Vec<Sender<Inbound>>>,
 }

@@ -19,6 +19,7 @@ const POPULATE_AT_ONCE: usize = 64;
 /// Runs one shard from opening to exit. Returns when told to, or when the coordinator is gone.
 pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Sender<Notice>) {
     let id = plan.spec.id;
+    let rows = plan.rows.clone();
     let (driver, facts) = match open(plan) {
         Ok(opened) => opened,
         Err(error) => {
@@ -29,6 +30,9 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
     };
     let _sent = notices.send(Notice::Ready(id, Ok(facts)));
     executor::spawn_local(Rc::clone(&driver).run_clock_until_stop());
+    if let Some(rows) = rows {
+        executor::spawn_local(Rc::clone(&driver).run_feed(rows));
+    }
     let ticking = Rc::clone(&driver);
     let tick_notices = notices.clone();
     executor::spawn_local(async move { ticking.tick(id, &tick_notices).await });
@@ -61,6 +65,7 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
                     let _sent = notices.send(Notice::Drained(id, report));
                 });
             }
+            Inbound::Command(Command::SetUsers(users)) => driver.set_users(users),
             Inbound::Command(Command::Poke) => {}
             Inbound::Command(Command::Exit) => break,
         }
@@ -71,7 +76,7 @@ fn open(plan: ShardPlan) -> Result<(Rc<Driver>, ShardFacts), SetupError> {
     let (shard, facts) = open_shard(plan.spec, Box::new(MeshLinks(plan.mesh)))?;
     let spawn = Box::new(executor::spawn_local);
     let permits = plan.max_concurrent_allocs;
-    let driver = Driver::new(shard, plan.workload, Clock::Os, spawn, permits);
+    let driver = Driver::new(shard, plan.workload, Clock::Os, spawn, permits, plan.autoscaled);
     Ok((driver, facts))
 }
 
@@ -85,14 +90,14 @@ impl Driver {
 
     /// Reports once a second until the coordinator is gone.
     async fn tick(self: Rc<Self>, id: ShardId, notices: &Sender<Notice>) {
-        let mut next = self.clock.now() + SECOND;
         loop {
-            executor::sleep_until(next).await;
+            let spent = self.spent.notified();
+            either(executor::sleep_until(self.next_tick()), spent).await;
             let now = self.clock.now();
-            next = (next + SECOND).max(now);
             let shard = self.shard();
             let seconds = shard.measure().take_seconds(now, shard.in_flight());
-            if notices.send(Notice::Tick(id, self.status(), seconds)).is_err() {
+            let tick = Notice::Tick(id, self.status(), seconds, self.take_intervals());
+            if notices.send(tick).is_err() {
                 return;
             }
         }
@@ -100,7 +105,7 @@ impl Driver {
 
     fn status(&self) -> ShardStatus {
         ShardStatus {
-            queued: self.with_workload(|workload| workload.queue_len() as u64),
+            queued: self.with_workload(|workload| workload.queue_len()),
             serving: self.serving(),
             in_flight: self.shard().in_flight(),
             exhausted: self.is_exhausted(),
@@ -166,7 +171,6 @@ impl Driver {
             errors: measure.errors_ever(),
             tiers: Tier::ALL.map(|tier| shard.counts(tier)),
             space: shard.space(),
-            queued: self.with_workload(|workload| workload.queue_len() as u64),
         }
     }
 }

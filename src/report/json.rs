@@ -10,7 +10,7 @@ use super::json_engine::{
     cache_stats, device, evictions, histograms, io, latency_ms, latency_ms_max, ms, waits,
 };
 use super::sla::{COMPLIANCE, SLA};
-use super::{RequestSample, RunResult, SAMPLES_MAX, health};
+use super::{RequestSample, RunResult, SAMPLES_MAX, autoscaling, health, source};
 
 /// Version of the `ringfall` key's layout.
 const SCHEMA_VERSION: u32 = 1;
@@ -27,7 +27,7 @@ pub fn to_json(result: &RunResult) -> Value {
         there.map(|ns| json!(ns as f64 / 1e9)).collect()
     };
     let sum_s = |histogram: &Histogram| histogram.sum_ns() as f64 / 1e9;
-    json!({
+    let mut document = json!({
         "requests_completed": requests.completed(),
         "total_tokens_generated": requests.generated_tokens,
         "total_storage_io_latency": sum_s(&requests.storage_io),
@@ -43,7 +43,11 @@ pub fn to_json(result: &RunResult) -> Value {
         "seed": result.plan.seed,
         "summary": summary(result),
         "ringfall": ours(result),
-    })
+    });
+    if let Some(validation) = source::validation(result) {
+        document["validation"] = json!(validation);
+    }
+    document
 }
 
 /// Writes the document to `path`, whole or not at all: by a temporary file beside it. What is there
@@ -119,8 +123,8 @@ fn summary(result: &RunResult) -> Value {
             "common_phrase_reuse": null,
             "bytes_saved": result.cache.prefix_saved_bytes,
         },
-        "autoscaling_stats": [],
-        "autoscaling_summary": null,
+        "autoscaling_stats": autoscaling::rows(result),
+        "autoscaling_summary": autoscaling::summary(result),
         "multi_turn_stats": {
             "cache_hits": hits,
             "cache_misses": misses,
@@ -210,13 +214,11 @@ fn ours(result: &RunResult) -> Value {
             "kept_max": SAMPLES_MAX,
             "sampled": result.requests.completed() > SAMPLES_MAX as u64,
         },
+        "autoscaler": autoscaling::report(result),
+        "source": source::report(result),
         "watchdog": result.watchdog,
         "engine": engine_facts(result),
         "workload": {
-            "requests_arrived": result.workload.arrived,
-            "requests_queued_at_end": result.queued,
-            "queue_depth_max": result.workload.queue_depth_max,
-            "timer_lag_max_ms": result.workload.timer_lag_max_ns as f64 / 1e6,
             "decode_misses": result.workload.decode_misses,
             "decode_rewrites": result.workload.decode_rewrites,
             "conversations_forgotten": result.workload.conversations_forgotten,
@@ -271,6 +273,8 @@ fn config(result: &RunResult) -> Value {
         "multi_turn": plan.multi_turn,
         "prefix_caching": plan.prefix_caching,
         "arrival": plan.arrival.name(),
+        "request_rate_per_s": plan.request_rate_per_s,
+        "rag_documents": plan.rag_documents,
         "max_requests": plan.max_requests,
         "max_concurrent_allocs": plan.max_concurrent_allocs,
         "max_inflight_requests": plan.max_inflight_requests,

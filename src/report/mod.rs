@@ -1,5 +1,6 @@
 //! Measured in, text out: JSON, the terminal, progress, warnings. Decides nothing about the run.
 
+mod autoscaling;
 mod health;
 mod json;
 mod json_engine;
@@ -7,6 +8,7 @@ mod model;
 pub mod progress;
 mod requests;
 mod sla;
+mod source;
 mod terminal;
 mod timeline;
 mod warnings;
@@ -14,6 +16,7 @@ mod warnings;
 pub use json::{to_json, write_json};
 pub use model::{CacheStats, RunResult, TierState, WatchdogReport, Window};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use sla::p95_targets_ns;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use warnings::{Warning, warnings_of};

@@ -6,12 +6,15 @@ use ringfall_engine::placement::SpaceFigures;
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_workloads::WorkloadStats;
+use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::contract::{Outcome, Purpose};
+use ringfall_workloads::source::ValidationTrace;
 
 use super::warnings::Warning;
 use super::{RequestStats, TimelineSecond};
 use crate::config::Plan;
 use crate::host::{BlockDelta, Cost, Machine};
+use crate::source::{FeedFigures, SourceFacts};
 
 /// Everything a run measured.
 #[derive(Clone, Debug)]
@@ -42,8 +45,14 @@ pub struct RunResult {
     pub allocation_wait: Histogram,
     /// The workload's own counters, since the start.
     pub workload: WorkloadStats,
-    /// Requests still queued at the end.
-    pub queued: u64,
+    /// What the autoscaler found.
+    pub autoscale: Option<Conclusion>,
+    /// What the source of requests was, and what reading it came to.
+    pub source: SourceFacts,
+    /// What reading a trace came to.
+    pub feed: Option<FeedFigures>,
+    /// A recorded cache's fate, to compare with.
+    pub validation: Option<ValidationTrace>,
     /// The storage space at the end, one row a shard.
     pub space: Vec<SpaceFigures>,
     /// What the shards' rings and buffers got, one row a shard.
@@ -148,6 +157,12 @@ impl CacheStats {
                 self.decode_read_bytes += hits * entry_bytes;
             }
             Purpose::Rag | Purpose::Prefill | Purpose::Rewrite => self.user_cache_hits += hits,
+            Purpose::Block => {
+                self.user_cache_hits += hits;
+                self.hits += hits;
+                // The block that was missing and all after it are written: each is a miss then.
+                return;
+            }
         }
         self.hits += hits;
         self.misses += misses;
@@ -156,12 +171,18 @@ impl CacheStats {
     /// Counts one write that was carried out (not one that found its entry there already).
     pub fn record_write(&mut self, purpose: Purpose, entry_bytes: u64) {
         match purpose {
-            Purpose::Prefix | Purpose::Prefill | Purpose::Rewrite => {
+            Purpose::Prefix | Purpose::Prefill | Purpose::Rewrite | Purpose::Block => {
                 self.prefill_writes += 1;
                 self.prefill_written_bytes += entry_bytes;
             }
             Purpose::Populate | Purpose::History | Purpose::Rag | Purpose::Decode => {}
         }
+    }
+
+    /// Counts a trace's block that could not be read, whether it was written now or turned out to
+    /// be there (without one before it, it could not be used).
+    pub fn record_block_miss(&mut self) {
+        self.misses += 1;
     }
 
     /// Adds another shard's counts.

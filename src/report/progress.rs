@@ -20,15 +20,14 @@ const LIVE_COLUMNS: usize = 79;
 pub struct ProgressLine<W: Write> {
     out: W,
     live: bool,
-    users: u32,
     next: Nanos,
     shown: bool,
 }
 
 impl<W: Write> ProgressLine<W> {
     /// `live`: `out` is a terminal.
-    pub fn new(out: W, live: bool, users: u32) -> ProgressLine<W> {
-        ProgressLine { out, live, users, next: 0, shown: false }
+    pub fn new(out: W, live: bool) -> ProgressLine<W> {
+        ProgressLine { out, live, next: 0, shown: false }
     }
 
     /// Shows where the run is, if it is time to.
@@ -43,7 +42,7 @@ impl<W: Write> ProgressLine<W> {
             return Ok(());
         }
         self.next = now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD };
-        let line = line(self.users, progress);
+        let line = line(progress);
         if self.live {
             // Back to the first column, the line, and clear what is left of the last one. One that
             // wraps could not be rewritten.
@@ -69,7 +68,7 @@ impl<W: Write> ProgressLine<W> {
     }
 }
 
-fn line(users: u32, progress: &Progress<'_>) -> String {
+fn line(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return "populating…".to_owned(),
         Phase::WarmUp => "warming up",
@@ -78,10 +77,9 @@ fn line(users: u32, progress: &Progress<'_>) -> String {
     };
     let left_s = progress.left_ns.div_ceil(SECOND);
     let status = &progress.status;
-    let mut line = format!(
-        "{phase} {left_s} s | {users} users, {} served, {} queued",
-        status.serving, status.queued
-    );
+    let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
+    let mut line =
+        format!("{phase} {left_s} s | {users}{} served, {} queued", status.serving, status.queued);
     // The newest second that every shard has surely reported.
     let seconds = progress.timeline.seconds();
     if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {
@@ -109,7 +107,7 @@ mod tests {
 
     fn shown(live: bool, seconds: &[Nanos]) -> String {
         let mut out = Vec::new();
-        let mut progress = ProgressLine::new(&mut out, live, 100_000);
+        let mut progress = ProgressLine::new(&mut out, live);
         let timeline = Timeline::default();
         let status = ShardStatus {
             queued: 1_000_000_000,
@@ -119,7 +117,13 @@ mod tests {
         };
         for second in seconds {
             let left_ns = 86_400 * SECOND;
-            let now = Progress { phase: Phase::Measure, left_ns, status, timeline: &timeline };
+            let now = Progress {
+                phase: Phase::Measure,
+                left_ns,
+                status,
+                timeline: &timeline,
+                users: Some(100_000),
+            };
             progress.show(second * SECOND, &now).unwrap();
         }
         progress.finish().unwrap();

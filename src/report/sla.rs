@@ -21,6 +21,12 @@ pub(super) const SLA: [Sla; 3] = [
     Sla { class: "batch", targets_ms: [1_000, 5_000, 7_500, 10_000] },
 ];
 
+/// P95 target of each class, ns.
+#[must_use]
+pub fn p95_targets_ns() -> [u64; 3] {
+    SLA.map(|sla| sla.targets_ms[0] * MILLISECOND)
+}
+
 impl Sla {
     /// Share of the requests that took no longer than the P95 target; `None` without requests.
     pub fn compliance(&self, end_to_end: &Histogram) -> Option<f64> {

@@ -8,8 +8,8 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
 use super::sla::{COMPLIANCE, SLA};
-use super::{RunResult, Warning, health};
-use crate::config::Plan;
+use super::{RunResult, Warning, autoscaling, health, source};
+use crate::config::{Arrival, Plan, Traffic};
 
 /// What fits every terminal.
 const COLUMNS: usize = 80;
@@ -70,10 +70,9 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     writeln!(out, "{}  seed {}", style.heading(&title), plan.seed)?;
     writeln!(
         out,
-        "  workload  {}, {} users, {} arrivals, generation {}, {} s{}",
+        "  workload  {}, {}, generation {}, {} s{}",
         plan.model,
-        plan.users,
-        plan.arrival.name(),
+        who(plan),
         plan.generation_mode.name(),
         plan.duration_s,
         if plan.warmup_s > 0 { format!(" after {} s", plan.warmup_s) } else { String::new() },
@@ -114,6 +113,33 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         writeln!(out, "  {}", style.bold(text))?;
     }
     out.flush()
+}
+
+/// Who asks when, in a few words.
+fn who(plan: &Plan) -> String {
+    let arrival = match (plan.arrival, plan.request_rate_per_s) {
+        (Arrival::Poisson, rate) => format!("{rate} arrivals a second at random"),
+        (_, rate) if rate > 0.0 => format!("{rate} arrivals a second"),
+        (arrival, _) => format!("{} arrivals", arrival.name()),
+    };
+    let users = match plan.autoscaler {
+        Some(scale) => format!("{} users at first ({} mode)", plan.users, scale.mode.name()),
+        None => format!("{} users", plan.users),
+    };
+    match &plan.traffic {
+        Traffic::Drawn => format!("{users}, {arrival}"),
+        Traffic::ShareGpt { path, .. } => {
+            format!("{users}, {arrival}, conversations of {}", path.display())
+        }
+        Traffic::Trace { path, speedup, .. } => {
+            let pace = match (plan.request_rate_per_s, *speedup) {
+                (rate, _) if rate > 0.0 => arrival,
+                (_, 0.0) => "no gaps".to_owned(),
+                (_, speedup) => format!("{speedup} times its speed"),
+            };
+            format!("{} trace {}, {pace}", plan.traffic.name(), path.display())
+        }
+    }
 }
 
 fn ms(ns: Option<u64>) -> String {
@@ -180,6 +206,29 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         rate(written),
         gib(read + written)
     )?;
+    for (label, line) in autoscaling::lines(result) {
+        writeln!(text, "  {label:<12} {line}")?;
+    }
+    if let Some(rate) = source::report(result).block_hit_rate {
+        let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
+        writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
+    }
+    if let Some(validation) = source::validation(result) {
+        let percent = |rate: Option<f64>| {
+            rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
+        };
+        let verdict = match validation.passed {
+            Some(true) => "agrees",
+            Some(false) => "does not agree",
+            None => "nothing to compare",
+        };
+        writeln!(
+            text,
+            "  validation   {verdict}: recorded hit rate {}, off by {}",
+            percent(Some(validation.recorded_hit_rate)),
+            percent(validation.relative_error),
+        )?;
+    }
     let requests = &result.requests;
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     writeln!(

@@ -36,7 +36,10 @@ fn nothing() -> RunResult {
         timeline: Vec::new(),
         allocation_wait: Histogram::new(),
         workload: Default::default(),
-        queued: 0,
+        autoscale: None,
+        source: crate::source::SourceFacts::default(),
+        feed: None,
+        validation: None,
         space: Vec::new(),
         facts: Vec::new(),
         errors: Vec::new(),
@@ -259,7 +262,7 @@ fn the_summary_fits_a_screen_of_80_columns() {
     result.errors.push(error);
     result.failure = Some("stopped after 1000 I/O errors".into());
     result.engine.first_touch_bytes = 2 * GIB;
-    result.queued = 1_000_000;
+    result.workload.queued_at_end = 1_000_000;
     result.warnings = warnings_of(&result);
     assert!(result.warnings.len() >= 2, "{:?}", result.warnings);
     let plain = summary(Style { colour: false }, &result);

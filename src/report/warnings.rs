@@ -4,7 +4,7 @@ use ringfall_engine::clock::SECOND;
 use serde::Serialize;
 
 use super::RunResult;
-use crate::config::{Arrival, Preallocate};
+use crate::config::{Arrival, Preallocate, Traffic};
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,12 +57,42 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
     }
-    if result.plan.arrival == Arrival::Open && result.queued > u64::from(result.plan.users) {
+    let backlog = &result.workload;
+    if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
         let text = format!(
-            "requests arrived faster than they were served: {} were still queued at the end",
-            result.queued
+            "requests arrived faster than they were served: {} were still queued at the end, the \
+             oldest since {:.1} s",
+            backlog.queued_at_end,
+            backlog.queue_age_at_end_ns as f64 / SECOND as f64
         );
-        warnings.push(warning("backlog", text, Some("--arrival closed")));
+        let flag = match result.plan.traffic {
+            Traffic::Trace { .. } => "--trace-speedup",
+            _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
+            _ => "--arrival closed",
+        };
+        warnings.push(warning("backlog", text, Some(flag)));
+    }
+    let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
+    for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let text = format!("{} rows could not be read and were skipped; {first}", skipped.rows);
+        warnings.push(warning("skipped_rows", text, None));
+    }
+    if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
+        && skipped.rows > 0
+    {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let text = format!("{} rows of the validation trace say nothing; {first}", skipped.rows);
+        warnings.push(warning("skipped_validation_rows", text, None));
+    }
+    if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
+        warnings.push(warning("autoscaler", conclusion.reason.clone(), Some("--duration")));
+    }
+    if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
+        let text = "the autoscaler's users did not wait for their answers: beyond the limit their \
+                    queue grows for as long as they stay"
+            .to_owned();
+        warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
     }
     if engine.refused_entries > 0 {
         let text = format!(

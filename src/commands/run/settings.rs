@@ -3,8 +3,12 @@
 use ringfall_engine::clock::SECOND;
 use ringfall_engine::{device, fill, shard};
 
-use crate::config::{Durability, Plan, Preallocate, Verify};
+use ringfall_workloads::autoscale;
+use ringfall_workloads::config::USERS_MAX;
+
+use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
 use crate::coordinator::RunSettings;
+use crate::report;
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
@@ -39,7 +43,18 @@ pub fn engine(plan: &Plan) -> RunSettings {
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
-        ends_when_exhausted: plan.max_requests.is_some(),
+        ends_when_exhausted: plan.max_requests.is_some()
+            || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
+        autoscale: plan.autoscaler.map(|scale| autoscale::Settings {
+            mode: match scale.mode {
+                AutoscalerMode::Qos => autoscale::Mode::Qos,
+                AutoscalerMode::Capacity => autoscale::Mode::Capacity,
+            },
+            initial_users: scale.initial_users,
+            users_max: USERS_MAX,
+            target_saturation: scale.target_saturation,
+            targets_ns: report::p95_targets_ns(),
+        }),
     }
 }
 
