@@ -8,4 +8,5 @@ mod interrupt;
 mod readme;
 mod run;
 mod safety;
+mod sources;
 mod support;

@@ -73,11 +73,8 @@ fn fixed_requests_are_the_same_at_one_two_and_four_shards() {
             let output = scratch.run(&more);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output));
             let json = scratch.json();
-            let keys = [
-                "/requests_completed",
-                "/total_tokens_generated",
-                "/ringfall/workload/requests_arrived",
-            ];
+            let keys =
+                ["/requests_completed", "/total_tokens_generated", "/ringfall/source/arrived"];
             keys.iter().map(|key| number(&json, key) as u64).collect()
         })
         .collect();
