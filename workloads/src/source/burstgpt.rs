@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use csv_core::ReadRecordResult;
 
-use super::lines::{Line, Lines, too_long};
+use super::lines::{Line, Lines, next_row, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown, tokens};
 use crate::Error;
 use crate::key::PART_MAX;
@@ -76,20 +76,11 @@ fn columns(fields: &Fields) -> Option<Columns> {
 
 impl<R: BufRead + Send> Rows for BurstGpt<R> {
     fn next_row(&mut self) -> Result<Option<Row>, Error> {
-        while let Some((number, line)) = self.lines.next()? {
-            let parsed = match line {
-                Line::TooLong => Err(too_long()),
-                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-                Line::Whole(line) => {
-                    self.fields.split(line).and_then(|()| row(&self.fields, self.columns))
-                }
-            };
-            match parsed {
-                Ok(row) => return Ok(Some(row)),
-                Err(why) => self.skipped.count(number, || why),
-            }
-        }
-        Ok(None)
+        let (fields, columns) = (&mut self.fields, self.columns);
+        next_row(&mut self.lines, &mut self.skipped, |line| {
+            fields.split(line)?;
+            row(fields, columns)
+        })
     }
 
     fn skipped(&self) -> &Skipped {

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use super::{Row, Skipped};
 use crate::Error;
 
 /// Longest line kept; a row of any known trace is far shorter.
@@ -65,6 +66,26 @@ impl<R: BufRead> Lines<R> {
         }
         Ok(Some((self.number, Line::Whole(&self.buffer))))
     }
+}
+
+/// The next row that parses; lines of nothing are passed over, what does not parse is counted.
+pub(crate) fn next_row<R: BufRead>(
+    lines: &mut Lines<R>,
+    skipped: &mut Skipped,
+    mut parse: impl FnMut(&[u8]) -> Result<Row, String>,
+) -> Result<Option<Row>, Error> {
+    while let Some((number, line)) = lines.next()? {
+        let parsed = match line {
+            Line::TooLong => Err(too_long()),
+            Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+            Line::Whole(line) => parse(line),
+        };
+        match parsed {
+            Ok(row) => return Ok(Some(row)),
+            Err(why) => skipped.count(number, || why),
+        }
+    }
+    Ok(None)
 }
 
 /// Why a line is not read.

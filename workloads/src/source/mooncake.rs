@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 
-use super::lines::{Line, Lines, too_long};
+use super::lines::{Lines, next_row};
 use super::{Row, Rows, Skipped, seconds_as_ns, tokens};
 use crate::Error;
 use crate::key::PART_MAX;
@@ -35,18 +35,7 @@ impl<R: BufRead> Mooncake<R> {
 
 impl<R: BufRead + Send> Rows for Mooncake<R> {
     fn next_row(&mut self) -> Result<Option<Row>, Error> {
-        while let Some((number, line)) = self.lines.next()? {
-            let parsed = match line {
-                Line::TooLong => Err(too_long()),
-                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-                Line::Whole(line) => row(line),
-            };
-            match parsed {
-                Ok(row) => return Ok(Some(row)),
-                Err(why) => self.skipped.count(number, || why),
-            }
-        }
-        Ok(None)
+        next_row(&mut self.lines, &mut self.skipped, row)
     }
 
     fn skipped(&self) -> &Skipped {
