@@ -39,6 +39,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             }
             Err(error) => wrong(&error),
         },
+        cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Config(args) if args.defaults => page(config::DEFAULTS),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => page(&config::render(&plan)),

@@ -31,6 +31,39 @@ fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
             .sum();
         assert_eq!(sum, bytes, "{direction}");
     }
+    // The tiers' sum is the total, and so is their bandwidth over the window.
+    for (direction, written) in [("read", "read"), ("write", "written")] {
+        let stats = "/summary/cache_stats";
+        let tiers = ["gpu", "cpu", "storage"];
+        let gib: f64 = tiers
+            .iter()
+            .map(|tier| number(&json, &format!("{stats}/tier_{tier}_kv_bytes_{written}_gb")))
+            .sum();
+        let total = number(&json, &format!("{stats}/total_{direction}_gb"));
+        assert!(total > 0.0 && (gib - total).abs() < 1e-9 * total, "{gib} {total}");
+        let rate: f64 = tiers
+            .iter()
+            .map(|tier| number(&json, &format!("{stats}/tier_{tier}_{direction}_bandwidth_gbps")))
+            .sum();
+        assert!((rate * seconds - total).abs() < 1e-9 * total, "{rate} {total}");
+        let entries = number(&json, &format!("/ringfall/io/{direction}/entry_bytes"));
+        let blocks = number(&json, &format!("/ringfall/io/{direction}/bytes"));
+        assert!(entries > 0.0 && entries <= blocks, "{entries} {blocks}");
+        let ios = number(&json, &format!("/ringfall/io/{direction}/count"));
+        let timeline = json.pointer("/ringfall/timeline").unwrap().as_array().unwrap();
+        let bucketed: f64 = timeline
+            .iter()
+            .flat_map(|row| row[format!("io_{direction}_buckets")].as_array().unwrap())
+            .map(|pair| number(pair, "/1"))
+            .sum();
+        assert_eq!(bucketed, ios, "{direction}");
+    }
+    let sum = |key: &str| -> f64 {
+        let timeline = json.pointer("/ringfall/timeline").unwrap().as_array().unwrap();
+        timeline.iter().map(|row| number(row, key)).sum()
+    };
+    assert_eq!(sum("/requests_completed"), number(&json, "/requests_completed"));
+    assert_eq!(sum("/generated_tokens"), number(&json, "/total_tokens_generated"));
     let classes = ["interactive", "responsive", "batch"];
     let by_class: f64 = classes
         .iter()

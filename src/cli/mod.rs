@@ -32,6 +32,8 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
+    /// Print the JSON Schema of the results
+    Schema,
     /// Print the configuration that `run` would use with the same flags, valid as --config
     #[command(args_override_self = true)]
     Config(ConfigArgs),

@@ -17,8 +17,8 @@ use crate::exit::Exit;
 use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
 use crate::report::progress::ProgressLine;
 use crate::report::{
-    Banner, RunResult, Style, TierState, TimelineDirection, TimelineSecond, TimelineTier,
-    WatchdogReport, Window, print_banner, print_summary, to_json, warnings_of, write_json,
+    Banner, Document, RunResult, Style, TierState, TimelineDirection, TimelineSecond, TimelineTier,
+    WatchdogReport, Window, print_banner, print_summary, warnings_of, write_json,
 };
 use crate::source::{self, SourceFacts};
 
@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     result.0.source = opened.facts;
     result.0.validation = validation;
     result.0.warnings = warnings_of(&result.0);
-    let document = to_json(&result.0);
+    let document = Document::of(&result.0);
     let written = write_json(&document, &plan.output)
         .with_context(|| format!("the results can't be written to {}", plan.output.display()));
     // What was measured is shown also when it could not be kept.
@@ -102,7 +102,7 @@ fn exit_of(result: &RunResult) -> Exit {
     if failed { Exit::Failed } else { Exit::Done }
 }
 
-fn show(plan: &Plan, result: &RunResult, document: &serde_json::Value) -> Result<()> {
+fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
     if plan.json {
         serde_json::to_writer_pretty(std::io::stdout().lock(), document)?;
         writeln!(std::io::stdout())?;
@@ -297,6 +297,7 @@ fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
             seconds,
             tiers: Tier::ALL
                 .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
+            io: second.io,
             queue_depth: second.in_flight,
             users: users_of(index).unwrap_or(plan.users),
             requests_completed: second.requests.completed,

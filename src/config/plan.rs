@@ -152,6 +152,18 @@ pub enum Phases {
     DecodeOnly,
 }
 
+impl Phases {
+    /// As it is reported.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phases::Both => "both",
+            Phases::PrefillOnly => "prefill-only",
+            Phases::DecodeOnly => "decode-only",
+        }
+    }
+}
+
 /// Where a value came from; later ones win.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -169,6 +181,18 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// As it is reported.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Computed => "computed",
+            Origin::Demo => "demo",
+            Origin::File => "file",
+            Origin::CommandLine => "command_line",
+        }
+    }
+
     /// As the comments of `ringfall config` say it.
     #[must_use]
     pub const fn text(self) -> &'static str {

@@ -3,7 +3,7 @@
 use crate::driver::RequestSecond;
 use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::metrics::Histogram;
-use ringfall_engine::shard::Second;
+use ringfall_engine::shard::{CoarseLatencies, Second};
 use ringfall_engine::tier::TIER_COUNT;
 
 /// One tier in one direction over one second, all shards. Latencies in ns; none where nothing
@@ -32,6 +32,8 @@ impl SecondDirectionFigures {
 pub struct SecondFigures {
     /// By tier: read, write.
     pub tiers: [[SecondDirectionFigures; 2]; TIER_COUNT],
+    /// Single I/Os: read, write.
+    pub io: [CoarseLatencies; 2],
     /// I/Os in flight at its end.
     pub in_flight: u32,
     /// I/Os that failed.
@@ -78,6 +80,9 @@ impl Timeline {
             let figures = &mut self.seconds[index];
             figures.in_flight += second.in_flight;
             figures.errors += second.errors;
+            for (mine, theirs) in figures.io.iter_mut().zip(&second.io) {
+                mine.merge(theirs);
+            }
             for (mine, theirs) in figures.tiers.iter_mut().zip(second.tiers) {
                 for (mine, theirs) in mine.iter_mut().zip(theirs) {
                     mine.bytes += theirs.bytes;

@@ -1,6 +1,7 @@
 //! The kernel's own counters of a block device, `/sys/dev/block/M:m/stat`, beside which ours stand.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,7 +23,7 @@ pub struct BlockCounters {
 }
 
 /// The difference of two readings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockDelta {
     /// The disk (not the partition), as under `/sys/block`.
     pub device: String,

@@ -3,10 +3,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What the report says of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// The processor's name.
     pub cpu_model: Option<String>,
@@ -31,7 +32,7 @@ pub struct Machine {
 }
 
 /// A mounted file system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MountFacts {
     /// `ext4`, `xfs`, `tmpfs` …
     pub file_system: String,
@@ -42,7 +43,7 @@ pub struct MountFacts {
 }
 
 /// A disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceFacts {
     /// As under `/sys/block`.
     pub name: String,

@@ -3,7 +3,8 @@
 use ringfall_workloads::autoscale::{
     Act, Answer, Conclusion, Mode, QosBreak, StepResult, TimeShares, UslFit,
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use super::sla::SLA;
@@ -11,13 +12,15 @@ use super::sla::SLA;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// One row of `summary.autoscaling_stats`: a user count that was held, and what was done next.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingRow {
     /// End of its window, s since 1970.
     pub timestamp: f64,
     /// `qos` or `capacity`.
+    #[schemars(with = "String")]
     pub mode: Mode,
     /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`.
+    #[schemars(with = "String")]
     pub action: Act,
     /// Users.
     pub users: u32,
@@ -30,15 +33,15 @@ pub struct AutoscalingRow {
     /// Tokens a second.
     pub throughput_tokens_per_sec: f64,
     /// On stop, in capacity mode: tokens a second at the peak.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
     /// On stop: why.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// `summary.autoscaling_summary`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingSummary {
     /// Users at the start.
     pub initial_users: u32,
@@ -47,17 +50,18 @@ pub struct AutoscalingSummary {
     /// How often their number was changed.
     pub total_scale_events: usize,
     /// Capacity: fewest users that reach 99 % of the peak.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_user_count: Option<u32>,
     /// Capacity: tokens a second at the peak.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
 }
 
 /// `ringfall.autoscaler`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalerReport {
     /// `qos` or `capacity`.
+    #[schemars(with = "String")]
     pub mode: Mode,
     /// Whether the search came to its end within the run.
     pub conclusive: bool,
@@ -68,7 +72,7 @@ pub struct AutoscalerReport {
     /// Capacity: fewest users that reach 99 % of it.
     pub peak_users: Option<u32>,
     /// Capacity: Universal Scalability fit of the curve.
-    pub usl: Option<UslFit>,
+    pub usl: Option<UslReport>,
     /// Qos: most users that were served in time.
     pub qos_users: Option<u32>,
     /// Qos: whether a longer window confirmed it.
@@ -79,23 +83,70 @@ pub struct AutoscalerReport {
     pub curve: Vec<CurvePoint>,
 }
 
+/// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UslReport {
+    /// λ: throughput of one user alone, bytes/s.
+    pub lambda_bytes_per_s: f64,
+    /// σ: contention.
+    pub sigma: f64,
+    /// κ: coherency.
+    pub kappa: f64,
+    /// Coefficient of determination over the measured points.
+    pub r_squared: f64,
+    /// Users at the fit's maximum; null when it has none.
+    pub peak_users: Option<f64>,
+}
+
+impl UslReport {
+    fn of(fit: UslFit) -> UslReport {
+        let UslFit { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users } = fit;
+        UslReport { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users }
+    }
+}
+
+/// Where the requests' time went: sums, s.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TimeReport {
+    /// From the intended arrival to the start of serving.
+    pub queue_s: f64,
+    /// In storage steps.
+    pub storage_s: f64,
+    /// Waiting for generated tokens.
+    pub generation_s: f64,
+    /// From the intended arrival to the end.
+    pub total_s: f64,
+}
+
+impl TimeReport {
+    fn of(time: &TimeShares) -> TimeReport {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        TimeReport {
+            queue_s: seconds(time.queue_ns),
+            storage_s: seconds(time.storage_ns),
+            generation_s: seconds(time.generation_ns),
+            total_s: seconds(time.total_ns),
+        }
+    }
+}
+
 /// What broke first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Broke {
     /// With so many users.
     pub users: u32,
     /// The class; none when nothing was answered at all.
-    pub class: Option<&'static str>,
+    pub class: Option<String>,
     /// Its P95 over its target.
     pub saturation: Option<f64>,
     /// Where most of the requests' time went: queue, storage or generation.
-    pub largest_part: &'static str,
+    pub largest_part: String,
     /// That part's share of it.
     pub largest_share: f64,
 }
 
 /// One step of the curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Users.
     pub users: u32,
@@ -120,7 +171,7 @@ pub struct CurvePoint {
     /// Largest P95 of a class over its target.
     pub saturation: Option<f64>,
     /// Where the requests' time went.
-    pub time: TimeShares,
+    pub time: TimeReport,
 }
 
 fn ms(ns: u64) -> f64 {
@@ -140,7 +191,7 @@ fn point(result: &StepResult) -> CurvePoint {
         write_ms: result.write_ns.map(|three| three.map(ms)),
         class_p95_ms: result.class_p95_ns.map(|p95| p95.map(ms)),
         saturation: result.saturation,
-        time: result.time,
+        time: TimeReport::of(&result.time),
     }
 }
 
@@ -211,9 +262,9 @@ pub(super) fn report(result: &RunResult) -> Option<AutoscalerReport> {
     };
     let broke = |broke: &QosBreak| Broke {
         users: broke.users,
-        class: broke.class.map(|class| SLA[class].class),
+        class: broke.class.map(|class| SLA[class].class.to_owned()),
         saturation: broke.saturation,
-        largest_part: broke.largest_part,
+        largest_part: broke.largest_part.to_owned(),
         largest_share: broke.largest_share,
     };
     Some(AutoscalerReport {
@@ -222,7 +273,7 @@ pub(super) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         reason: conclusion.reason.clone(),
         peak_gib_per_s: capacity.map(|answer| answer.peak_bytes_per_s / GIB),
         peak_users: capacity.map(|answer| answer.peak_users),
-        usl: capacity.and_then(|answer| answer.usl),
+        usl: capacity.and_then(|answer| answer.usl).map(UslReport::of),
         qos_users: qos.map(|answer| answer.users),
         qos_confirmed: qos.map(|answer| answer.confirmed),
         qos_broke: qos.and_then(|answer| answer.broke.as_ref()).map(broke),
@@ -252,7 +303,7 @@ pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         _ => {}
     }
     if let Some(broke) = report.qos_broke {
-        let class = broke.class.unwrap_or("every class");
+        let class = broke.class.as_deref().unwrap_or("every class").to_owned();
         let over =
             broke.saturation.map_or(String::new(), |s| format!(" ({s:.1} times its target)"));
         lines.push((

@@ -1,32 +1,35 @@
 //! `storage_health`: does the storage meet what its profile asks (`spec/results.md`)?
 
+use std::borrow::Cow;
+
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use crate::config::{PerformanceProfile, Phases};
 
 /// One thing asked of the storage.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Criterion {
     /// What, in the reference's words.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The limit.
     pub target: f64,
     /// What was measured.
     pub actual: f64,
     /// Of both.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Whether it was met.
     pub passed: bool,
 }
 
 /// The verdict. A criterion that nothing was measured for is left out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `PASS` when every criterion was met; `FAIL` otherwise; `NO DATA` without any.
-    pub overall_status: &'static str,
+    pub overall_status: Cow<'static, str>,
     /// What was asked.
     pub criteria: Vec<Criterion>,
     /// How many were met.
@@ -54,22 +57,23 @@ pub fn judge(result: &RunResult) -> Health {
         (passed, total) if passed == total => "PASS",
         _ => "FAIL",
     };
-    Health { overall_status, criteria, passed_count, total_count }
+    Health { overall_status: overall_status.into(), criteria, passed_count, total_count }
 }
 
 fn latency(result: &RunResult) -> Vec<Criterion> {
     let storage = result.engine.tier(Tier::Storage);
     let mut cpu = result.engine.tier(Tier::Cpu).read.total.clone();
     cpu.merge(&result.engine.tier(Tier::Cpu).write.total);
-    let below = |name, target, histogram: &Histogram| {
+    let below = |name: &'static str, target, histogram: &Histogram| {
         let actual = histogram.quantile_ns(0.95)? as f64 / 1e6;
-        Some(Criterion { name, target, actual, unit: "ms", passed: actual < target })
+        let (name, unit) = (name.into(), "ms".into());
+        Some(Criterion { name, target, actual, unit, passed: actual < target })
     };
     let hit_rate = result.cache.hit_rate().map(|actual| Criterion {
-        name: "Cache Hit Rate > 30%",
+        name: "Cache Hit Rate > 30%".into(),
         target: HIT_RATE,
         actual,
-        unit: "ratio",
+        unit: "ratio".into(),
         passed: actual > HIT_RATE,
     });
     let (write, read) = (&storage.write.device, &storage.read.device);
@@ -86,11 +90,11 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
 
 fn throughput(result: &RunResult) -> Vec<Criterion> {
     let seconds = result.window.seconds;
-    let more_than_none = |name, bytes: u64| Criterion {
-        name,
+    let more_than_none = |name: &'static str, bytes: u64| Criterion {
+        name: name.into(),
         target: 0.0,
         actual: if seconds > 0.0 { ringfall_engine::units::gib(bytes) / seconds } else { 0.0 },
-        unit: "GiB/s",
+        unit: "GiB/s".into(),
         passed: bytes > 0,
     };
     let mut criteria = Vec::new();

@@ -1,9 +1,9 @@
 //! Measured in, text out: JSON, the terminal, progress, warnings. Decides nothing about the run.
 
 mod autoscaling;
+pub mod document;
 mod health;
 mod json;
-mod json_engine;
 mod model;
 pub mod progress;
 mod requests;
@@ -13,13 +13,20 @@ mod terminal;
 mod timeline;
 mod warnings;
 
-pub use json::{to_json, write_json};
+pub use document::Document;
+pub use json::write_json;
 pub use model::{CacheStats, RunResult, TierState, WatchdogReport, Window};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use sla::p95_targets_ns;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use warnings::{Warning, warnings_of};
+
+/// The JSON Schema of the results, as it stands in `config/results.schema.json`.
+#[must_use]
+pub fn schema_page() -> String {
+    format!("{:#}\n", Document::schema())
+}
 
 /// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
 #[must_use]

@@ -10,6 +10,9 @@ use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::contract::{Outcome, Purpose};
 use ringfall_workloads::source::ValidationTrace;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::warnings::Warning;
 use super::{RequestStats, TimelineSecond};
 use crate::config::Plan;
@@ -209,7 +212,7 @@ impl CacheStats {
 }
 
 /// What the watchdog saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchdogReport {
     /// Times that a shard missed a second of heartbeats.
     pub stalls: u64,

@@ -1,6 +1,7 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 
@@ -9,10 +10,10 @@ use super::RunResult;
 const VALIDATION_TOLERANCE: f64 = 0.05;
 
 /// `ringfall.source`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SourceReport {
     /// `synthetic`, `sharegpt`, `burstgpt` or `mooncake`.
-    pub kind: &'static str,
+    pub kind: String,
     /// Files read.
     pub files: Vec<String>,
     /// Conversations of a dataset.
@@ -48,7 +49,7 @@ pub struct SourceReport {
 }
 
 /// The top-level `validation`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
     /// Share of the recorded requests that hit.
     pub recorded_hit_rate: f64,
@@ -72,7 +73,7 @@ pub(super) fn report(result: &RunResult) -> SourceReport {
     let skipped = feed.map_or(&result.source.skipped, |feed| &feed.skipped);
     let blocks = workload.block_hits + workload.block_misses;
     SourceReport {
-        kind: result.plan.traffic.name(),
+        kind: result.plan.traffic.name().to_owned(),
         files: result.source.files.clone(),
         conversations: result.source.conversations,
         turns: result.source.turns,

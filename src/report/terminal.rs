@@ -291,13 +291,13 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
         writeln!(text, "  in time      {} ({wanted:.0} % wanted)", classes.join(", "))?;
     }
     let verdict = health::judge(result);
-    let status = match verdict.overall_status {
+    let status = match &*verdict.overall_status {
         "FAIL" => style.warn("FAIL"),
         other => other.to_owned(),
     };
     writeln!(text, "  health       {status} {}/{}", verdict.passed_count, verdict.total_count)?;
     for failed in verdict.criteria.iter().filter(|criterion| !criterion.passed) {
-        let (name, actual, unit) = (failed.name, failed.actual, failed.unit);
+        let (name, actual, unit) = (&failed.name, failed.actual, &failed.unit);
         writeln!(text, "               not met: {name}: {actual:.2} {unit}")?;
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! One second of a run.
 
+use ringfall_engine::shard::CoarseLatencies;
 use ringfall_engine::tier::TIER_COUNT;
-use serde::Serialize;
 
 /// One direction of one tier in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimelineDirection {
     /// Storage: bytes whose I/O completed. Above: bytes of the entries whose operation finished.
     pub bytes: u64,
@@ -19,7 +19,7 @@ pub struct TimelineDirection {
 }
 
 /// One tier in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimelineTier {
     /// Entries read.
     pub read: TimelineDirection,
@@ -36,6 +36,8 @@ pub struct TimelineSecond {
     pub seconds: f64,
     /// By `Tier::index`.
     pub tiers: [TimelineTier; TIER_COUNT],
+    /// Latencies of single I/Os: read, write.
+    pub io: [CoarseLatencies; 2],
     /// I/Os in flight at its end, all shards.
     pub queue_depth: u32,
     /// Users simulated.

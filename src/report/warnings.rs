@@ -1,16 +1,17 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
 use ringfall_engine::clock::SECOND;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use crate::config::{Arrival, Preallocate, Traffic};
 
 /// One warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// Stable name, for scripts.
-    pub code: &'static str,
+    pub code: String,
     /// What was seen, with the value.
     pub text: String,
     /// What to type next.
@@ -23,7 +24,7 @@ const KERNEL_TOLERANCE: f64 = 0.01;
 const FIRST_TOUCH_SHARE: f64 = 0.05;
 
 fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
-    Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
+    Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
 
 /// What the numbers of a run should be read with.

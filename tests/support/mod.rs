@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use jsonschema::Validator;
 use serde_json::Value;
 
 /// Patience with a run: many times what it takes on a slow machine.
@@ -36,7 +38,9 @@ impl Scratch {
 
     pub fn json(&self) -> Value {
         let text = std::fs::read(self.file("result.json")).expect("the run wrote its results");
-        serde_json::from_slice(&text).expect("the results are JSON")
+        let document = serde_json::from_slice(&text).expect("the results are JSON");
+        assert_valid(&document);
+        document
     }
 
     /// `ringfall run` with a small workload, then `more`.
@@ -69,6 +73,20 @@ impl Scratch {
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
         names.filter(|name| name != "result.json").collect()
     }
+}
+
+/// Every run's result is held against the published schema.
+pub fn assert_valid(document: &Value) {
+    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| {
+        let text = include_str!("../../config/results.schema.json");
+        jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+    });
+    let wrong: Vec<String> = schema
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 impl Drop for Scratch {

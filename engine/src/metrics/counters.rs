@@ -31,6 +31,8 @@ pub struct TierMetrics {
 pub struct IoMetrics {
     /// Bytes completed in the window, counted when each I/O completed (whole blocks).
     pub bytes: u64,
+    /// Those of `bytes` that belong to an entry: without the rest of its last block.
+    pub entry_bytes: u64,
     /// Submit to completion; its count is the number of I/Os.
     pub latency: Histogram,
 }
@@ -126,6 +128,7 @@ impl IoMetrics {
     /// Adds another's events.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
+        self.entry_bytes += other.entry_bytes;
         self.latency.merge(&other.latency);
     }
 }

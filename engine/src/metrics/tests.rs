@@ -264,8 +264,9 @@ fn happen(metrics: &mut Metrics, random: u64) {
             }
         }
     }
-    for IoMetrics { bytes, latency } in [io_read, io_write, io_flush] {
+    for IoMetrics { bytes, entry_bytes, latency } in [io_read, io_write, io_flush] {
         *bytes += next();
+        *entry_bytes += next();
         latency.record(next());
     }
     for EvictionMetrics { bytes, entries, read, write } in evictions {

@@ -217,7 +217,7 @@ impl DataPath {
             let (completion, _) = future.await;
             match completion.result {
                 0.. => {
-                    self.config.measure.io(IoKind::Flush, 0, completion);
+                    self.config.measure.io(IoKind::Flush, 0, 0, completion);
                     return Ok(completion.completed);
                 }
                 result if is_transient(-result) && attempts < ATTEMPTS_MAX => attempts += 1,
@@ -409,7 +409,9 @@ impl Transfer<'_> {
             result if result == length => {
                 let first_submit = io.submitted.unwrap_or(completion.submitted);
                 let whole = Completion { submitted: first_submit, ..completion };
-                self.path.config.measure.io(request.kind, u64::from(request.length_bytes), whole);
+                let bytes = u64::from(request.length_bytes);
+                let entry_bytes = self.entry_bytes(io.first_block, bytes);
+                self.path.config.measure.io(request.kind, bytes, entry_bytes, whole);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
                 }
@@ -435,7 +437,9 @@ impl Transfer<'_> {
                 let now = completion.completed;
                 self.path.config.measure.record(now, |metrics| metrics.short_transfers += 1);
                 if whole_bytes > 0 {
-                    self.path.config.measure.io(request.kind, u64::from(whole_bytes), completion);
+                    let bytes = u64::from(whole_bytes);
+                    let entry_bytes = self.entry_bytes(io.first_block, bytes);
+                    self.path.config.measure.io(request.kind, bytes, entry_bytes, completion);
                     let part = InFlight {
                         request: IoRequest { length_bytes: whole_bytes, ..request },
                         ..io
@@ -450,6 +454,11 @@ impl Transfer<'_> {
                 }
             }
         }
+    }
+
+    /// How much of `bytes` from `first_block` on is the entry's: its last block may be padded.
+    fn entry_bytes(&self, first_block: u64, bytes: u64) -> u64 {
+        bytes.min(self.spec.bytes.saturating_sub(first_block * BLOCK_BYTES))
     }
 
     /// Goes on with what is left of an I/O after `done_bytes`.

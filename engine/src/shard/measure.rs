@@ -46,10 +46,52 @@ pub struct Second {
     pub index: u64,
     /// By [`Tier::index`]: read, write.
     pub tiers: [[SecondDirection; 2]; TIER_COUNT],
+    /// Single I/Os: read, write.
+    pub io: [CoarseLatencies; 2],
     /// I/Os in flight at its end.
     pub in_flight: u32,
     /// I/Os that failed.
     pub errors: u64,
+}
+
+/// Buckets of [`CoarseLatencies`]: half octaves from 1 µs; the last one ends above an hour.
+pub const COARSE_BUCKETS: usize = 64;
+
+/// Latencies by half octave: enough for a picture of a second, in a quarter of a KiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoarseLatencies {
+    counts: [u32; COARSE_BUCKETS],
+}
+
+impl Default for CoarseLatencies {
+    fn default() -> Self {
+        CoarseLatencies { counts: [0; COARSE_BUCKETS] }
+    }
+}
+
+impl CoarseLatencies {
+    /// Counts a latency.
+    pub fn record(&mut self, latency_ns: Nanos) {
+        let us = (latency_ns / 1_000).max(1);
+        let octave = us.ilog2();
+        // √2 · 2^octave ≤ us  ⇔  us² ≥ 2 · 4^octave
+        let upper_half = u128::from(us) * u128::from(us) >= 2u128 << (2 * octave);
+        let bucket = (2 * octave as usize + usize::from(upper_half)).min(COARSE_BUCKETS - 1);
+        self.counts[bucket] = self.counts[bucket].saturating_add(1);
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &CoarseLatencies) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+
+    /// Counts by bucket; bucket `n` holds latencies from `2^(n/2)` µs on.
+    #[must_use]
+    pub fn counts(&self) -> &[u32; COARSE_BUCKETS] {
+        &self.counts
+    }
 }
 
 #[derive(Debug)]
@@ -122,8 +164,8 @@ impl Measure {
         }
     }
 
-    /// One I/O ended, having moved `bytes`.
-    pub fn io(&self, kind: IoKind, bytes: u64, completion: Completion) {
+    /// One I/O ended, having moved `bytes`, of which `entry_bytes` belong to an entry.
+    pub fn io(&self, kind: IoKind, bytes: u64, entry_bytes: u64, completion: Completion) {
         let now = completion.completed;
         let Some(mut inner) = self.in_window(now) else { return };
         let latency = now.saturating_sub(completion.submitted);
@@ -133,13 +175,16 @@ impl Measure {
             IoKind::Flush => &mut inner.metrics.io_flush,
         };
         metrics.bytes += bytes;
+        metrics.entry_bytes += entry_bytes;
         metrics.latency.record(latency);
         let direction = match kind {
             IoKind::Read => Direction::Read,
             IoKind::Write => Direction::Write,
             IoKind::Flush => return,
         };
-        inner.second.tiers[Tier::Storage.index()][direction as usize].bytes += bytes;
+        let second = &mut inner.second;
+        second.tiers[Tier::Storage.index()][direction as usize].bytes += bytes;
+        second.io[direction as usize].record(latency);
     }
 
     /// An operation on an entry of `bytes` ended.
@@ -280,17 +325,35 @@ mod tests {
     #[test]
     fn only_what_completes_inside_the_window_counts_and_seconds_add_up() {
         let measure = Measure::default();
-        measure.io(IoKind::Read, 4096, completion(SECOND));
+        measure.io(IoKind::Read, 4096, 4000, completion(SECOND));
         measure.open(2 * SECOND, 5 * SECOND);
         for at in [SECOND, 2 * SECOND, 4 * SECOND + 1, 5 * SECOND - 1, 5 * SECOND] {
-            measure.io(IoKind::Read, 4096, completion(at));
+            measure.io(IoKind::Read, 4096, 4000, completion(at));
         }
         let metrics = measure.snapshot();
-        assert_eq!(metrics.io_read.bytes, 3 * 4096);
+        assert_eq!((metrics.io_read.bytes, metrics.io_read.entry_bytes), (3 * 4096, 3 * 4000));
         let seconds = measure.take_seconds(9 * SECOND, 3);
         let bytes: Vec<u64> =
             seconds.iter().map(|s| s.tiers[Tier::Storage.index()][0].bytes).collect();
         assert_eq!(bytes, [4096, 0, 2 * 4096]);
+        let ios: Vec<u32> = seconds.iter().map(|s| s.io[0].counts().iter().sum()).collect();
+        assert_eq!(ios, [1, 0, 2]);
         assert!(measure.take_seconds(9 * SECOND, 3).is_empty());
+    }
+
+    #[test]
+    fn half_octaves_begin_where_they_say() {
+        for (us, bucket) in
+            [(0, 0), (1, 0), (2, 2), (3, 3), (4, 4), (5, 4), (6, 5), (1_000_000, 39)]
+        {
+            let mut latencies = CoarseLatencies::default();
+            latencies.record(us * 1_000);
+            assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
+            let begin_us = 2f64.powf(bucket as f64 / 2.0);
+            assert!(us as f64 >= begin_us || us == 0, "{us} µs is below {begin_us}");
+        }
+        let mut latencies = CoarseLatencies::default();
+        latencies.record(Nanos::MAX);
+        assert_eq!(latencies.counts()[COARSE_BUCKETS - 1], 1);
     }
 }

@@ -23,7 +23,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use data_path::{DataPath, DataPathConfig, Durability};
-pub use measure::{Direction, Measure, Second, SecondDirection, VictimCounts};
+pub use measure::{
+    COARSE_BUCKETS, CoarseLatencies, Direction, Measure, Second, SecondDirection, VictimCounts,
+};
 pub use message::{
     Answer, AskId, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,
     WriteOutcome,

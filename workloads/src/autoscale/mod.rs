@@ -90,7 +90,7 @@ pub enum Decision {
 }
 
 /// What was done after a step, for the record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// More users.
