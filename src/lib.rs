@@ -39,6 +39,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             }
             Err(error) => wrong(&error),
         },
+        cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Config(args) if args.defaults => page(config::DEFAULTS),
         cli::Command::Config(args) => match plan_of(&args.run) {

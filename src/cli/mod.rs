@@ -32,6 +32,8 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
+    /// Make a page, workbook or CSV of results; several are laid over each other on a page
+    Report(ReportArgs),
     /// Print the JSON Schema of the results
     Schema,
     /// Print the configuration that `run` would use with the same flags, valid as --config
@@ -59,6 +61,17 @@ pub struct ConfigArgs {
     /// As for `run`.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// Arguments of `report`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ReportArgs {
+    /// Results of `ringfall run`
+    #[arg(required = true, value_name = "RESULT")]
+    pub results: Vec<PathBuf>,
+    /// Where it goes: a page (.html), a workbook (.xlsx) or a row of CSV (.csv)
+    #[arg(long, alias = "html-output", value_name = "FILE", default_value = "report.html")]
+    pub output: PathBuf,
 }
 
 /// Why parsing ended.

@@ -243,6 +243,18 @@ options! {
     /// The JSON results; auto: results/ringfall-<time>.json
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: PathBuf,
+    /// The results as a workbook; a path that ends in .csv gets one row of CSV
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    xlsx_output: PathBuf,
+    /// The results as a page that opens offline
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    html_output: PathBuf,
+    /// Exit status 1 when storage_health is FAIL
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Results"
+    )]
+    fail_on_health: bool,
     /// The JSON on standard output too; the rest then goes to standard error
     #[arg(
         long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -265,15 +277,12 @@ options! {
 pub const NOT_YET: &[&str] = &[
     "destroy_device_contents",
     "enable_latency_tracing",
-    "fail_on_health",
     "gpu_tier",
-    "html_output",
     "io_trace_log",
     "precondition",
     "precondition_size_gb",
     "precondition_threads",
     "trials",
-    "xlsx_output",
 ];
 
 /// Subcommands of later versions.
@@ -286,7 +295,6 @@ pub const NOT_YET_COMMANDS: &[&str] = &[
     "merge",
     "mlperf",
     "replay",
-    "report",
     "saturate",
     "simulate",
     "suite",

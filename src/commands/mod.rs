@@ -1,3 +1,4 @@
 //! One file a subcommand.
 
+pub mod report;
 pub mod run;

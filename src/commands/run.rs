@@ -6,19 +6,22 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_engine::clock::{SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::WorkloadConfig;
 
 use crate::config::{Plan, Traffic};
-use crate::coordinator::{self, Ending, Interrupt, Load, Observer, Progress, RunOutcome, Store};
+use crate::coordinator::{
+    self, Ending, Interrupt, Load, Observer, Phase, Progress, RunOutcome, Store,
+};
 use crate::exit::Exit;
 use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
 use crate::report::progress::ProgressLine;
 use crate::report::{
-    Banner, Document, RunResult, Style, TierState, TimelineDirection, TimelineSecond, TimelineTier,
-    WatchdogReport, Window, print_banner, print_summary, warnings_of, write_json,
+    Banner, Document, KernelSecond, Named, RunResult, Style, TierState, TimelineDirection,
+    TimelineSecond, TimelineTier, WatchdogReport, Window, judge, print_banner, print_summary,
+    warnings_of, write_html, write_json, write_sheet,
 };
 use crate::source::{self, SourceFacts};
 
@@ -29,7 +32,9 @@ mod settings;
 /// # Errors
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
-    check_output_writable(&plan.output)?;
+    for (flag, path) in outputs(plan) {
+        check_output_writable(flag, path)?;
+    }
     let validation = source::open_validation(plan)?;
     if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
         // A large one takes a minute to count.
@@ -52,8 +57,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     result.0.validation = validation;
     result.0.warnings = warnings_of(&result.0);
     let document = Document::of(&result.0);
-    let written = write_json(&document, &plan.output)
-        .with_context(|| format!("the results can't be written to {}", plan.output.display()));
+    let written = write_results(plan, &document);
     // What was measured is shown also when it could not be kept.
     unless_reader_left(show(plan, &result.0, &document))?;
     written?;
@@ -74,9 +78,31 @@ fn unless_reader_left(told: Result<()>) -> Result<()> {
     }
 }
 
+/// Where results go, by flag.
+fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
+    let more = [("--xlsx-output", &plan.xlsx_output), ("--html-output", &plan.html_output)];
+    let more = more.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    std::iter::once(("--output", plan.output.as_path())).chain(more)
+}
+
+/// Writes all that was asked for; the first failure is told when all was tried.
+fn write_results(plan: &Plan, document: &Document) -> Result<()> {
+    let told = |path: &Path| format!("the results can't be written to {}", path.display());
+    let json = write_json(document, &plan.output).with_context(|| told(&plan.output));
+    let sheet = plan
+        .xlsx_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_sheet(document, path).with_context(|| told(path)));
+    let page = plan.html_output.as_deref().map_or(Ok(()), |path| {
+        let named = Named { name: plan.output.display().to_string(), document: document.clone() };
+        write_html(&[named], path).with_context(|| told(path))
+    });
+    json.and(sheet).and(page)
+}
+
 /// Results that can't be written are found before the run, not after it.
-fn check_output_writable(path: &Path) -> Result<()> {
-    let remedy = "give --output a file in a directory that you may write to";
+fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
+    let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if path.exists() && !path.is_file() {
@@ -99,7 +125,8 @@ fn exit_of(result: &RunResult) -> Exit {
         || !result.errors.is_empty()
         || result.engine.verify.blocks_bad > 0
         || result.population_failed > 0;
-    if failed { Exit::Failed } else { Exit::Done }
+    let unhealthy = result.plan.fail_on_health && judge(result).overall_status == "FAIL";
+    if failed || unhealthy { Exit::Failed } else { Exit::Done }
 }
 
 fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
@@ -110,7 +137,11 @@ fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
     if !plan.quiet {
         let mut out = output(plan);
         print_summary(&mut *out, style(plan), result)?;
-        writeln!(out, "  results      {}", plan.output.display())?;
+        let mut label = "results";
+        for (_, path) in outputs(plan) {
+            writeln!(out, "  {label:<12} {}", path.display())?;
+            label = "";
+        }
     }
     Ok(())
 }
@@ -141,6 +172,8 @@ struct Teller<'a> {
     machine: Machine,
     facts: Vec<ShardFacts>,
     storage_bytes: u64,
+    /// Readings of the kernel's counters, a second apart.
+    series: Vec<(Nanos, BlockCounters)>,
     before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
     after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
 }
@@ -155,9 +188,34 @@ impl<'a> Teller<'a> {
             machine: Machine::default(),
             facts: Vec::new(),
             storage_bytes: 0,
+            series: Vec::new(),
             before: None,
             after: None,
         }
+    }
+
+    /// Reads the kernel's counters once a second of the window.
+    fn sample(&mut self, now: Nanos) {
+        let due = self.series.last().is_none_or(|(last, _)| now >= last + SECOND);
+        if due && let Some(counters) = self.counters() {
+            self.series.push((now, counters));
+        }
+    }
+
+    /// What the kernel counted between each two readings.
+    fn kernel_seconds(&self) -> Vec<KernelSecond> {
+        let Some((begin, _)) = self.series.first().copied() else { return Vec::new() };
+        let seconds = |ns: Nanos| ns as f64 / SECOND as f64;
+        let rows = self.series.windows(2).map(|pair| {
+            let ((before, from), (after, to)) = (pair[0], pair[1]);
+            KernelSecond {
+                end_s: seconds(after - begin),
+                seconds: seconds(after - before),
+                delta: BlockDelta::between("", from, to),
+                in_flight: to.in_flight,
+            }
+        });
+        rows.collect()
     }
 
     fn counters(&self) -> Option<BlockCounters> {
@@ -192,6 +250,7 @@ impl Observer for Teller<'_> {
 
     fn window_began(&mut self) {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        self.sample(monotonic_now());
         self.before = Some((self.counters(), CostSnapshot::now(), wall));
     }
 
@@ -200,6 +259,9 @@ impl Observer for Teller<'_> {
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
+        if progress.phase == Phase::Measure {
+            self.sample(monotonic_now());
+        }
         if let Some(line) = &mut self.progress {
             // As for the banner.
             let _told = line.show(monotonic_now(), progress);
@@ -216,6 +278,7 @@ fn result_of(
 ) -> (RunResult, Result<()>) {
     let ended = monotonic_now();
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
+    let kernel_seconds = teller.kernel_seconds();
     let kernel = before.zip(after).and_then(|(before, after)| {
         let name = &teller.machine.device.as_ref()?.name;
         Some(BlockDelta::between(name, before.0?, after.0?))
@@ -266,6 +329,7 @@ fn result_of(
             heartbeats: outcome.watchdog.heartbeats,
         },
         kernel,
+        kernel_seconds,
         cost: cost.unwrap_or_else(|| Cost {
             peak_rss_bytes: crate::host::peak_rss_bytes(),
             ..Cost::default()
@@ -298,7 +362,7 @@ fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
             tiers: Tier::ALL
                 .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
             io: second.io,
-            queue_depth: second.in_flight,
+            gauges: second.gauges,
             users: users_of(index).unwrap_or(plan.users),
             requests_completed: second.requests.completed,
             generated_tokens: second.requests.tokens,

@@ -344,6 +344,12 @@ pub struct Plan {
     pub io_buffer_bytes: u64,
     /// Where the JSON goes.
     pub output: PathBuf,
+    /// Where the workbook or CSV goes.
+    pub xlsx_output: Option<PathBuf>,
+    /// Where the page goes.
+    pub html_output: Option<PathBuf>,
+    /// Whether a FAIL of `storage_health` fails the run.
+    pub fail_on_health: bool,
     /// No banner, no progress, no summary.
     pub quiet: bool,
     /// The JSON on standard output too; everything else then goes to standard error.

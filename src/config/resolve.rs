@@ -37,6 +37,8 @@ const SHARDS_MAX: i64 = 1_024;
 const NOT_WORKLOAD: &[&str] = &[
     "cache_dir",
     "durability",
+    "fail_on_health",
+    "html_output",
     "io_buffer_mb",
     "io_size",
     "json",
@@ -50,6 +52,7 @@ const NOT_WORKLOAD: &[&str] = &[
     "seed",
     "shards",
     "verify",
+    "xlsx_output",
 ];
 
 /// The demo: what a laptop does in half a minute without being filled or worn (a few GiB).
@@ -363,6 +366,9 @@ impl Check<'_> {
             queue_depth,
             io_buffer_bytes,
             output,
+            xlsx_output: self.optional_path("xlsx_output", &settings.xlsx_output),
+            html_output: self.optional_path("html_output", &settings.html_output),
+            fail_on_health: settings.fail_on_health?,
             quiet: settings.quiet?,
             json: settings.json?,
             log_level: settings.log_level?,

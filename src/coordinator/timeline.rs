@@ -3,7 +3,7 @@
 use crate::driver::RequestSecond;
 use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::metrics::Histogram;
-use ringfall_engine::shard::{CoarseLatencies, Second};
+use ringfall_engine::shard::{CoarseLatencies, Gauges, Second};
 use ringfall_engine::tier::TIER_COUNT;
 
 /// One tier in one direction over one second, all shards. Latencies in ns; none where nothing
@@ -34,8 +34,8 @@ pub struct SecondFigures {
     pub tiers: [[SecondDirectionFigures; 2]; TIER_COUNT],
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// I/Os in flight at its end.
-    pub in_flight: u32,
+    /// How things stood at its end.
+    pub gauges: Gauges,
     /// I/Os that failed.
     pub errors: u64,
     /// The requests of that second.
@@ -78,7 +78,7 @@ impl Timeline {
                 self.seconds.resize_with(index + 1, fresh);
             }
             let figures = &mut self.seconds[index];
-            figures.in_flight += second.in_flight;
+            figures.gauges.merge(&second.gauges);
             figures.errors += second.errors;
             for (mine, theirs) in figures.io.iter_mut().zip(&second.io) {
                 mine.merge(theirs);

@@ -6,7 +6,7 @@ use flume::{Receiver, Sender};
 use ringfall_engine::clock::{Clock, Nanos, SECOND};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::key::ShardId;
-use ringfall_engine::shard::{Shard, ShardFacts, executor, open_shard};
+use ringfall_engine::shard::{Gauges, Shard, ShardFacts, executor, open_shard};
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::contract::Outcome;
 
@@ -95,12 +95,18 @@ impl Driver {
             either(executor::sleep_until(self.next_tick()), spent).await;
             let now = self.clock.now();
             let shard = self.shard();
-            let seconds = shard.measure().take_seconds(now, shard.in_flight());
+            let seconds = shard.measure().take_seconds(now, self.gauges());
             let tick = Notice::Tick(id, self.status(), seconds, self.take_intervals());
             if notices.send(tick).is_err() {
                 return;
             }
         }
+    }
+
+    fn gauges(&self) -> Gauges {
+        let shard = self.shard();
+        let held_bytes = Tier::ALL.map(|tier| shard.counts(tier).bytes);
+        Gauges { in_flight: shard.in_flight(), held_bytes }
     }
 
     fn status(&self) -> ShardStatus {
@@ -167,7 +173,7 @@ impl Driver {
             metrics: measure.snapshot(),
             totals: self.totals(),
             workload: self.with_workload(|workload| workload.stats()),
-            seconds: measure.take_all_seconds(self.clock.now()),
+            seconds: measure.take_all_seconds(self.clock.now(), self.gauges()),
             errors: measure.errors_ever(),
             tiers: Tier::ALL.map(|tier| shard.counts(tier)),
             space: shard.space(),

@@ -3,10 +3,12 @@
 mod autoscaling;
 pub mod document;
 mod health;
+mod html;
 mod json;
 mod model;
 pub mod progress;
 mod requests;
+mod sheet;
 mod sla;
 mod source;
 mod terminal;
@@ -14,9 +16,12 @@ mod timeline;
 mod warnings;
 
 pub use document::Document;
+pub use health::judge;
+pub use html::{Named, write_html};
 pub use json::write_json;
-pub use model::{CacheStats, RunResult, TierState, WatchdogReport, Window};
+pub use model::{CacheStats, KernelSecond, RunResult, TierState, WatchdogReport, Window};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use sheet::write_sheet;
 pub use sla::p95_targets_ns;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};

@@ -68,10 +68,25 @@ pub struct RunResult {
     pub watchdog: WatchdogReport,
     /// The kernel's counters of the device over the window.
     pub kernel: Option<BlockDelta>,
+    /// The same, about a second at a time.
+    pub kernel_seconds: Vec<KernelSecond>,
     /// What the window cost this process.
     pub cost: Cost,
     /// What a reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
+}
+
+/// What the kernel counted in about a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelSecond {
+    /// Its end, s since the window's start.
+    pub end_s: f64,
+    /// Its length, s.
+    pub seconds: f64,
+    /// What was counted.
+    pub delta: BlockDelta,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
 }
 
 /// A span of time in which things were counted.

@@ -18,7 +18,7 @@ fn to_json(result: &RunResult) -> Value {
 }
 
 /// A run that measured nothing.
-fn nothing() -> RunResult {
+pub(super) fn nothing() -> RunResult {
     let facts = Facts {
         cores: 2,
         memory_available_bytes: Some(GIB),
@@ -50,6 +50,7 @@ fn nothing() -> RunResult {
         population_failed: 0,
         watchdog: WatchdogReport::default(),
         kernel: None,
+        kernel_seconds: Vec::new(),
         cost: Cost::default(),
         warnings: Vec::new(),
     }
@@ -73,7 +74,7 @@ fn record(class: Class, ms: u64) -> RequestRecord {
 }
 
 /// A run in which every tier but the GPU's and every class moved something.
-fn busy() -> RunResult {
+pub(super) fn busy() -> RunResult {
     let mut result = nothing();
     for tier in [Tier::Cpu, Tier::Storage] {
         for direction in [

@@ -1,6 +1,6 @@
 //! One second of a run.
 
-use ringfall_engine::shard::CoarseLatencies;
+use ringfall_engine::shard::{CoarseLatencies, Gauges};
 use ringfall_engine::tier::TIER_COUNT;
 
 /// One direction of one tier in one second.
@@ -38,8 +38,8 @@ pub struct TimelineSecond {
     pub tiers: [TimelineTier; TIER_COUNT],
     /// Latencies of single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// I/Os in flight at its end, all shards.
-    pub queue_depth: u32,
+    /// How things stood at its end, all shards.
+    pub gauges: Gauges,
     /// Users simulated.
     pub users: u32,
     /// Requests that finished.

@@ -48,10 +48,29 @@ pub struct Second {
     pub tiers: [[SecondDirection; 2]; TIER_COUNT],
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// I/Os in flight at its end.
-    pub in_flight: u32,
+    /// How things stood at its end.
+    pub gauges: Gauges,
     /// I/Os that failed.
     pub errors: u64,
+}
+
+/// How things stand at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gauges {
+    /// I/Os in flight.
+    pub in_flight: u32,
+    /// Bytes of the entries in each tier, by [`Tier::index`].
+    pub held_bytes: [u64; TIER_COUNT],
+}
+
+impl Gauges {
+    /// Adds another shard's.
+    pub fn merge(&mut self, other: &Gauges) {
+        self.in_flight += other.in_flight;
+        for (mine, theirs) in self.held_bytes.iter_mut().zip(other.held_bytes) {
+            *mine += theirs;
+        }
+    }
 }
 
 /// Buckets of [`CoarseLatencies`]: half octaves from 1 µs; the last one ends above an hour.
@@ -249,24 +268,25 @@ impl Measure {
         self.record(now, |metrics| metrics.record_error(error));
     }
 
-    /// Ends the seconds that are over at `now`, noting what is in flight, and hands them out.
+    /// Ends the seconds that are over at `now`, noting how things stand, and hands them out.
     #[must_use]
-    pub fn take_seconds(&self, now: Nanos, in_flight: u32) -> Vec<Second> {
+    pub fn take_seconds(&self, now: Nanos, gauges: Gauges) -> Vec<Second> {
         let inner = &mut *self.inner.borrow_mut();
         inner.roll(now);
         for second in &mut inner.finished {
-            second.in_flight = in_flight;
+            second.gauges = gauges;
         }
         std::mem::take(&mut inner.finished)
     }
 
     /// All seconds up to the window's end, the last, shorter one too.
     #[must_use]
-    pub fn take_all_seconds(&self, now: Nanos) -> Vec<Second> {
-        let mut seconds = self.take_seconds(now, 0);
+    pub fn take_all_seconds(&self, now: Nanos, gauges: Gauges) -> Vec<Second> {
+        let mut seconds = self.take_seconds(now, gauges);
         let inner = &mut *self.inner.borrow_mut();
         let whole = inner.start.saturating_add(inner.second.index * SECOND);
         if inner.start <= now && whole < inner.end.min(now) {
+            inner.second.gauges = gauges;
             seconds.push(std::mem::take(&mut inner.second));
         }
         seconds
@@ -332,13 +352,13 @@ mod tests {
         }
         let metrics = measure.snapshot();
         assert_eq!((metrics.io_read.bytes, metrics.io_read.entry_bytes), (3 * 4096, 3 * 4000));
-        let seconds = measure.take_seconds(9 * SECOND, 3);
+        let seconds = measure.take_seconds(9 * SECOND, Gauges::default());
         let bytes: Vec<u64> =
             seconds.iter().map(|s| s.tiers[Tier::Storage.index()][0].bytes).collect();
         assert_eq!(bytes, [4096, 0, 2 * 4096]);
         let ios: Vec<u32> = seconds.iter().map(|s| s.io[0].counts().iter().sum()).collect();
         assert_eq!(ios, [1, 0, 2]);
-        assert!(measure.take_seconds(9 * SECOND, 3).is_empty());
+        assert!(measure.take_seconds(9 * SECOND, Gauges::default()).is_empty());
     }
 
     #[test]

@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 pub use data_path::{DataPath, DataPathConfig, Durability};
 pub use measure::{
-    COARSE_BUCKETS, CoarseLatencies, Direction, Measure, Second, SecondDirection, VictimCounts,
+    COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
+    VictimCounts,
 };
 pub use message::{
     Answer, AskId, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::LatencyMsMax;
 use crate::host::BlockDelta;
-use crate::report::{RunResult, quotient};
+use crate::report::{KernelSecond, RunResult, quotient};
 
 /// A histogram that merges exactly with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,15 @@ impl EncodedHistogram {
             sum_ns: histogram.sum_ns().to_string(),
             hdr_v2: histogram.to_base64_v2(),
         })
+    }
+
+    /// The histogram again.
+    ///
+    /// # Errors
+    /// The text is no such histogram.
+    pub fn decode(&self) -> Result<Histogram, String> {
+        let sum_ns = self.sum_ns.parse().map_err(|_| format!("sum_ns is {:?}", self.sum_ns))?;
+        Histogram::from_base64_v2(&self.hdr_v2, sum_ns).map_err(|error| error.to_string())
     }
 }
 
@@ -227,6 +236,46 @@ pub struct DeviceReport {
     pub agreement: Option<Agreement>,
     /// Share of the window in which the device had something to do.
     pub utilisation: Option<f64>,
+    /// The kernel's counters about a second at a time.
+    pub series: Vec<KernelSecondReport>,
+}
+
+/// What the kernel counted in about a second.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct KernelSecondReport {
+    /// Its end, s since the window's start.
+    pub end_s: f64,
+    /// Its length, s.
+    pub seconds: f64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+    /// Share of it in which the device had something to do.
+    pub utilisation: f64,
+}
+
+impl KernelSecondReport {
+    fn of(second: &KernelSecond) -> KernelSecondReport {
+        let delta = &second.delta;
+        KernelSecondReport {
+            end_s: second.end_s,
+            seconds: second.seconds,
+            reads: delta.reads,
+            read_bytes: delta.read_bytes,
+            writes: delta.writes,
+            write_bytes: delta.write_bytes,
+            in_flight: second.in_flight,
+            // Counted in ticks: a second may seem to have a little more than all of it.
+            utilisation: (delta.busy_ms as f64 / 1e3 / second.seconds.max(1e-9)).min(1.0),
+        }
+    }
 }
 
 /// Our bytes over the kernel's.
@@ -258,6 +307,7 @@ impl DeviceReport {
             utilisation: kernel
                 .filter(|_| seconds > 0.0)
                 .map(|kernel| kernel.busy_ms as f64 / 1e3 / seconds),
+            series: result.kernel_seconds.iter().map(KernelSecondReport::of).collect(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub use cache_stats::CacheStatsReport;
 pub use config::ConfigReport;
 pub use engine::{
     DeviceReport, EncodedHistogram, EngineReport, EvictionReport, IoDirection, IoReport,
-    WaitsReport,
+    KernelSecondReport, WaitsReport,
 };
 pub use latency::{LatencyMs, LatencyMsMax};
 pub use ours::{CostReport, Ours, SCHEMA_VERSION, WindowReport};

@@ -106,7 +106,6 @@ pub struct QosMetrics {
 /// One class: `{no_data: true}` without requests.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "three of them a document")]
 pub enum QosClass {
     /// It had requests.
     Measured {

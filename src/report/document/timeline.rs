@@ -53,6 +53,8 @@ pub struct SecondTier {
     pub read: SecondTierDirection,
     /// Entries written.
     pub write: SecondTierDirection,
+    /// Bytes of the entries that it held at the second's end.
+    pub held_bytes: u64,
 }
 
 /// A second of one tier in one direction.
@@ -77,7 +79,10 @@ impl SecondReport {
     }
 
     fn of(second: &TimelineSecond) -> SecondReport {
-        let tier = |tier: Tier| SecondTier::of(&second.tiers[tier.index()]);
+        let tier = |tier: Tier| {
+            let held_bytes = second.gauges.held_bytes[tier.index()];
+            SecondTier::of(&second.tiers[tier.index()], held_bytes)
+        };
         SecondReport {
             end_s: second.end_s,
             seconds: second.seconds,
@@ -88,7 +93,7 @@ impl SecondReport {
             },
             io_read_buckets: buckets(&second.io[0]),
             io_write_buckets: buckets(&second.io[1]),
-            queue_depth: second.queue_depth,
+            queue_depth: second.gauges.in_flight,
             users: second.users,
             requests_completed: second.requests_completed,
             generated_tokens: second.generated_tokens,
@@ -104,7 +109,7 @@ fn buckets(latencies: &CoarseLatencies) -> Vec<(u32, u32)> {
 }
 
 impl SecondTier {
-    fn of(tier: &TimelineTier) -> SecondTier {
+    fn of(tier: &TimelineTier, held_bytes: u64) -> SecondTier {
         let direction = |one: &TimelineDirection| SecondTierDirection {
             bytes: one.bytes,
             operations: one.operations,
@@ -112,6 +117,6 @@ impl SecondTier {
             latency_p95_us: one.latency_p95_us,
             latency_p99_us: one.latency_p99_us,
         };
-        SecondTier { read: direction(&tier.read), write: direction(&tier.write) }
+        SecondTier { read: direction(&tier.read), write: direction(&tier.write), held_bytes }
     }
 }
