@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -41,6 +42,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         },
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Schema => page(&report::schema_page()),
+        cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Config(args) if args.defaults => page(config::DEFAULTS),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => page(&config::render(&plan)),
@@ -86,10 +88,10 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
 
 fn ended(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        match error.downcast_ref::<InputError>() {
-            Some(_) => Exit::Usage,
-            None => Exit::Failed,
+        if error.is::<InputError>() || error.is::<analysis::FileProblem>() {
+            return wrong(&error);
         }
+        eprintln!("error: {error:#}");
+        Exit::Failed
     })
 }

@@ -14,11 +14,12 @@ fn the_two_commands_are_there_and_ci_runs_the_tests_command() {
 #[test]
 fn every_flag_of_the_readme_is_a_flag_of_the_program() {
     let readme = include_str!("../README.md");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_ringfall"))
-        .args(["run", "--help"])
-        .output()
-        .unwrap();
-    let help = String::from_utf8(output.stdout).unwrap();
+    let help = |command| {
+        let mut ringfall = std::process::Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        let output = ringfall.args([command, "--help"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let help = ["run", "analyze"].map(help).concat();
     let usage = readme.split("## How it compares").next().unwrap();
     let words = usage.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     let flags: Vec<&str> = words

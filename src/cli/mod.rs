@@ -1,5 +1,6 @@
 //! The command line as typed. What it means, and whether it may, is `config`'s business.
 
+mod analysis;
 pub mod nearest;
 mod options;
 pub mod values;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
+pub use analysis::AnalyzeArgs;
 pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
@@ -39,6 +41,8 @@ pub enum Command {
     /// Print the configuration that `run` would use with the same flags, valid as --config
     #[command(args_override_self = true)]
     Config(ConfigArgs),
+    /// Compare two systems over all configurations that both have run
+    Analyze(AnalyzeArgs),
 }
 
 /// Arguments of `run`.

@@ -287,7 +287,6 @@ pub const NOT_YET: &[&str] = &[
 
 /// Subcommands of later versions.
 pub const NOT_YET_COMMANDS: &[&str] = &[
-    "analyze",
     "checkpoint",
     "compare",
     "datagen",

@@ -1,0 +1,246 @@
+//! A collection of runs: a directory of JSON results, or a spreadsheet (.xlsx, .csv) with a row a
+//! run.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use calamine::{DataRef, Reader, Xlsx};
+
+use super::FileProblem;
+use super::configuration::Configuration;
+use super::document::{Kind, ResultFile, read_bytes};
+use super::metrics::METRICS;
+
+/// Column of a spreadsheet that says which run a row is.
+const NAME_COLUMN: &str = "Filename";
+/// What cells of figures that were not measured hold, in lower case.
+const ABSENT: [&str; 6] = ["", "n/a", "na", "nan", "none", "null"];
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What it was asked to do.
+    pub configuration: Configuration,
+    /// What it measured, in the order of [`METRICS`]; finite.
+    pub values: Vec<Option<f64>>,
+}
+
+/// The runs of one system.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// Directory or spreadsheet.
+    pub path: PathBuf,
+    /// At least one.
+    pub runs: Vec<Run>,
+    /// Results that were left out: each sums up runs that may be here too.
+    pub merged_left_out: Vec<PathBuf>,
+}
+
+impl Collection {
+    /// Reads the collection at `path`.
+    ///
+    /// # Errors
+    /// The first file that can't be understood, or that there is none.
+    pub fn read(path: &Path) -> Result<Collection, FileProblem> {
+        let metadata =
+            std::fs::metadata(path).map_err(|error| FileProblem::new(path, error.to_string()))?;
+        if metadata.is_dir() {
+            return directory(path);
+        }
+        let extension =
+            path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        let runs = match extension.as_deref() {
+            Some("xlsx") => xlsx(path, read_bytes(path)?)?,
+            Some("csv") => csv(path, &read_bytes(path)?)?,
+            _ => {
+                let what = "this is no collection of runs; give a directory of JSON results, an \
+                            .xlsx or a .csv file";
+                return Err(FileProblem::new(path, what));
+            }
+        };
+        Ok(Collection { path: path.to_owned(), runs, merged_left_out: Vec::new() })
+    }
+}
+
+fn directory(path: &Path) -> Result<Collection, FileProblem> {
+    let unreadable = |error: std::io::Error| FileProblem::new(path, error.to_string());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let hidden = file.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden && file.extension().is_some_and(|extension| extension == "json") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    let (mut runs, mut merged_left_out) = (Vec::new(), Vec::new());
+    for file in files {
+        let result = ResultFile::read(&file)?;
+        if result.kind() == Kind::Merged {
+            merged_left_out.push(file);
+            continue;
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let configuration = Configuration::from_result(&result.document)
+            .or_else(|| Configuration::from_file_name(&name))
+            .ok_or_else(|| FileProblem::new(&file, unnamed(&name)))?;
+        let values = METRICS.iter().map(|metric| metric.of(&result.document)).collect();
+        runs.push(Run { configuration, values });
+    }
+    if runs.is_empty() {
+        let what = "the directory holds no results of single runs (*.json)";
+        return Err(FileProblem::new(path, what));
+    }
+    Ok(Collection { path: path.to_owned(), runs, merged_left_out })
+}
+
+fn unnamed(name: &str) -> String {
+    format!(
+        "what was run can't be told: the result doesn't hold its configuration, and the name \
+         {name:?} is not like …_MODEL_cpuNGB_qdN_genMODE_usersN.json"
+    )
+}
+
+/// Bytes that a spreadsheet may unpack to: far above a million rows of the reference's columns.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Unpacks every part of the spreadsheet once, which checks it: the reader below trusts what it
+/// reads, and finds a wrong checksum only after having read all of it.
+fn check_parts(bytes: &[u8]) -> Result<(), String> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
+    let mut left = UNPACKED_BYTES_MAX;
+    for at in 0..archive.len() {
+        let part = archive.by_index(at).map_err(|error| error.to_string())?;
+        let name = part.name().map_err(|error| error.to_string())?.into_owned();
+        let mut part = part.take(left);
+        let unpacked = std::io::copy(&mut part, &mut std::io::sink())
+            .map_err(|error| format!("its part {name:?} is damaged: {error}"))?;
+        left -= unpacked;
+        if left == 0 {
+            return Err(format!("it unpacks to more than {UNPACKED_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// The runs in a spreadsheet.
+fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
+    let unreadable = |what: &str| {
+        FileProblem::new(path, format!("this is no readable .xlsx spreadsheet: {what}"))
+    };
+    check_parts(&bytes).map_err(|what| unreadable(&what))?;
+    // What was made to have right checksums around nonsense can still make the reader panic.
+    std::panic::catch_unwind(|| sheets(path, bytes))
+        .unwrap_or_else(|_| Err(unreadable("its reader gave up")))
+}
+
+/// Cells of one row, by column.
+type Row = BTreeMap<u32, String>;
+
+fn sheets(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
+    let unreadable = |error: calamine::XlsxError| {
+        FileProblem::new(path, format!("this is no readable .xlsx spreadsheet: {error}"))
+    };
+    let mut workbook: Xlsx<_> = Xlsx::new(Cursor::new(bytes)).map_err(unreadable)?;
+    for sheet in workbook.sheet_names() {
+        // Cell by cell: a table of all cells up to the last one could be made arbitrarily large.
+        let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
+        let mut cells = workbook.worksheet_cells_reader(&sheet).map_err(unreadable)?;
+        while let Some(cell) = cells.next_cell().map_err(unreadable)? {
+            let (row, column) = cell.get_position();
+            let text = match cell.get_value() {
+                DataRef::Empty => continue,
+                // An error in a cell (#DIV/0!) is a figure that could not be computed.
+                DataRef::Error(_) => String::new(),
+                DataRef::String(text) => text.clone(),
+                DataRef::SharedString(text) => (*text).to_owned(),
+                DataRef::Float(number) => number.to_string(),
+                DataRef::Int(number) => number.to_string(),
+                DataRef::Bool(truth) => truth.to_string(),
+                // A date or a duration: shown as it is, and no figure of a run.
+                other => format!("{other:?}"),
+            };
+            rows.entry(row).or_default().insert(column, text);
+        }
+        let mut rows = rows.into_iter().map(|(row, cells)| (u64::from(row) + 1, cells));
+        if let Some((_, header)) = rows.next()
+            && header.values().any(|title| title.trim() == NAME_COLUMN)
+        {
+            return table(path, &header, rows.map(Ok));
+        }
+    }
+    Err(FileProblem::new(path, format!("no sheet has a column {NAME_COLUMN:?} in its first row")))
+}
+
+fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
+    let unreadable =
+        |error: csv::Error| FileProblem::new(path, format!("no readable CSV: {error}"));
+    // Spreadsheet programs write a mark of the encoding first.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
+    let mut rows = reader.records().map(|record| {
+        let record = record.map_err(unreadable)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        Ok((line, (0..).zip(record.iter().map(str::to_owned)).collect::<Row>()))
+    });
+    let header = rows.next().transpose()?.map(|(_, header)| header).unwrap_or_default();
+    if !header.values().any(|title| title.trim() == NAME_COLUMN) {
+        let what = format!("the first line has no column {NAME_COLUMN:?}");
+        return Err(FileProblem::new(path, what));
+    }
+    table(path, &header, rows)
+}
+
+/// The runs of a table whose header has a column of names.
+fn table(
+    path: &Path,
+    header: &Row,
+    rows: impl Iterator<Item = Result<(u64, Row), FileProblem>>,
+) -> Result<Vec<Run>, FileProblem> {
+    let column = |title: &str| header.iter().find(|(_, t)| t.trim() == title).map(|(at, _)| *at);
+    let columns: Vec<Option<u32>> =
+        METRICS.iter().map(|metric| metric.column.and_then(column)).collect();
+    if columns.iter().all(Option::is_none) {
+        let what = "it has no column of a metric, such as \"Decode Bytes Read (GB)\"";
+        return Err(FileProblem::new(path, what));
+    }
+    let mut runs = Vec::new();
+    for row in rows {
+        let (line, cells) = row?;
+        let text = |at: u32| cells.get(&at).map_or("", |text| text.trim());
+        let name = column(NAME_COLUMN).map_or("", text);
+        if name.is_empty() && cells.values().all(|cell| cell.trim().is_empty()) {
+            continue;
+        }
+        let configuration = Configuration::from_file_name(name)
+            .ok_or_else(|| FileProblem::new(path, format!("row {line}: {}", unnamed(name))))?;
+        let mut values = Vec::with_capacity(METRICS.len());
+        for (at, metric) in columns.iter().zip(METRICS) {
+            let text = at.map_or("", text);
+            values.push(number(text).map_err(|()| {
+                let title = metric.column.unwrap_or(metric.key);
+                FileProblem::new(path, format!("row {line}, {title:?}: {text:?} is no number"))
+            })?);
+        }
+        runs.push(Run { configuration, values });
+    }
+    if runs.is_empty() {
+        return Err(FileProblem::new(path, "it has a header, but no row of a run"));
+    }
+    Ok(runs)
+}
+
+fn number(text: &str) -> Result<Option<f64>, ()> {
+    if ABSENT.contains(&text.to_ascii_lowercase().as_str()) {
+        return Ok(None);
+    }
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(Some(value)),
+        _ => Err(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "collection_test.rs"]
+mod tests;

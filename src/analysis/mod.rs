@@ -1,0 +1,28 @@
+//! What results say together: statistics, collections of runs, merging, comparing. Reads files and
+//! computes; what must not be here: measuring anything, or writing to the terminal.
+
+pub mod collection;
+pub mod configuration;
+pub mod document;
+pub mod metrics;
+pub mod pairs;
+pub mod stats;
+
+use std::path::{Path, PathBuf};
+
+/// A file that is not what it should be: named, with what is wrong and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", path.display())]
+pub struct FileProblem {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub what: String,
+}
+
+impl FileProblem {
+    /// A problem with `path`.
+    pub fn new(path: &Path, what: impl Into<String>) -> FileProblem {
+        FileProblem { path: path.to_owned(), what: what.into() }
+    }
+}

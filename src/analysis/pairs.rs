@@ -1,0 +1,212 @@
+//! Two systems over all configurations that both have run: what differs, by metric and by group of
+//! configurations.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::collection::{Collection, Run};
+use super::configuration::Configuration;
+use super::metrics::{Better, METRICS, Metric};
+use super::stats;
+
+/// A property by which configurations are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    /// CPU tier.
+    CpuMemory,
+    /// Model.
+    Model,
+    /// Simulated users.
+    Users,
+    /// Prefill writes at once.
+    Allocs,
+    /// Waiting for generated tokens.
+    Generation,
+}
+
+impl Dimension {
+    /// As people read it, for one value.
+    fn label(self, configuration: &Configuration) -> String {
+        match self {
+            Dimension::CpuMemory => format!("CPU memory {} GiB", configuration.cpu_memory_gib()),
+            Dimension::Model => configuration.model.clone(),
+            Dimension::Users => format!("{} users", configuration.users),
+            Dimension::Allocs => format!("allocs {}", configuration.max_concurrent_allocs),
+            Dimension::Generation => format!("generation {}", configuration.generation_mode),
+        }
+    }
+
+    /// What orders and tells groups apart: numbers as numbers.
+    fn sort_key(self, configuration: &Configuration) -> (u64, String) {
+        match self {
+            Dimension::CpuMemory => (configuration.cpu_memory_mib, String::new()),
+            Dimension::Model => (0, configuration.model.clone()),
+            Dimension::Users => (configuration.users, String::new()),
+            Dimension::Allocs => (configuration.max_concurrent_allocs, String::new()),
+            Dimension::Generation => (0, configuration.generation_mode.clone()),
+        }
+    }
+}
+
+/// A configuration that both have run; each side's values are means over its trials.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What was run.
+    pub configuration: Configuration,
+    fast: Side,
+    slow: Side,
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    means: Vec<Option<f64>>,
+    /// Spread over the trials; `None` with fewer than two.
+    cvs: Vec<Option<f64>>,
+}
+
+/// One metric over a group's pairs. What can't be computed is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// [`Metric::key`].
+    pub metric: &'static str,
+    /// What counts as a win.
+    pub better: Better,
+    /// Configurations with a value on both sides.
+    pub pairs: usize,
+    /// Mean of the first system's values over the mean of the second's.
+    pub ratio_of_means: Option<f64>,
+    /// Mean over the pairs of first over second; pairs whose second is 0 have no ratio.
+    pub mean_of_ratios: Option<f64>,
+    /// Share of the pairs in which the first is better; a tie is no win.
+    pub win_rate: Option<f64>,
+    /// Mean of the first.
+    pub fast_mean: Option<f64>,
+    /// Mean of the second.
+    pub slow_mean: Option<f64>,
+    /// Spread of the first over the group's configurations, standard deviation over mean.
+    pub fast_cv: Option<f64>,
+    /// The same of the second.
+    pub slow_cv: Option<f64>,
+    /// Spread over the trials of one configuration: mean over those with two or more.
+    pub fast_trial_cv: Option<f64>,
+    /// The same of the second.
+    pub slow_trial_cv: Option<f64>,
+}
+
+/// Pairs that are alike in some dimensions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// Those dimensions; none: all pairs.
+    pub by: Vec<Dimension>,
+    /// As people read it.
+    pub label: String,
+    /// One a metric that any pair has.
+    pub rows: Vec<Row>,
+}
+
+impl Group {
+    /// The row of a metric.
+    #[must_use]
+    pub fn row(&self, metric: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.metric == metric)
+    }
+}
+
+/// Averages the trials of each configuration, and matches what both have run.
+#[must_use]
+pub fn matched(fast: &Collection, slow: &Collection) -> Vec<Pair> {
+    let (fast, mut slow) = (by_configuration(&fast.runs), by_configuration(&slow.runs));
+    let pair = |(configuration, fast): (&Configuration, Vec<&Run>)| {
+        let slow = slow.remove(configuration)?;
+        let configuration = configuration.clone();
+        Some(Pair { configuration, fast: averaged(&fast), slow: averaged(&slow) })
+    };
+    fast.into_iter().filter_map(pair).collect()
+}
+
+/// Different configurations among the runs.
+#[must_use]
+pub fn configurations(collection: &Collection) -> usize {
+    by_configuration(&collection.runs).len()
+}
+
+fn by_configuration(runs: &[Run]) -> BTreeMap<&Configuration, Vec<&Run>> {
+    let mut groups: BTreeMap<&Configuration, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(&run.configuration).or_default().push(run);
+    }
+    groups
+}
+
+fn averaged(trials: &[&Run]) -> Side {
+    let of = |metric: usize| -> Vec<f64> {
+        trials.iter().filter_map(|trial| trial.values.get(metric).copied().flatten()).collect()
+    };
+    let values: Vec<Vec<f64>> = (0..METRICS.len()).map(of).collect();
+    Side {
+        means: values.iter().map(|values| stats::mean(values)).collect(),
+        cvs: values.iter().map(|values| stats::coefficient_of_variation(values)).collect(),
+    }
+}
+
+/// The pairs in groups that are alike in `by`, in order; without dimensions one group of all.
+#[must_use]
+pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
+    let mut parts: BTreeMap<Vec<(u64, String)>, Vec<&Pair>> = BTreeMap::new();
+    for pair in pairs {
+        let key = by.iter().map(|dimension| dimension.sort_key(&pair.configuration)).collect();
+        parts.entry(key).or_default().push(pair);
+    }
+    let group = |part: Vec<&Pair>| {
+        let labels = |pair: &&Pair| -> Vec<String> {
+            by.iter().map(|dimension| dimension.label(&pair.configuration)).collect()
+        };
+        let label = match part.first().map(labels) {
+            Some(labels) if !labels.is_empty() => labels.join(", "),
+            _ => "all configurations".to_owned(),
+        };
+        let rows = METRICS.iter().enumerate().map(|(at, metric)| row(at, metric, &part));
+        Group { by: by.to_vec(), label, rows: rows.filter(|row| row.pairs > 0).collect() }
+    };
+    parts.into_values().map(group).collect()
+}
+
+fn row(at: usize, metric: &Metric, pairs: &[&Pair]) -> Row {
+    let value = |side: &Side| side.means.get(at).copied().flatten();
+    let both: Vec<(f64, f64)> =
+        pairs.iter().filter_map(|pair| value(&pair.fast).zip(value(&pair.slow))).collect();
+    let (fast, slow): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
+    let ratios: Vec<f64> =
+        both.iter().filter(|(_, slow)| *slow != 0.0).map(|(fast, slow)| fast / slow).collect();
+    let wins: Option<Vec<bool>> = both.iter().map(|&(f, s)| metric.wins(f, s)).collect();
+    let trial_cv = |side: fn(&Pair) -> &Side| {
+        let cvs = pairs.iter().filter_map(|pair| side(pair).cvs.get(at).copied().flatten());
+        stats::mean(&cvs.collect::<Vec<_>>())
+    };
+    let (fast_mean, slow_mean) = (stats::mean(&fast), stats::mean(&slow));
+    Row {
+        metric: metric.key,
+        better: metric.better,
+        pairs: both.len(),
+        ratio_of_means: fast_mean
+            .zip(slow_mean)
+            .and_then(|(fast, slow)| (slow != 0.0).then(|| fast / slow)),
+        mean_of_ratios: stats::mean(&ratios),
+        win_rate: wins
+            .filter(|wins| !wins.is_empty())
+            .map(|wins| wins.iter().filter(|&&win| win).count() as f64 / wins.len() as f64),
+        fast_mean,
+        slow_mean,
+        fast_cv: stats::coefficient_of_variation(&fast),
+        slow_cv: stats::coefficient_of_variation(&slow),
+        fast_trial_cv: trial_cv(|pair| &pair.fast),
+        slow_trial_cv: trial_cv(|pair| &pair.slow),
+    }
+}
+
+#[cfg(test)]
+#[path = "pairs_test.rs"]
+mod tests;

@@ -1,0 +1,27 @@
+//! Arguments of the subcommands that read results: `analyze`, `merge`, `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::analysis::pairs::Dimension;
+
+/// Arguments of `analyze`.
+#[derive(Clone, Debug, Args)]
+pub struct AnalyzeArgs {
+    /// Results of the system expected to be faster: a directory of JSON results, .xlsx or .csv
+    #[arg(value_name = "FAST")]
+    pub fast: PathBuf,
+    /// Results of the other; ratios are FAST over SLOW
+    #[arg(value_name = "SLOW")]
+    pub slow: PathBuf,
+    /// Group by these together, such as cpu-memory,users; default: by each of the first three alone
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    pub by: Vec<Dimension>,
+    /// Show every metric, not only the usual ones
+    #[arg(long)]
+    pub all_metrics: bool,
+    /// Print the whole table as JSON
+    #[arg(long)]
+    pub json: bool,
+}

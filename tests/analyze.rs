@@ -1,0 +1,112 @@
+//! `ringfall analyze`: the published analysis again, and collections that make no sense.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::{Scratch, assert_fails, text};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn analyze(fast: &Path, slow: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.arg("analyze").arg(fast).arg(slow).args(more);
+    command.output().unwrap()
+}
+
+/// What the run of `users` on a system `speed` times as fast would leave behind.
+fn result(speed: f64) -> String {
+    json!({ "summary": {
+        "total_tokens": 1000, "total_storage_io_time": 10.0 / speed,
+        "avg_throughput_tokens_per_sec": 100.0 * speed,
+        "cache_stats": { "decode_bytes_read_gb": 8.0 * speed } } })
+    .to_string()
+}
+
+#[test]
+fn the_published_findings_are_printed_and_written_as_json() {
+    let (fast, slow) = (data("discovery_fast.xlsx"), data("discovery_slow.csv"));
+    let page = analyze(&fast, &slow, &[]);
+    let page = text(&page);
+    assert!(page.contains("220 configurations were run on both"), "{page}");
+    let zero = page.split("CPU memory 0 GiB").nth(1).unwrap();
+    let line = |name: &str| zero.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(line("decode bytes read").contains("2.62×"), "{page}");
+    assert!(line("decode bytes read").contains("100.0 %"), "{page}");
+    assert!(line("wall-clock throughput").contains("2.43×"), "{page}");
+    assert!(line("storage throughput").contains("62.2 %"), "{page}");
+
+    let output = analyze(&fast, &slow, &["--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["matched_configurations"], 220);
+    let groups = json["groups"].as_array().unwrap();
+    let group = groups.iter().find(|group| group["label"] == "CPU memory 4 GiB").unwrap();
+    let rows = group["rows"].as_array().unwrap();
+    let row = rows.iter().find(|r| r["metric"] == "storage_throughput_tokens_per_s").unwrap();
+    assert!((row["ratio_of_means"].as_f64().unwrap() - 2.23).abs() < 0.005, "{row}");
+    assert!((row["win_rate"].as_f64().unwrap() - 0.972).abs() < 0.0005, "{row}");
+    let cells = groups.iter().filter(|group| group["by"].as_array().unwrap().len() == 3).count();
+    assert!(cells > 20, "{cells} cells of CPU memory × model × users");
+}
+
+#[test]
+fn directories_of_results_are_matched_and_their_trials_averaged() {
+    let scratch = Scratch::new("directories");
+    let (fast, slow) = (scratch.file("fast"), scratch.file("slow"));
+    for (directory, speeds) in [(&fast, [3.0, 5.0]), (&slow, [2.0, 2.0])] {
+        std::fs::create_dir_all(directory).unwrap();
+        for (trial, speed) in speeds.iter().enumerate() {
+            let name = format!("x_tiny-1b_cpu0GB_qd0_gennone_users5_trial{trial}.json");
+            std::fs::write(directory.join(name), result(*speed)).unwrap();
+        }
+        std::fs::write(directory.join("notes.txt"), "not a result").unwrap();
+    }
+    let output = analyze(&fast, &slow, &["--json", "--by", "model"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["matched_configurations"], 1);
+    let rows = json["groups"][0]["rows"].as_array().unwrap();
+    for row in rows.iter().filter(|row| row["metric"] != "storage_io_time_s") {
+        if row["metric"] != "tokens" {
+            assert_eq!(row["ratio_of_means"], 2.0, "{row}");
+        }
+    }
+    assert!(rows.len() >= 4);
+}
+
+#[test]
+fn what_is_no_collection_is_named_and_ends_with_status_2() {
+    let scratch = Scratch::new("nonsense");
+    let good = scratch.file("good");
+    let name = "x_tiny-1b_cpu0GB_qd0_gennone_users5.json";
+    std::fs::create_dir_all(&good).unwrap();
+    std::fs::write(good.join(name), result(1.0)).unwrap();
+    let whole = std::fs::read(data("discovery_slow.xlsx")).unwrap();
+    let cut = result(1.0).into_bytes();
+    let files: &[(&str, &[u8], &[&str])] = &[
+        ("cut.xlsx", &whole[..whole.len() / 2], &["cut.xlsx", "spreadsheet"]),
+        ("empty.xlsx", b"", &["empty.xlsx", "empty"]),
+        ("text.xlsx", b"hello", &["text.xlsx", "spreadsheet"]),
+        ("other.csv", b"a,b\n1,2\n", &["other.csv", "Filename"]),
+        ("file.dat", b"hello", &["file.dat", "directory"]),
+        ("d1/x.json", b"{\"summary\": {}}", &["x.json", "configuration"]),
+        ("d2/x_m_cpu0GB_qd0_gennone_users5.json", &cut[..30], &["users5.json", "cut off"]),
+        ("d3/x_m_cpu0GB_qd0_gennone_users5.json", b"[1, 2]", &["users5.json", "object"]),
+        ("d4/x_m_cpu0GB_qd0_gennone_users5.json", b"", &["users5.json", "empty"]),
+        ("d5/readme.txt", b"x", &["d5", "no results"]),
+        ("d6/x_other_cpu0GB_qd0_gennone_users5.json", &cut, &["no configuration", "other"]),
+    ];
+    for (file, content, words) in files {
+        let path = scratch.file(file);
+        let parent = path.parent().unwrap();
+        std::fs::create_dir_all(parent).unwrap();
+        std::fs::write(&path, content).unwrap();
+        let side = if parent == scratch.path { &*path } else { parent };
+        assert_fails(&analyze(side, &good, &[]), 2, words);
+        assert_fails(&analyze(&good, side, &[]), 2, words);
+    }
+    assert_fails(&analyze(&scratch.file("nowhere"), &good, &[]), 2, &["nowhere", "No such file"]);
+}
