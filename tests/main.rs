@@ -6,6 +6,7 @@ mod analyze;
 mod cli;
 mod faults;
 mod interrupt;
+mod merge;
 mod readme;
 mod run;
 mod safety;

@@ -3,9 +3,12 @@
 
 pub mod collection;
 pub mod configuration;
+pub mod differences;
 pub mod document;
+pub mod merge;
 pub mod metrics;
 pub mod pairs;
+pub mod spread;
 pub mod stats;
 
 use std::path::{Path, PathBuf};

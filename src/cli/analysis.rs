@@ -25,3 +25,20 @@ pub struct AnalyzeArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Arguments of `merge`.
+#[derive(Clone, Debug, Args)]
+pub struct MergeArgs {
+    /// JSON results of ringfall, two or more
+    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    pub files: Vec<PathBuf>,
+    /// Write the merged result here
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Merge also what was configured differently
+    #[arg(long)]
+    pub allow_different: bool,
+    /// Print the merged result as JSON
+    #[arg(long)]
+    pub json: bool,
+}

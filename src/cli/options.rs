@@ -291,7 +291,6 @@ pub const NOT_YET_COMMANDS: &[&str] = &[
     "compare",
     "datagen",
     "discover",
-    "merge",
     "mlperf",
     "replay",
     "saturate",

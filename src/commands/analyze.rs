@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::print;
+use super::{percent, print};
 use crate::analysis::collection::Collection;
 use crate::analysis::metrics::Metric;
 use crate::analysis::pairs::{self, Dimension, Group, Pair};
@@ -138,8 +138,4 @@ fn page(
 
 fn ratio(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.2}×"))
-}
-
-fn percent(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0))
 }

@@ -41,4 +41,4 @@ pub(crate) fn quotient(part: u64, whole: u64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

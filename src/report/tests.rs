@@ -13,12 +13,12 @@ use crate::cli::Options;
 use crate::config::{Facts, PerformanceProfile, Phases, resolve};
 use crate::host::{BlockDelta, Cost, Machine};
 
-fn to_json(result: &RunResult) -> Value {
+pub(crate) fn to_json(result: &RunResult) -> Value {
     serde_json::to_value(Document::of(result)).unwrap()
 }
 
 /// A run that measured nothing.
-pub(super) fn nothing() -> RunResult {
+pub(crate) fn nothing() -> RunResult {
     let facts = Facts {
         cores: 2,
         memory_available_bytes: Some(GIB),

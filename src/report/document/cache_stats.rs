@@ -183,21 +183,24 @@ fn storage_tokens(result: &RunResult) -> Option<u64> {
 }
 
 fn latencies(result: &RunResult) -> BTreeMap<String, f64> {
-    let mut keys = BTreeMap::new();
-    for tier in Tier::ALL {
-        let (name, metrics) = (tier.name(), result.engine.tier(tier));
-        for (direction, metrics) in [("read", &metrics.read), ("write", &metrics.write)] {
-            let parts: &[(&str, &Histogram)] = match tier {
-                Tier::Storage => {
-                    &[("", &metrics.total), ("device_", &metrics.device), ("host_", &metrics.host)]
-                }
-                Tier::Gpu | Tier::Cpu => &[("", &metrics.total)],
-            };
-            for (part, histogram) in parts {
-                for (percentile, quantile) in PERCENTILES {
-                    if let Some(ns) = histogram.quantile_ns(quantile) {
-                        keys.insert(format!("{name}_{direction}_{part}{percentile}_ms"), ms(ns));
-                    }
+    let tiers = Tier::ALL.into_iter();
+    tiers.flat_map(|tier| tier_latencies(tier, result.engine.tier(tier))).collect()
+}
+
+/// The latency keys of one tier.
+pub(super) fn tier_latencies(tier: Tier, metrics: &TierMetrics) -> BTreeMap<String, f64> {
+    let (mut keys, name) = (BTreeMap::new(), tier.name());
+    for (direction, metrics) in [("read", &metrics.read), ("write", &metrics.write)] {
+        let parts: &[(&str, &Histogram)] = match tier {
+            Tier::Storage => {
+                &[("", &metrics.total), ("device_", &metrics.device), ("host_", &metrics.host)]
+            }
+            Tier::Gpu | Tier::Cpu => &[("", &metrics.total)],
+        };
+        for (part, histogram) in parts {
+            for (percentile, quantile) in PERCENTILES {
+                if let Some(ns) = histogram.quantile_ns(quantile) {
+                    keys.insert(format!("{name}_{direction}_{part}{percentile}_ms"), ms(ns));
                 }
             }
         }

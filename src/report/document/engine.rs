@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::latency::LatencyMsMax;
+use super::values::EVICTION_PAIRS;
 use crate::host::BlockDelta;
 use crate::report::{KernelSecond, RunResult, quotient};
 
@@ -71,6 +72,16 @@ pub(super) fn histograms(result: &RunResult) -> BTreeMap<String, Option<EncodedH
     put("generation".into(), &requests.generation);
     put("prefill".into(), &requests.prefill);
     put("decode".into(), &requests.decode);
+    let waits = &engine.waits;
+    put("wait_room".into(), &waits.room);
+    put("wait_buffer".into(), &waits.buffer);
+    put("wait_queue_place".into(), &waits.queue_place);
+    put("wait_allocation_permit".into(), &result.allocation_wait);
+    put("wait_request_queue".into(), &requests.queued);
+    for (name, row) in EVICTION_PAIRS.iter().zip(&engine.evictions) {
+        put(format!("evict_{name}_read"), &row.read);
+        put(format!("evict_{name}_write"), &row.write);
+    }
     all
 }
 

@@ -9,6 +9,7 @@ mod latency;
 mod ours;
 mod summary;
 mod timeline;
+pub(crate) mod values;
 
 use std::path::Path;
 

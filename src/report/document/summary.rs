@@ -174,6 +174,13 @@ impl QosClass {
 }
 
 impl QosMetrics {
+    /// Of the classes' latencies, most urgent first.
+    pub(super) fn of(classes: &[Histogram; 3]) -> QosMetrics {
+        let [interactive, responsive, batch] =
+            std::array::from_fn(|class| QosClass::of(&SLA[class], &classes[class]));
+        QosMetrics { interactive, responsive, batch }
+    }
+
     /// The classes by name, most urgent first.
     #[must_use]
     pub fn all(&self) -> [(&'static str, &QosClass); 3] {
@@ -193,8 +200,6 @@ impl Summary {
         let storage_s = requests.storage_io.sum_ns() as f64 / 1e9;
         let cache = &result.cache;
         let (hits, misses) = (cache.multi_turn_hits, cache.multi_turn_misses);
-        let [interactive, responsive, batch] =
-            std::array::from_fn(|class| QosClass::of(&SLA[class], &requests.end_to_end[class]));
         Summary {
             total_requests: requests.completed(),
             total_tokens: tokens,
@@ -207,7 +212,7 @@ impl Summary {
             storage_io_latency_ms: LatencyMs::of(&requests.storage_io),
             generation_latency_ms: LatencyMs::of(&requests.generation),
             cache_stats: CacheStatsReport::of(result),
-            qos_metrics: QosMetrics { interactive, responsive, batch },
+            qos_metrics: QosMetrics::of(&requests.end_to_end),
             prefix_cache_stats: PrefixCacheStats {
                 prefix_hits: cache.system_prompt_hits,
                 prefix_misses: cache.prefix_misses,

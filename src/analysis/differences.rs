@@ -1,0 +1,187 @@
+//! What two results were not run alike in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::configuration::Configuration;
+use super::document::ResultFile;
+
+/// Settings that say where to put results and what to show, or that repeat a draw: no difference in
+/// what was measured.
+const NOT_CONFIGURATION: [&str; 7] =
+    ["cache_dir", "json", "log_level", "output", "quiet", "seed", "trials"];
+/// The setting that is compared by what came of it: 0 means "what is free".
+const CAPACITY_SETTING: &str = "storage_capacity_gb";
+/// Where that is.
+const CAPACITY: &str = "storage_capacity_bytes";
+/// Two capacities that were worked out from the free space are the same within this share.
+const CAPACITY_TOLERANCE: f64 = 0.01;
+/// Facts of the machine whose difference makes a different system.
+const MACHINE: [&str; 9] = [
+    "/cpu_model",
+    "/cores",
+    "/memory_total_bytes",
+    "/kernel",
+    "/gpu",
+    "/mount/file_system",
+    "/device/name",
+    "/device/model",
+    "/device/scheduler",
+];
+
+/// One setting or fact that is not the same.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// As in a configuration file; facts of the machine begin with `machine.`.
+    pub key: String,
+    /// In the first result; null: not said there.
+    pub first: Value,
+    /// In the other.
+    pub second: Value,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} and {})", self.key, self.first, self.second)
+    }
+}
+
+/// The settings in which two results differ. Of the reference's results only what their names say
+/// is known.
+#[must_use]
+pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
+    match (settings(first), settings(second)) {
+        (Some(first), Some(second)) => between(&first, &second),
+        _ => between(&few(first), &few(second)),
+    }
+}
+
+/// The facts of the machine in which two results differ.
+#[must_use]
+pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
+    let facts = |result: &ResultFile| -> BTreeMap<String, Value> {
+        let machine = result.document.pointer("/ringfall/machine").unwrap_or(&Value::Null);
+        let fact = |place: &&str| {
+            let key = format!("machine{}", place.replace('/', "."));
+            (key, machine.pointer(place).cloned().unwrap_or_default())
+        };
+        MACHINE.iter().map(fact).collect()
+    };
+    between(&facts(first), &facts(second))
+}
+
+fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
+    let config = result.document.pointer("/ringfall/config")?;
+    let mut leaves = BTreeMap::new();
+    flatten("", config.get("settings")?, &mut leaves);
+    for key in NOT_CONFIGURATION {
+        leaves.remove(key);
+    }
+    if let Some(capacity) = config.get(CAPACITY) {
+        leaves.remove(CAPACITY_SETTING);
+        leaves.insert(CAPACITY.to_owned(), capacity.clone());
+    }
+    Some(leaves)
+}
+
+fn few(result: &ResultFile) -> BTreeMap<String, Value> {
+    let name = result.path.file_name().unwrap_or_default().to_string_lossy();
+    let configuration = Configuration::from_result(&result.document)
+        .or_else(|| Configuration::from_file_name(&name));
+    let Some(configuration) = configuration else { return BTreeMap::new() };
+    BTreeMap::from([
+        ("model".to_owned(), configuration.model.clone().into()),
+        ("num_users".to_owned(), configuration.users.into()),
+        ("cpu_mem_gb".to_owned(), configuration.cpu_memory_gib().into()),
+        ("max_concurrent_allocs".to_owned(), configuration.max_concurrent_allocs.into()),
+        ("generation_mode".to_owned(), configuration.generation_mode.into()),
+    ])
+}
+
+/// Objects within objects as `outer.inner`; lists are one value.
+fn flatten(prefix: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                flatten(&format!("{prefix}{dot}{key}"), value, leaves);
+            }
+        }
+        leaf => {
+            leaves.insert(prefix.to_owned(), leaf.clone());
+        }
+    }
+}
+
+fn between(first: &BTreeMap<String, Value>, second: &BTreeMap<String, Value>) -> Vec<Difference> {
+    let keys: std::collections::BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    let difference = |key: &String| {
+        let of = |side: &BTreeMap<String, Value>| side.get(key).cloned().unwrap_or_default();
+        let (first, second) = (of(first), of(second));
+        (!same(key, &first, &second)).then(|| Difference { key: key.clone(), first, second })
+    };
+    keys.into_iter().filter_map(difference).collect()
+}
+
+fn same(key: &str, first: &Value, second: &Value) -> bool {
+    match (first.as_f64(), second.as_f64()) {
+        (Some(first), Some(second)) if key == CAPACITY => {
+            (first - second).abs() <= CAPACITY_TOLERANCE * first.max(second)
+        }
+        // 4 and 4.0 are the same setting.
+        (Some(first), Some(second)) => first == second,
+        _ => first == second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(name: &str, settings: Value, capacity: u64, device: &str) -> ResultFile {
+        let document = json!({ "summary": {}, "ringfall": { "schema_version": 1,
+            "config": { "settings": settings, "storage_capacity_bytes": capacity },
+            "machine": { "device": { "name": device } } } });
+        ResultFile::from_document(Path::new(name), document).unwrap()
+    }
+
+    #[test]
+    fn only_what_was_measured_counts() {
+        let a = json!({ "num_users": 4, "seed": 1, "output": "a", "workload": { "x": [1, 2] },
+                        "cpu_mem_gb": 4 });
+        let b = json!({ "num_users": 8, "seed": 2, "output": "b", "workload": { "x": [1, 3] },
+                        "cpu_mem_gb": 4.0 });
+        let (a, b) = (result("a", a, 1000, "sda"), result("b", b, 1009, "sdb"));
+        let keys: Vec<String> = configuration(&a, &b).into_iter().map(|d| d.key).collect();
+        assert_eq!(keys, ["num_users", "workload.x"]);
+        assert_eq!(configuration(&a, &b)[0].to_string(), "num_users (4 and 8)");
+        assert_eq!(machine(&a, &b)[0].to_string(), "machine.device.name (\"sda\" and \"sdb\")");
+        assert!(configuration(&a, &a).is_empty() && machine(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn a_capacity_may_differ_a_little_where_it_is_what_was_free() {
+        let of = |capacity| result("a", json!({ "storage_capacity_gb": 0 }), capacity, "sda");
+        assert!(configuration(&of(1_000_000), &of(1_009_000)).is_empty());
+        let keys = configuration(&of(1_000_000), &of(1_020_000));
+        assert_eq!(keys[0].key, "storage_capacity_bytes");
+    }
+
+    #[test]
+    fn the_reference_s_results_say_it_by_their_names() {
+        let of = |name: &str| {
+            ResultFile::from_document(Path::new(name), json!({ "summary": {} })).unwrap()
+        };
+        let a = of("r_m_cpu0GB_qd0_gennone_users5.json");
+        let b = of("r_m_cpu4GB_qd0_gennone_users5_trial2.json");
+        let keys: Vec<String> = configuration(&a, &b).into_iter().map(|d| d.key).collect();
+        assert_eq!(keys, ["cpu_mem_gb"]);
+    }
+}

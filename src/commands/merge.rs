@@ -1,0 +1,120 @@
+//! `ringfall merge`: several results as one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{print, spread_page};
+use crate::analysis::FileProblem;
+use crate::analysis::differences::{self, Difference};
+use crate::analysis::document::ResultFile;
+use crate::analysis::merge::merge;
+use crate::analysis::spread::spreads;
+use crate::cli::MergeArgs;
+use crate::config::InputError;
+use crate::exit::Exit;
+use crate::report::write_json;
+
+/// Reads the results, merges them, and prints or writes what they are together.
+///
+/// # Errors
+/// When a file can't be understood or they were configured differently.
+pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
+    let inputs = read_all(&args.files)?;
+    let differences = differences_of(&inputs, args.allow_different)?;
+    let merged = merge(&inputs, &differences, command_line)?;
+    if let Some(output) = &args.output {
+        refuse_input(output, &args.files)?;
+        write_json(&merged, output).with_context(|| {
+            format!("the merged result can't be written to {}", output.display())
+        })?;
+    }
+    if args.json {
+        return print(&format!("{}\n", serde_json::to_string_pretty(&merged)?));
+    }
+    print(&page(&inputs, &differences, &merged, args.output.as_deref()))
+}
+
+/// The results, each file once.
+///
+/// # Errors
+/// When one can't be understood, or is given twice.
+pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
+    let mut seen = BTreeSet::new();
+    let mut inputs = Vec::new();
+    for file in files {
+        inputs.push(ResultFile::read(file)?);
+        let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+        if !seen.insert(real) {
+            let what = "it is given twice, and would count double; give each result once";
+            return Err(FileProblem::new(file, what).into());
+        }
+    }
+    Ok(inputs)
+}
+
+fn refuse_input(output: &Path, files: &[PathBuf]) -> Result<()> {
+    let target = std::fs::canonicalize(output).ok();
+    let same = |file: &&PathBuf| target.is_some() && std::fs::canonicalize(file).ok() == target;
+    match files.iter().find(same) {
+        Some(file) => Err(InputError::new(format!(
+            "--output {} would overwrite the input {}; give another file",
+            output.display(),
+            file.display()
+        ))
+        .into()),
+        None => Ok(()),
+    }
+}
+
+/// What was not alike; differing settings are refused unless `allowed`.
+fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference>> {
+    let Some((first, rest)) = inputs.split_first() else { return Ok(Vec::new()) };
+    let mut all: Vec<Difference> = Vec::new();
+    for other in rest {
+        let settings = differences::configuration(first, other);
+        if !settings.is_empty() && !allowed {
+            let keys: Vec<String> = settings.iter().map(Difference::to_string).collect();
+            return Err(InputError::new(format!(
+                "{} and {} were configured differently: {}; what they measured is not the same \
+                 thing. Leave one out, or give --allow-different",
+                first.name(),
+                other.name(),
+                keys.join(", ")
+            ))
+            .into());
+        }
+        for difference in settings.into_iter().chain(differences::machine(first, other)) {
+            if !all.iter().any(|known| known.key == difference.key) {
+                all.push(difference);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn page(
+    inputs: &[ResultFile],
+    differences: &[Difference],
+    merged: &Value,
+    output: Option<&Path>,
+) -> String {
+    let documents: Vec<&Value> = inputs.iter().map(|input| &input.document).collect();
+    let seconds = merged.pointer("/ringfall/window/seconds").and_then(Value::as_f64);
+    let mut page = format!(
+        "{} results, {:.1} s together. Percentiles of the merged one are exact: from merged \
+         histograms.\n\n",
+        inputs.len(),
+        seconds.unwrap_or(0.0)
+    );
+    page.push_str(&spread_page(&spreads(&documents), Some(merged)));
+    for difference in differences {
+        page.push_str(&format!("not alike: {difference}\n"));
+    }
+    if let Some(output) = output {
+        page.push_str(&format!("results      {}\n", output.display()));
+    }
+    page
+}

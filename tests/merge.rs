@@ -1,0 +1,82 @@
+//! `ringfall merge`: of recorded results.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, text};
+
+fn merge(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.arg("merge").args(args).current_dir(directory).output().unwrap()
+}
+
+/// A result of a real run, and the same with something else in it, as `NAME.json`.
+fn recorded(scratch: &Scratch) {
+    let output = scratch.run(&["--max-requests", "8", "--duration", "60", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let whole = std::fs::read(scratch.file("result.json")).unwrap();
+    std::fs::write(scratch.file("a.json"), &whole).unwrap();
+    std::fs::write(scratch.file("b.json"), &whole).unwrap();
+    std::fs::write(scratch.file("cut.json"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(scratch.file("empty.json"), b"").unwrap();
+    std::fs::write(scratch.file("foreign.json"), b"{\"name\": \"package\"}").unwrap();
+    let change = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut document = scratch.json();
+        change(&mut document);
+        std::fs::write(scratch.file(name), document.to_string()).unwrap();
+    };
+    change("users.json", &|d| d["ringfall"]["config"]["settings"]["num_users"] = 7.into());
+    change("histogram.json", &|d| {
+        d["ringfall"]["histograms"]["storage_read_total"]["hdr_v2"] = "HISTFAAAAAN42pNp".into();
+    });
+    change("reference.json", &|d| drop(d.as_object_mut().unwrap().remove("ringfall")));
+}
+
+#[test]
+fn real_results_are_merged_and_what_can_t_be_is_named() {
+    let scratch = Scratch::new("merge");
+    recorded(&scratch);
+    let output = merge(&scratch.path, &["a.json", "b.json", "--output", "m.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("2 results"), "{}", text(&output));
+    let one: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("a.json")).unwrap()).unwrap();
+    let two: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("m.json")).unwrap()).unwrap();
+    // Twice the same: twice the counts, the same percentiles and rates.
+    let at = |document: &Value, place: &str| document.pointer(place).unwrap().as_f64().unwrap();
+    for place in ["/requests_completed", "/summary/cache_stats/total_read_bytes"] {
+        assert_eq!(at(&two, place), 2.0 * at(&one, place), "{place}");
+    }
+    for place in [
+        "/summary/end_to_end_latency_ms/p99",
+        "/summary/cache_stats/storage_read_device_p50_ms",
+        "/ringfall/io/read/latency_ms/p999",
+        "/ringfall/io/read/iops",
+    ] {
+        assert_eq!(at(&two, place), at(&one, place), "{place}");
+    }
+
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["a.json", "users.json"], &["users.json", "num_users", "6", "7", "--allow-different"]),
+        (&["a.json", "cut.json"], &["cut.json", "cut off"]),
+        (&["empty.json", "a.json"], &["empty.json", "empty"]),
+        (&["a.json", "foreign.json"], &["foreign.json", "summary"]),
+        (&["a.json", "histogram.json"], &["histogram.json", "storage_read_total"]),
+        (&["a.json", "reference.json", "--allow-different"], &["reference.json", "histograms"]),
+        (&["a.json", "a.json"], &["a.json", "twice"]),
+        (&["a.json", "none.json"], &["none.json", "No such file"]),
+        (&["a.json", "."], &["not a plain file"]),
+        (&["a.json", "b.json", "--output", "a.json"], &["overwrite", "a.json"]),
+        (&["a.json"], &["2"]),
+    ];
+    for (args, words) in cases {
+        assert_fails(&merge(&scratch.path, args), 2, words);
+    }
+    let output = merge(&scratch.path, &["a.json", "users.json", "--allow-different", "--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["ringfall"]["merged"]["differences"][0]["key"], "num_users");
+    assert_eq!(json["ringfall"]["config"]["settings"]["num_users"], Value::Null);
+}
