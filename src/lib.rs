@@ -43,6 +43,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
+        cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
         cli::Command::Config(args) if args.defaults => page(config::DEFAULTS),
         cli::Command::Config(args) => match plan_of(&args.run) {

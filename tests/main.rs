@@ -4,6 +4,7 @@
 
 mod analyze;
 mod cli;
+mod compare;
 mod faults;
 mod interrupt;
 mod merge;

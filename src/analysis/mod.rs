@@ -2,6 +2,7 @@
 //! computes; what must not be here: measuring anything, or writing to the terminal.
 
 pub mod collection;
+pub mod compare;
 pub mod configuration;
 pub mod differences;
 pub mod document;

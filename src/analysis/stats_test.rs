@@ -24,3 +24,97 @@ fn what_can_t_be_said_is_not_said() {
     assert_eq!(coefficient_of_variation(&[1.0]), None);
     assert_eq!(coefficient_of_variation(&[0.0, 0.0]), None);
 }
+
+/// Uniform draws from a fixed seed.
+fn uniform(count: usize, seed: u64) -> Vec<f64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..count).map(|_| rng.random::<f64>()).collect()
+}
+
+#[test]
+fn a_quantile_s_interval_is_that_of_the_binomial() {
+    // n = 100, median: the exact interval is the 40th to the 61st of the sorted values.
+    let draws = quantile_draws(100, 0.5, 1).unwrap();
+    let (low, high) = (quantile(&draws, 0.025).unwrap(), quantile(&draws, 0.975).unwrap());
+    assert!((low - 0.40).abs() < 0.015 && (high - 0.60).abs() < 0.015, "{low} {high}");
+    assert_eq!(quantile_draws(100, 0.5, 1), quantile_draws(100, 0.5, 1), "seeded");
+    // Too few to bound it: 0.95^71 > 0.025 > 0.95^72.
+    assert!(quantile_draws(71, 0.95, 1).is_none() && quantile_draws(72, 0.95, 1).is_some());
+    assert!(quantile_draws(0, 0.5, 1).is_none());
+    let narrow = quantile_draws(100_000_000, 0.99, 1).unwrap();
+    assert!(narrow.iter().all(|share| (share - 0.99).abs() < 1e-4));
+}
+
+/// The promise of an interval: of many experiments nineteen in twenty have it around the truth.
+#[test]
+fn intervals_cover_the_truth_as_often_as_they_say() {
+    let mut covered = [0; 3];
+    const EXPERIMENTS: u64 = 120;
+    for seed in 0..EXPERIMENTS {
+        let (a, b) = (uniform(200, 2 * seed), uniform(200, 2 * seed + 1));
+        // P80 of uniform values.
+        let draws = |values: &[f64], salt| -> Vec<f64> {
+            let shares = quantile_draws(200, 0.8, seed + salt).unwrap();
+            shares.into_iter().map(|share| quantile(values, share).unwrap()).collect()
+        };
+        let interval = ratio_interval(&draws(&a, 0), &draws(&b, 1_000)).unwrap();
+        covered[0] += u64::from(interval.contains(1.0));
+        // Rates of a series in which each row is half its neighbour's.
+        let series = |values: &[f64]| -> Vec<Slice> {
+            values.windows(2).map(|w| Slice { amount: 1.0 + w[0] + w[1], seconds: 1.0 }).collect()
+        };
+        let (ra, rb) = (rate_draws(&series(&a), seed), rate_draws(&series(&b), seed + 1_000));
+        let interval = ratio_interval(&ra.unwrap(), &rb.unwrap()).unwrap();
+        covered[1] += u64::from(interval.contains(1.0));
+        // Four trials against five, lognormal with the same mean of logarithms.
+        let trials = |values: &[f64], n: usize| -> Vec<f64> {
+            let normal = |chunk: &[f64]| (chunk.iter().sum::<f64>() - 6.0) * 0.2;
+            values.chunks(12).take(n).map(|chunk| normal(chunk).exp()).collect()
+        };
+        let interval = trials_interval(&trials(&a, 4), &trials(&b, 5)).unwrap();
+        covered[2] += u64::from(interval.contains(1.0));
+    }
+    for (at, covered) in covered.into_iter().enumerate() {
+        let share = covered as f64 / EXPERIMENTS as f64;
+        assert!((0.88..=0.995).contains(&share), "method {at}: {share}");
+    }
+}
+
+#[test]
+fn a_real_difference_is_outside_the_interval() {
+    let series = |values: &[f64], times: f64| -> Vec<Slice> {
+        values.iter().map(|v| Slice { amount: times * (1.0 + v), seconds: 1.0 }).collect()
+    };
+    let (a, b) = (uniform(60, 1), uniform(60, 2));
+    let (slow, fast) = (rate_draws(&series(&a, 1.0), 3), rate_draws(&series(&b, 2.0), 4));
+    let interval = ratio_interval(&fast.unwrap(), &slow.unwrap()).unwrap();
+    assert!(interval.low > 1.7 && interval.high < 2.3 && interval.contains(2.0), "{interval:?}");
+    assert!(rate_draws(&series(&a[..9], 1.0), 3).is_none());
+    assert!(rate_draws(&[Slice { amount: 1.0, seconds: 0.0 }; 20], 3).is_none());
+    assert_eq!(ratio_interval(&[1.0], &[0.0]), None);
+}
+
+#[test]
+fn welch_s_interval_is_that_of_the_textbook() {
+    // Checked by numeric integration of the t density; in R: exp(t.test(log(c(10, 11, 12)), log(c(5, 5.5, 5.2)))$conf.int)
+    let interval = trials_interval(&[10.0, 11.0, 12.0], &[5.0, 5.5, 5.2]).unwrap();
+    assert!((interval.low - 1.7376).abs() < 1e-3, "{interval:?}");
+    assert!((interval.high - 2.5325).abs() < 1e-3, "{interval:?}");
+    assert_eq!(
+        trials_interval(&[2.0, 2.0], &[1.0, 1.0]).map(|i| (i.low, i.high)),
+        Some((2.0, 2.0))
+    );
+    assert_eq!(trials_interval(&[2.0], &[1.0, 1.0]), None);
+    assert_eq!(trials_interval(&[2.0, 0.0], &[1.0, 1.0]), None);
+    assert!((geometric_mean(&[1.0, 4.0]).unwrap() - 2.0).abs() < 1e-12);
+    assert_eq!(geometric_mean(&[]), None);
+}
+
+#[test]
+fn sixteen_s_squared_over_d_squared() {
+    assert_eq!(trials_needed(0.1, 0.1), 16);
+    assert_eq!(trials_needed(0.05, 0.1), 4);
+    assert_eq!(trials_needed(0.5, 0.1), 400);
+    assert_eq!(trials_needed(0.0, 0.1), 2);
+    assert_eq!(trials_needed(f64::MAX, 0.1), u64::MAX);
+}

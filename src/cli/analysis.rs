@@ -42,3 +42,26 @@ pub struct MergeArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// A JSON result, and the one to compare with it
+    #[arg(
+        value_name = "FILE", num_args = 2, required_unless_present = "baseline",
+        conflicts_with_all = ["baseline", "candidate"]
+    )]
+    pub files: Vec<PathBuf>,
+    /// Results of one system: its trials
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "candidate")]
+    pub baseline: Vec<PathBuf>,
+    /// Results of the other; ratios are candidate over baseline
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
+    pub candidate: Vec<PathBuf>,
+    /// Show every metric, not only the usual ones
+    #[arg(long)]
+    pub all_metrics: bool,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}

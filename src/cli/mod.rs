@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
-pub use analysis::{AnalyzeArgs, MergeArgs};
+pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
@@ -43,6 +43,8 @@ pub enum Command {
     Config(ConfigArgs),
     /// Compare two systems over all configurations that both have run
     Analyze(AnalyzeArgs),
+    /// Compare two results: ratios with confidence intervals, and which metric to go by
+    Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, histograms merge exactly
     Merge(MergeArgs),
 }

@@ -288,7 +288,6 @@ pub const NOT_YET: &[&str] = &[
 /// Subcommands of later versions.
 pub const NOT_YET_COMMANDS: &[&str] = &[
     "checkpoint",
-    "compare",
     "datagen",
     "discover",
     "mlperf",

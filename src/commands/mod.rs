@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod analyze;
+pub mod compare;
 pub mod merge;
 pub mod report;
 pub mod run;

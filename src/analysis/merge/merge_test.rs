@@ -50,7 +50,7 @@ fn record(result: &mut RunResult, at: u64) {
     result.workload.arrived += 1;
 }
 
-fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
+pub(crate) fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
     let mut result = nothing();
     result.window.seconds = seconds;
     result.window.start_unix_s = 1e9;
@@ -72,7 +72,7 @@ fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
     result
 }
 
-fn file(name: &str, document: Value) -> ResultFile {
+pub(crate) fn file(name: &str, document: Value) -> ResultFile {
     ResultFile::from_document(Path::new(name), document).unwrap()
 }
 

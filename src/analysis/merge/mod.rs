@@ -100,4 +100,4 @@ fn merged_histograms(inputs: &[ResultFile]) -> Result<Histograms, FileProblem> {
 
 #[cfg(test)]
 #[path = "merge_test.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,0 +1,132 @@
+use ringfall_engine::tier::Tier;
+use serde_json::json;
+
+use super::trust::Trust;
+use super::*;
+use crate::analysis::merge::tests::{file, run};
+use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use crate::report::{TimelineSecond, to_json};
+
+/// A result of 60 s in which each second did about `per_second` of everything.
+fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
+    let mut result = run(events.clone(), 60.0);
+    result.timeline = (0..60)
+        .map(|second| {
+            let amount = per_second * 1_000 + (second * 7_919 + events.start) % 97 * per_second;
+            let mut row = TimelineSecond {
+                end_s: second as f64 + 1.0,
+                seconds: 1.0,
+                generated_tokens: amount,
+                requests_completed: amount / 10,
+                ..Default::default()
+            };
+            row.tiers[Tier::Storage.index()].read.bytes = amount << 20;
+            row.tiers[Tier::Storage.index()].write.bytes = amount << 18;
+            row
+        })
+        .collect();
+    let mut document = to_json(&result);
+    let tokens: u64 = result.timeline.iter().map(|row| row.generated_tokens).sum();
+    document["summary"]["total_tokens"] = tokens.into();
+    document["summary"]["avg_throughput_tokens_per_sec"] = json!(tokens as f64 / 60.0);
+    file(name, document)
+}
+
+fn row<'a>(comparison: &'a Comparison, metric: &str) -> &'a Row {
+    comparison.rows.iter().find(|row| row.metric == metric).unwrap()
+}
+
+#[test]
+fn a_result_does_not_differ_from_itself() {
+    let a = result("a", 0..3_000, 10);
+    let comparison = compare(vec![a.clone()], vec![a]).unwrap();
+    assert!(comparison.rows.len() > 15);
+    for row in &comparison.rows {
+        assert!(row.ratio.is_none_or(|ratio| ratio == 1.0), "{row:?}");
+        assert!(row.interval.is_none_or(|interval| interval.contains(1.0)), "{row:?}");
+        assert!(row.interval.is_some() != row.no_interval.is_some(), "{row:?}");
+        assert!(matches!(row.verdict, Verdict::NotShown | Verdict::Unknown));
+    }
+    assert_eq!(row(&comparison, "end_to_end_p95_ms").basis, Some(Basis::Events));
+    assert_eq!(row(&comparison, WALL_CLOCK).basis, Some(Basis::Seconds));
+    assert!(row(&comparison, STORAGE_THROUGHPUT).no_interval.is_some());
+    assert!(comparison.configuration_differences.is_empty());
+    assert!(comparison.notes.iter().any(|note| note.contains("one run")));
+}
+
+#[test]
+fn what_is_twice_as_fast_is_said_to_be_so_and_which_way() {
+    let (a, b) = (result("a", 0..3_000, 10), result("b", 10..3_010, 20));
+    let there = compare(vec![a.clone()], vec![b.clone()]).unwrap();
+    let back = compare(vec![b], vec![a]).unwrap();
+    let fast = row(&there, WALL_CLOCK);
+    assert!((fast.ratio.unwrap() - 2.0).abs() < 0.05, "{fast:?}");
+    assert!(fast.interval.unwrap().contains(fast.ratio.unwrap()), "{fast:?}");
+    assert!(fast.interval.unwrap().low > 1.9);
+    assert_eq!((fast.verdict, row(&back, WALL_CLOCK).verdict), (Verdict::Better, Verdict::Worse));
+    // The same latencies but for the ten at the edges.
+    assert_eq!(row(&there, "end_to_end_p50_ms").verdict, Verdict::NotShown);
+}
+
+#[test]
+fn a_percentile_of_few_events_has_no_interval() {
+    let (a, b) = (result("a", 0..100, 10), result("b", 100..200, 10));
+    let comparison = compare(vec![a], vec![b]).unwrap();
+    assert!(row(&comparison, "storage_io_p50_ms").interval.is_some());
+    let p99 = row(&comparison, "storage_io_p99_ms");
+    assert_eq!((p99.interval, p99.verdict), (None, Verdict::Unknown));
+    assert!(p99.no_interval.unwrap().contains("few"));
+}
+
+#[test]
+fn trials_speak_for_the_difference_between_runs() {
+    let trials = |start: u64| -> Vec<ResultFile> {
+        let of = |n: u64| result(&format!("t{n}"), n * 1_000..(n + 1) * 1_000, 10 + n);
+        (start..start + 3).map(of).collect()
+    };
+    let comparison = compare(trials(0), trials(3)).unwrap();
+    let tokens = row(&comparison, WALL_CLOCK);
+    assert_eq!(tokens.basis, Some(Basis::Trials));
+    // 13, 14, 15 to 10, 11, 12, of geometric means.
+    let want = (13.0_f64 * 14.0 * 15.0 / (10.0 * 11.0 * 12.0)).cbrt();
+    assert!((tokens.ratio.unwrap() - want).abs() < 0.03, "{tokens:?}");
+    assert!(tokens.interval.unwrap().contains(want));
+    assert!(row(&comparison, STORAGE_THROUGHPUT).interval.is_some());
+    assert!(!comparison.notes.iter().any(|note| note.contains("one run")));
+    // One trial against three: the runs' own variation, and it is said.
+    let mixed = compare(trials(0), vec![result("x", 0..900, 10)]).unwrap();
+    assert_eq!(row(&mixed, WALL_CLOCK).basis, Some(Basis::Seconds));
+    assert!(mixed.notes.iter().any(|note| note.contains("one run")));
+}
+
+#[test]
+fn differences_and_trust_are_told() {
+    let a = result("a", 0..500, 10);
+    let mut b = result("b", 500..1_000, 10);
+    b.document["ringfall"]["config"]["settings"]["io_size"] = "4k".into();
+    b.document["ringfall"]["machine"]["cpu_model"] = "other".into();
+    let comparison = compare(vec![a], vec![b]).unwrap();
+    assert_eq!(comparison.configuration_differences[0].key, "io_size");
+    assert_eq!(comparison.machine_differences[0].key, "machine.cpu_model");
+    assert!(comparison.trust.iter().all(|advice| !advice.why.is_empty()));
+    let order: Vec<Trust> = comparison.trust.iter().map(|advice| advice.trust).collect();
+    assert!(order.is_sorted() && !order.is_empty());
+}
+
+#[test]
+fn the_reference_s_results_are_compared_without_intervals() {
+    let of = |name: &str, tokens: f64| {
+        file(
+            name,
+            json!({ "summary": { "avg_throughput_tokens_per_sec": tokens,
+            "cache_stats": { "decode_bytes_read_gb": 3.0 } } }),
+        )
+    };
+    let (a, b) = ("x_m_cpu0GB_qd0_gennone_users5.json", "y_m_cpu0GB_qd0_gennone_users5.json");
+    let comparison = compare(vec![of(a, 10.0)], vec![of(b, 15.0)]).unwrap();
+    let tokens = row(&comparison, WALL_CLOCK);
+    assert_eq!((tokens.ratio, tokens.interval), (Some(1.5), None));
+    assert_eq!(comparison.trust[0].metric, DECODE_READ);
+    let trials = compare(vec![of(a, 10.0), of(a, 11.0)], vec![of(b, 20.0), of(b, 21.0)]).unwrap();
+    assert_eq!(row(&trials, WALL_CLOCK).verdict, Verdict::Better);
+}

@@ -1,0 +1,325 @@
+//! Two results, or the trials of two: how each metric differs, how sure that is, and which metric
+//! to go by.
+
+mod evidence;
+pub mod trust;
+
+use std::collections::BTreeMap;
+
+use ringfall_engine::metrics::Histogram;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::FileProblem;
+use super::differences::{self, Difference};
+use super::document::{Kind, ResultFile};
+use super::merge::merge;
+use super::metrics::{Better, METRICS, Metric};
+use super::stats::{self, Interval, Slice};
+use evidence::{Evidence, evidence_of};
+use trust::{Advice, Situation, advise};
+
+/// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
+/// two sides' draws are independent.
+const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
+
+/// What an interval rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// How trials differ from one another.
+    Trials,
+    /// How many events there were, taken as independent of each other.
+    Events,
+    /// How the seconds of a run differ.
+    Seconds,
+}
+
+impl Basis {
+    /// As people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Trials => "trials",
+            Basis::Events => "events",
+            Basis::Seconds => "seconds",
+        }
+    }
+}
+
+/// What can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The candidate is better, and the interval leaves equality out.
+    Better,
+    /// It is worse.
+    Worse,
+    /// It differs in something that is neither.
+    Different,
+    /// The interval has room for equality.
+    NotShown,
+    /// There is no interval.
+    Unknown,
+}
+
+impl Verdict {
+    /// As people read it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Different => "different",
+            Verdict::NotShown => "no difference shown",
+            Verdict::Unknown => "",
+        }
+    }
+}
+
+/// One metric of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// `Metric::key`.
+    pub metric: &'static str,
+    /// What is a win.
+    pub better: Better,
+    /// Of trials their geometric mean.
+    pub baseline: f64,
+    /// The same of the candidate.
+    pub candidate: f64,
+    /// Candidate over baseline; `None` when that is 0.
+    pub ratio: Option<f64>,
+    /// Of the ratio, with a confidence of 95 %.
+    pub interval: Option<Interval>,
+    /// What it rests on.
+    pub basis: Option<Basis>,
+    /// Why there is none.
+    pub no_interval: Option<&'static str>,
+    /// What can be said.
+    pub verdict: Verdict,
+}
+
+/// The whole comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Files of the baseline.
+    pub baseline: Vec<String>,
+    /// Files of the candidate.
+    pub candidate: Vec<String>,
+    /// One a metric that both have.
+    pub rows: Vec<Row>,
+    /// Which of them to go by, and why.
+    pub trust: Vec<Advice>,
+    /// Settings that are not the same.
+    pub configuration_differences: Vec<Difference>,
+    /// Facts of the machine that are not.
+    pub machine_differences: Vec<Difference>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// One side: its files, and what they are together.
+struct Side {
+    files: Vec<ResultFile>,
+    whole: Value,
+    histograms: BTreeMap<String, Option<Histogram>>,
+}
+
+impl Side {
+    fn of(files: Vec<ResultFile>) -> Result<Side, FileProblem> {
+        let ours = files.iter().all(|file| file.kind() != Kind::Reference);
+        let whole = match &files[..] {
+            [one] => one.document.clone(),
+            several if ours => merge(several, &[], &[])?,
+            // The reference's can't be merged: trial by trial, or nothing.
+            _ => Value::Null,
+        };
+        let path = files.first().map(|file| file.path.clone()).unwrap_or_default();
+        let histograms = match ours {
+            true => ResultFile { path, document: whole.clone() }.histograms()?,
+            false => BTreeMap::new(),
+        };
+        Ok(Side { files, whole, histograms })
+    }
+
+    fn values(&self, metric: &Metric) -> Vec<f64> {
+        self.files.iter().filter_map(|file| metric.of(&file.document)).collect()
+    }
+
+    fn histogram(&self, names: &[&str]) -> Option<Histogram> {
+        names.iter().try_fold(Histogram::new(), |mut all, name| {
+            // One in which nothing was recorded adds nothing.
+            if let Some(one) = self.histograms.get(*name)? {
+                all.merge(one);
+            }
+            Some(all)
+        })
+    }
+
+    fn series(&self, places: &[&str]) -> Option<Vec<Slice>> {
+        let rows = self.whole.pointer("/ringfall/timeline")?.as_array()?;
+        let slice = |row: &Value| {
+            let amounts = places.iter().map(|place| row.pointer(place)?.as_f64());
+            Some(Slice { amount: amounts.sum::<Option<f64>>()?, seconds: row["seconds"].as_f64()? })
+        };
+        rows.iter().map(slice).collect()
+    }
+
+    fn draws(&self, evidence: &Evidence, seed: u64) -> Result<Vec<f64>, &'static str> {
+        match evidence {
+            Evidence::Quantile { histograms, quantile } => {
+                let events = self.histogram(histograms).ok_or("no histogram of it")?;
+                let shares = stats::quantile_draws(events.count(), *quantile, seed)
+                    .ok_or("too few events to bound it")?;
+                let at = |share: f64| events.quantile_ns(share).unwrap_or(0) as f64;
+                Ok(shares.into_iter().map(at).collect())
+            }
+            Evidence::PerSecond(places) => {
+                let series = self.series(places).ok_or("no timeline of it")?;
+                stats::rate_draws(&series, seed).ok_or("fewer than ten seconds")
+            }
+            Evidence::None(why) => Err(why),
+        }
+    }
+}
+
+/// Compares the candidate with the baseline, each one result or several trials.
+///
+/// # Errors
+/// When a result is damaged, or a side has none.
+pub fn compare(
+    baseline: Vec<ResultFile>,
+    candidate: Vec<ResultFile>,
+) -> Result<Comparison, FileProblem> {
+    let (a, b) = (Side::of(baseline)?, Side::of(candidate)?);
+    let trials = a.files.len() > 1 && b.files.len() > 1;
+    let rows: Vec<Row> = METRICS.iter().filter_map(|metric| row(metric, &a, &b, trials)).collect();
+    let (mut configuration, mut machine) = (Vec::new(), Vec::new());
+    let others = a.files.iter().skip(1).chain(&b.files);
+    if let Some(first) = a.files.first() {
+        for other in others {
+            add_new(&mut configuration, differences::configuration(first, other));
+            add_new(&mut machine, differences::machine(first, other));
+        }
+    }
+    let situations = |side: &Side| side.files.iter().map(Situation::of).collect::<Vec<_>>();
+    let all = [situations(&a), situations(&b)].concat();
+    let there = |advice: &Advice| rows.iter().any(|row| row.metric == advice.metric);
+    let names = |side: &Side| side.files.iter().map(ResultFile::name).collect();
+    Ok(Comparison {
+        baseline: names(&a),
+        candidate: names(&b),
+        trust: advise(&all).into_iter().filter(there).collect(),
+        notes: notes(&a, &b, trials),
+        rows,
+        configuration_differences: configuration,
+        machine_differences: machine,
+    })
+}
+
+fn add_new(all: &mut Vec<Difference>, more: Vec<Difference>) {
+    for difference in more {
+        if !all.iter().any(|known| known.key == difference.key) {
+            all.push(difference);
+        }
+    }
+}
+
+fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
+    let value = |side: &Side| {
+        let values = side.values(metric);
+        stats::geometric_mean(&values).or_else(|| stats::mean(&values))
+    };
+    let one = |side: &Side| metric.of(&side.whole).or_else(|| value(side));
+    let (baseline, candidate) = if trials { (value(a)?, value(b)?) } else { (one(a)?, one(b)?) };
+    let ratio = (baseline != 0.0).then(|| candidate / baseline);
+    let found = match ratio {
+        None => Err("the baseline is 0"),
+        Some(_) if trials => stats::trials_interval(&b.values(metric), &a.values(metric))
+            .map(|interval| (interval, Basis::Trials))
+            .ok_or("a trial lacks it or has 0"),
+        Some(ratio) => within_runs(metric, a, b, ratio),
+    };
+    let (interval, basis, no_interval) = match found {
+        Ok((interval, basis)) => (Some(interval), Some(basis), None),
+        Err(why) => (None, None, Some(why)),
+    };
+    let verdict = match (interval, ratio) {
+        (Some(interval), _) if interval.contains(1.0) => Verdict::NotShown,
+        (Some(_), Some(ratio)) => match metric.wins(ratio, 1.0) {
+            Some(true) => Verdict::Better,
+            Some(false) => Verdict::Worse,
+            None => Verdict::Different,
+        },
+        _ => Verdict::Unknown,
+    };
+    let better = metric.better;
+    let metric = metric.key;
+    Some(Row { metric, better, baseline, candidate, ratio, interval, basis, no_interval, verdict })
+}
+
+/// The interval from what varied inside the runs.
+fn within_runs(
+    metric: &Metric,
+    a: &Side,
+    b: &Side,
+    ratio: f64,
+) -> Result<(Interval, Basis), &'static str> {
+    let evidence = evidence_of(metric.key);
+    let (below, above) = (a.draws(&evidence, SEEDS[0])?, b.draws(&evidence, SEEDS[1])?);
+    let interval = stats::ratio_interval(&above, &below).ok_or("the baseline is 0 at times")?;
+    match evidence {
+        Evidence::Quantile { .. } => Ok((interval, Basis::Events)),
+        _ => {
+            // The timeline says how much a rate varies; the ratio itself is that of the results,
+            // which for amounts is also that of the runs' lengths.
+            let (below, above) = (stats::mean(&below), stats::mean(&above));
+            let centre = above.zip(below).map(|(above, below)| above / below);
+            let scale = centre.filter(|&c| c > 0.0).map(|centre| ratio / centre);
+            let scale = scale.ok_or("nothing happened in its seconds")?;
+            let interval = Interval { low: interval.low * scale, high: interval.high * scale };
+            Ok((interval, Basis::Seconds))
+        }
+    }
+}
+
+fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !trials {
+        notes.push(
+            "one run says nothing of how runs differ: the intervals hold for these runs, and are \
+             too narrow for the two systems; give several trials to --baseline and --candidate"
+                .to_owned(),
+        );
+    }
+    for file in a.files.iter().chain(&b.files) {
+        let ours = &file.document["ringfall"];
+        let mut note = |text: String| notes.push(format!("{}: {text}", file.name()));
+        if ours.pointer("/window/interrupted").and_then(Value::as_bool) == Some(true) {
+            note("the run was interrupted".to_owned());
+        }
+        if let Some(failure) = ours.pointer("/window/failure").and_then(Value::as_str) {
+            note(format!("the run failed: {failure}"));
+        }
+        let bad = ours.pointer("/verify/blocks_bad").and_then(Value::as_u64).unwrap_or(0);
+        if bad > 0 {
+            note(format!("{bad} blocks were read back wrong"));
+        }
+        let errors = ours.pointer("/errors/by_kind").and_then(Value::as_array);
+        if errors.is_some_and(|errors| !errors.is_empty()) {
+            note("there were I/O errors".to_owned());
+        }
+        for warning in ours["warnings"].as_array().into_iter().flatten() {
+            // What a backlog means is said with what to trust.
+            if let Some(text) = warning["text"].as_str().filter(|_| warning["code"] != "backlog") {
+                note(text.to_owned());
+            }
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+#[path = "compare_test.rs"]
+mod tests;

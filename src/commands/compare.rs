@@ -1,0 +1,128 @@
+//! `ringfall compare`: how two results differ, how sure that is, and what to go by.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::merge::read_all;
+use super::{figure, print};
+use crate::analysis::compare::trust::Trust;
+use crate::analysis::compare::{Basis, Comparison, Row, compare};
+use crate::analysis::metrics::Metric;
+use crate::analysis::stats::Interval;
+use crate::cli::CompareArgs;
+use crate::exit::Exit;
+
+/// Width of lines of prose.
+const TEXT_WIDTH: usize = 96;
+
+/// Reads both sides and prints how they differ.
+///
+/// # Errors
+/// When a file can't be understood.
+pub fn run(args: &CompareArgs) -> Result<Exit> {
+    let side = |given: &[PathBuf], at: usize| match args.files.get(at) {
+        Some(file) => vec![file.clone()],
+        None => given.to_vec(),
+    };
+    let baseline = read_all(&side(&args.baseline, 0))?;
+    let candidate = read_all(&side(&args.candidate, 1))?;
+    let comparison = compare(baseline, candidate)?;
+    if args.json {
+        return print(&format!("{}\n", serde_json::to_string_pretty(&comparison)?));
+    }
+    print(&page(&comparison, args.all_metrics))
+}
+
+fn page(comparison: &Comparison, all_metrics: bool) -> String {
+    let mut page = String::new();
+    for (name, files) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)]
+    {
+        let _infallible = writeln!(page, "{name:<10} {}", files.join(" "));
+    }
+    let _infallible = writeln!(
+        page,
+        "\n  {:<34} {:>9} {:>9} {:>7}   95 % interval",
+        "", "baseline", "candidate", "ratio"
+    );
+    for row in &comparison.rows {
+        let Some(metric) = Metric::by_key(row.metric) else { continue };
+        if all_metrics || metric.headline {
+            page.push_str(&line(metric, row));
+        }
+    }
+    page.push('\n');
+    for advice in &comparison.trust {
+        let word = match advice.trust {
+            Trust::Primary => "go by",
+            Trust::Secondary => "also",
+            Trust::No => "not by",
+        };
+        let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
+        wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.why));
+    }
+    for difference in
+        comparison.configuration_differences.iter().chain(&comparison.machine_differences)
+    {
+        wrapped(&mut page, "not alike  ", &difference.to_string());
+    }
+    for note in &comparison.notes {
+        wrapped(&mut page, "note       ", note);
+    }
+    page
+}
+
+fn line(metric: &Metric, row: &Row) -> String {
+    let ratio = row.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
+    let end = match (row.interval, row.no_interval) {
+        (Some(Interval { low, high }), _) => {
+            let basis = row.basis.map_or("", Basis::name);
+            format!("{low:.2} .. {high:.2} ({basis})  {}", row.verdict.text())
+        }
+        (None, why) => format!("none: {}", why.unwrap_or_default()),
+    };
+    format!(
+        "  {:<34} {:>9} {:>9} {ratio:>7}   {end}\n",
+        metric.title,
+        figure(row.baseline),
+        figure(row.candidate)
+    )
+}
+
+/// Prose in lines, those after the first below its beginning.
+fn wrapped(page: &mut String, head: &str, text: &str) {
+    let indent = " ".repeat(head.chars().count());
+    let mut line = head.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
+            page.push_str(&line);
+            page.push('\n');
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    page.push_str(&line);
+    page.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_below_its_beginning() {
+        let mut page = String::new();
+        wrapped(&mut page, "note  ", &"word ".repeat(30));
+        let lines: Vec<&str> = page.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| line.chars().count() <= TEXT_WIDTH));
+        assert!(lines[1].starts_with("      word"));
+    }
+}
