@@ -13,7 +13,7 @@ use super::FileProblem;
 /// numbers, and a day's timeline).
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Version of the `ringfall` key that this version reads.
-const SCHEMA_VERSION: u64 = 1;
+const SCHEMA_VERSION: u64 = crate::report::document::SCHEMA_VERSION as u64;
 
 /// Whose result it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ mod tests {
             assert!(error.starts_with("a.json: ") && error.contains(word), "{error}");
         }
         assert_eq!(result(json!({ "summary": {} })).unwrap().kind(), Kind::Reference);
-        let merged = json!({ "summary": {}, "ringfall": { "schema_version": 1, "merged": {} } });
+        let merged = json!({ "summary": {}, "ringfall": { "schema_version": SCHEMA_VERSION, "merged": {} } });
         assert_eq!(result(merged).unwrap().kind(), Kind::Merged);
     }
 
@@ -208,7 +208,7 @@ mod tests {
             (json!(7), "count"),
         ] {
             let document = json!({ "summary": {}, "ringfall": {
-                "schema_version": 1, "histograms": { "storage_read_total": value } } });
+                "schema_version": SCHEMA_VERSION, "histograms": { "storage_read_total": value } } });
             let error = result(document).unwrap().histograms().unwrap_err().to_string();
             assert!(error.contains("storage_read_total") && error.contains(word), "{error}");
         }

@@ -286,13 +286,5 @@ pub const NOT_YET: &[&str] = &[
 ];
 
 /// Subcommands of later versions.
-pub const NOT_YET_COMMANDS: &[&str] = &[
-    "checkpoint",
-    "datagen",
-    "discover",
-    "mlperf",
-    "replay",
-    "saturate",
-    "simulate",
-    "suite",
-];
+pub const NOT_YET_COMMANDS: &[&str] =
+    &["checkpoint", "datagen", "discover", "mlperf", "replay", "saturate", "simulate", "suite"];

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::axis::Axis;
-use super::chart::{LEFT, RIGHT, WIDTH, across, frame, up};
+use super::chart::{across, frame, up};
 use super::{escaped, shown};
 use crate::report::document::SecondReport;
 
@@ -37,7 +37,7 @@ pub(super) fn map(
     for group in seconds.chunks(together) {
         let end_s = group.last().map_or(begin_s, |second| second.end_s);
         let mut counts = std::collections::BTreeMap::new();
-        for &(bucket, count) in group.iter().flat_map(|second| pick(second)) {
+        for &(bucket, count) in group.iter().flat_map(&pick) {
             *counts.entry(bucket).or_insert(0u64) += u64::from(count);
         }
         let all: u64 = counts.values().sum();
@@ -62,7 +62,6 @@ pub(super) fn map(
         }
         begin_s = end_s;
     }
-    debug_assert!(LEFT + RIGHT < WIDTH);
     html.push_str("</svg></figure>");
     html
 }

@@ -57,7 +57,7 @@ pub(super) fn page(results: &[Named]) -> String {
 fn section(html: &mut String, title: &str, text: &str, charts: &str) {
     if !charts.is_empty() {
         let _infallible =
-            write!(html, "<h2>{title}</h2><p>{text}</p><div class=\"charts\">{charts}</div>\n");
+            writeln!(html, "<h2>{title}</h2><p>{text}</p><div class=\"charts\">{charts}</div>");
     }
 }
 
@@ -107,9 +107,9 @@ fn head(html: &mut String, named: &Named, several: bool) {
         let _infallible =
             write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
     }
-    let _infallible = write!(
+    let _infallible = writeln!(
         html,
-        "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div></div>\n",
+        "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div></div>",
         escaped(&health.overall_status),
         health.passed_count,
         health.total_count

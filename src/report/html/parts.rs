@@ -171,12 +171,14 @@ pub(super) fn timelines(results: &[Named]) -> String {
     .concat()
 }
 
+type KernelBytes = fn(&KernelSecondReport) -> u64;
+
 /// The device's own counters over ours, by direction.
 pub(super) fn device(results: &[Named]) -> String {
     let mut html = String::new();
     for named in results {
         let ours = &named.document.ringfall;
-        let directions: [(&str, Pick, fn(&KernelSecondReport) -> u64); 2] = [
+        let directions: [(&str, Pick, KernelBytes); 2] = [
             ("read", |s| rate(s.tiers.storage.read.bytes, s), |kernel| kernel.read_bytes),
             ("written", |s| rate(s.tiers.storage.write.bytes, s), |kernel| kernel.write_bytes),
         ];
