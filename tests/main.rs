@@ -9,6 +9,7 @@ mod faults;
 mod interrupt;
 mod merge;
 mod readme;
+mod results;
 mod run;
 mod safety;
 mod sources;

@@ -65,7 +65,9 @@ pub(super) fn lists(merged: &mut Value, documents: &[&Value]) {
         rows.flatten().cloned().collect::<Vec<Value>>()
     };
     merged["throughput_timeline"] = Value::Array(rows("/throughput_timeline"));
-    merged["ringfall"]["timeline"] = Value::Array(timeline(documents));
+    merged["ringfall"]["timeline"] = Value::Array(timeline(documents, "/ringfall/timeline"));
+    let kernel = timeline(documents, "/ringfall/device/series");
+    put(merged, "ringfall.device.series", Value::Array(kernel));
     let errors = by_kind(&rows("/ringfall/errors/by_kind"));
     put(merged, "ringfall.errors.by_kind", Value::Array(errors));
 }
@@ -95,13 +97,11 @@ fn samples(name: &str, documents: &[&Value], completed: &[u64]) -> Vec<Value> {
 }
 
 /// The seconds of all runs as if each had begun when the one before it ended.
-fn timeline(documents: &[&Value]) -> Vec<Value> {
+fn timeline(documents: &[&Value], pointer: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     let mut began_s = 0.0;
     for document in documents {
-        for row in
-            document.pointer("/ringfall/timeline").and_then(Value::as_array).into_iter().flatten()
-        {
+        for row in document.pointer(pointer).and_then(Value::as_array).into_iter().flatten() {
             let mut row = row.clone();
             if let Some(end_s) = row["end_s"].as_f64() {
                 row["end_s"] = json!(began_s + end_s);

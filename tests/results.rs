@@ -1,0 +1,102 @@
+//! What results are written as besides JSON, and what is made of results read back.
+
+use std::process::Command;
+
+use crate::support::{Scratch, assert_fails, output, text};
+
+/// `ringfall` with these arguments, in the scratch directory.
+fn ringfall(scratch: &Scratch, args: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(args).current_dir(&scratch.path);
+    output(command)
+}
+
+#[test]
+fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
+    let scratch = Scratch::new("forms");
+    let bounded = ["--max-requests", "12", "--duration", "60"];
+    let forms = ["--xlsx-output", "deep/a.xlsx", "--html-output", "deep/a.html"];
+    let ran = scratch.run(&[&bounded[..], &forms].concat());
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    assert!(text(&ran).contains("deep/a.xlsx") && text(&ran).contains("deep/a.html"));
+    let _valid = scratch.json();
+    assert!(std::fs::read(scratch.file("deep/a.xlsx")).unwrap().starts_with(b"PK"));
+    let page = std::fs::read_to_string(scratch.file("deep/a.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<polyline"));
+    for (name, begin) in [("b.html", "<!doctype html>"), ("b.csv", "Model,"), ("b.xlsx", "PK")] {
+        let made = ringfall(&scratch, &["report", "result.json", "--output", name]);
+        assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+        assert!(std::fs::read(scratch.file(name)).unwrap().starts_with(begin.as_bytes()));
+    }
+    // The run's own page and the one from its JSON differ in the result's name alone.
+    let again = std::fs::read_to_string(scratch.file("b.html")).unwrap();
+    assert_eq!(again, page);
+    std::fs::copy(scratch.file("result.json"), scratch.file("other.json")).unwrap();
+    let made =
+        ringfall(&scratch, &["report", "result.json", "other.json", "--output", "two.html"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    let two = std::fs::read_to_string(scratch.file("two.html")).unwrap();
+    assert!(two.contains("other") && two.contains("What differs is bold"));
+}
+
+#[test]
+fn what_is_no_result_is_named_with_status_2() {
+    let scratch = Scratch::new("foreign");
+    let ran = scratch.run(&["--max-requests", "6", "--duration", "60"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let whole = std::fs::read(scratch.file("result.json")).unwrap();
+    let cut = &whole[..whole.len() / 2];
+    for (name, bytes, word) in [
+        ("cut.json", cut, "cut short"),
+        ("empty.json", b"", "empty"),
+        ("foreign.json", b"{\"a\": 1}", "schema_version"),
+        ("list.json", b"[1]", "schema_version"),
+        ("noise.json", b"\x00\xff", "not a JSON"),
+        ("hollow.json", b"{\"ringfall\": {\"schema_version\": 2}}", "missing field"),
+        ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "schema_version is 1"),
+    ] {
+        std::fs::write(scratch.file(name), bytes).unwrap();
+        let made = ringfall(&scratch, &["report", "result.json", name, "--output", "x.html"]);
+        assert_fails(&made, 2, &["error: ", name, word]);
+    }
+    let missing = ringfall(&scratch, &["report", "nothing.json"]);
+    assert_fails(&missing, 2, &["nothing.json", "No such file"]);
+    let two = ["report", "result.json", "result.json", "--output", "x.xlsx"];
+    assert_fails(&ringfall(&scratch, &two), 2, &["x.xlsx", "one result"]);
+    let ending = ["report", "result.json", "--output", "x.pdf"];
+    assert_fails(&ringfall(&scratch, &ending), 2, &["x.pdf", ".html"]);
+}
+
+#[test]
+fn results_that_can_not_be_written_are_told_before_the_run() {
+    let scratch = Scratch::new("unwritable");
+    for flag in ["--xlsx-output", "--html-output"] {
+        let ran = scratch.run(&[flag, "/proc/nowhere/x"]);
+        assert_fails(&ran, 1, &["/proc/nowhere/x", flag]);
+        assert!(!scratch.store().exists(), "nothing was begun");
+    }
+}
+
+#[test]
+fn a_failed_health_is_a_status_only_when_asked() {
+    let scratch = Scratch::new("health");
+    // Of this trace 13 % of the blocks are found: less than the 30 % that the latency profile asks.
+    let thin = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/thin.yaml");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mooncake_part.jsonl");
+    let flags = ["--config", thin, "--model", "thin", "--arrival", "open", "--duration", "80"];
+    let replay = ["--mooncake-trace", trace, "--trace-speedup", "0", "--replay-cycles", "1"];
+    let ran = scratch.run(&[&flags[..], &replay].concat());
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let health = &scratch.json()["summary"]["cache_stats"]["storage_health"];
+    assert_eq!(health["overall_status"], "FAIL");
+    let asked = scratch.run(&[&flags[..], &replay, &["--fail-on-health"]].concat());
+    assert_eq!(asked.status.code(), Some(1), "{}", text(&asked));
+}
+
+#[test]
+fn the_schema_is_printed_as_it_is_published() {
+    let scratch = Scratch::new("schema");
+    let printed = ringfall(&scratch, &["schema"]);
+    let published = include_str!("../config/results.schema.json");
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), published);
+}
