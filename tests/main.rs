@@ -14,3 +14,4 @@ mod run;
 mod safety;
 mod sources;
 mod support;
+mod trials;

@@ -32,8 +32,7 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     let again = std::fs::read_to_string(scratch.file("b.html")).unwrap();
     assert_eq!(again, page);
     std::fs::copy(scratch.file("result.json"), scratch.file("other.json")).unwrap();
-    let made =
-        ringfall(&scratch, &["report", "result.json", "other.json", "--output", "two.html"]);
+    let made = ringfall(&scratch, &["report", "result.json", "other.json", "--output", "two.html"]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made));
     let two = std::fs::read_to_string(scratch.file("two.html")).unwrap();
     assert!(two.contains("other") && two.contains("What differs is bold"));

@@ -42,6 +42,35 @@ pub fn spreads(documents: &[&Value]) -> Vec<Spread> {
     METRICS.iter().filter_map(spread).collect()
 }
 
+/// The difference between two systems that trials should be able to show.
+pub const DIFFERENCE: f64 = 0.1;
+
+/// A metric whose trials lie too far apart to show [`DIFFERENCE`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TooWide {
+    /// `Metric::key`.
+    pub metric: &'static str,
+    /// Its spread.
+    pub cv: f64,
+    /// Trials there were.
+    pub trials: usize,
+    /// Trials that would do, if they spread alike ([`stats::trials_needed`]).
+    pub needed: u64,
+}
+
+/// Of the given metrics the one that needs the most trials, when those that there are don't do.
+#[must_use]
+pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
+    let of = |spread: &Spread| {
+        let trials = spread.values.iter().flatten().count();
+        let cv = spread.cv.filter(|_| metrics.contains(&spread.metric))?;
+        let needed = stats::trials_needed(cv, DIFFERENCE);
+        let metric = spread.metric;
+        (needed > trials as u64).then_some(TooWide { metric, cv, trials, needed })
+    };
+    spreads.iter().filter_map(of).max_by_key(|too_wide| too_wide.needed)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -57,5 +86,22 @@ mod tests {
         assert_eq!(all[0].values, [Some(10.0), None, Some(30.0)]);
         assert_eq!((all[0].median, all[0].min, all[0].max), (20.0, 10.0, 30.0));
         assert!((all[0].cv.unwrap() - 200.0_f64.sqrt() / 20.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn trials_that_can_t_show_a_tenth_are_told_with_how_many_could() {
+        let of = |speed: f64| json!({ "summary": { "avg_throughput_tokens_per_sec": speed, "total_tokens": 5 } });
+        let near = [of(100.0), of(101.0), of(99.0)];
+        let far = [of(100.0), of(130.0), of(70.0)];
+        let metrics = [crate::analysis::metrics::WALL_CLOCK, "tokens"];
+        let widest_of = |documents: &[Value], metrics: &[&str]| {
+            widest(&spreads(&documents.iter().collect::<Vec<_>>()), metrics)
+        };
+        assert_eq!(widest_of(&near, &metrics), None);
+        let told = widest_of(&far, &metrics).unwrap();
+        assert_eq!((told.metric, told.trials), (metrics[0], 3));
+        // 16 (0.3 / 0.1)²
+        assert_eq!(told.needed, 144);
+        assert_eq!(widest_of(&far, &["tokens"]), None);
     }
 }

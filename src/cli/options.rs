@@ -240,6 +240,9 @@ options! {
     /// What storage_health judges: latency or throughput
     #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Results")]
     performance_profile: PerformanceProfile,
+    /// Runs one after the other, 1 to 1000; each keeps its JSON, --output gets all of them merged
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Results")]
+    trials: i64,
     /// The JSON results; auto: results/ringfall-<time>.json
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: PathBuf,
@@ -282,7 +285,6 @@ pub const NOT_YET: &[&str] = &[
     "precondition",
     "precondition_size_gb",
     "precondition_threads",
-    "trials",
 ];
 
 /// Subcommands of later versions.

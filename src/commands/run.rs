@@ -10,6 +10,7 @@ use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::WorkloadConfig;
+use ringfall_workloads::source::ValidationTrace;
 
 use crate::config::{Plan, Traffic};
 use crate::coordinator::{
@@ -23,39 +24,23 @@ use crate::report::{
     TimelineSecond, TimelineTier, WatchdogReport, Window, judge, print_banner, print_summary,
     warnings_of, write_html, write_json, write_sheet,
 };
-use crate::source::{self, SourceFacts};
+use crate::source::{self, OpenSource, SourceFacts};
 
 mod settings;
+mod trials;
 
 /// Runs the plan and writes its results.
 ///
 /// # Errors
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
-    for (flag, path) in outputs(plan) {
-        check_output_writable(flag, path)?;
+    let interrupt = || Interrupt::install().context("no handler for Ctrl-C can be installed");
+    if plan.trials > 1 {
+        return trials::run(plan, command_line, &interrupt);
     }
-    let validation = source::open_validation(plan)?;
-    if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
-        // A large one takes a minute to count.
-        unless_reader_left(
-            writeln!(output(plan), "reading {}…", path.display()).map_err(Into::into),
-        )?;
-    }
-    let opened = source::open(plan)?;
-    let workload = Arc::new(plan.workload_config());
-    let settings = settings::engine(plan);
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    let mut teller = Teller::new(plan, &workload);
-    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
-    let outcome = coordinator::run(&settings, load, &interrupt, &mut teller)?;
-    unless_reader_left(
-        teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
-    )?;
-    let mut result = result_of(plan, command_line, &teller, outcome);
-    result.0.source = opened.facts;
-    result.0.validation = validation;
-    result.0.warnings = warnings_of(&result.0);
+    check_outputs(plan)?;
+    let sources = Sources::open(plan)?;
+    let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
     let document = Document::of(&result.0);
     let written = write_results(plan, &document);
     // What was measured is shown also when it could not be kept.
@@ -63,6 +48,50 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     written?;
     result.1?;
     Ok(exit_of(&result.0))
+}
+
+/// What a run reads before it begins.
+struct Sources {
+    opened: OpenSource,
+    validation: Option<ValidationTrace>,
+}
+
+impl Sources {
+    fn open(plan: &Plan) -> Result<Sources> {
+        let validation = source::open_validation(plan)?;
+        if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
+            // A large one takes a minute to count.
+            unless_reader_left(
+                writeln!(output(plan), "reading {}…", path.display()).map_err(Into::into),
+            )?;
+        }
+        Ok(Sources { opened: source::open(plan)?, validation })
+    }
+}
+
+/// Runs the plan once: what was measured, and whether cleaning up worked.
+fn measure(
+    plan: &Plan,
+    sources: Sources,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+    with_banner: bool,
+) -> Result<(RunResult, Result<()>)> {
+    let workload = Arc::new(plan.workload_config());
+    let settings = settings::engine(plan);
+    let mut teller = Teller::new(plan, &workload);
+    teller.with_banner = with_banner;
+    let Sources { opened, validation } = sources;
+    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
+    let outcome = coordinator::run(&settings, load, interrupt, &mut teller)?;
+    unless_reader_left(
+        teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
+    )?;
+    let (mut result, cleaned) = result_of(plan, command_line, &teller, outcome);
+    result.source = opened.facts;
+    result.validation = validation;
+    result.warnings = warnings_of(&result);
+    Ok((result, cleaned))
 }
 
 /// A reader that has seen enough (`| head`) is no failure: the results are in their file.
@@ -85,6 +114,11 @@ fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
     std::iter::once(("--output", plan.output.as_path())).chain(more)
 }
 
+/// Results that can't be written are found before the run, not after it.
+fn check_outputs(plan: &Plan) -> Result<()> {
+    outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
+}
+
 /// Writes all that was asked for; the first failure is told when all was tried.
 fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     let told = |path: &Path| format!("the results can't be written to {}", path.display());
@@ -100,7 +134,6 @@ fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     json.and(sheet).and(page)
 }
 
-/// Results that can't be written are found before the run, not after it.
 fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
@@ -168,6 +201,7 @@ fn style(plan: &Plan) -> Style {
 struct Teller<'a> {
     plan: &'a Plan,
     token_bytes: u64,
+    with_banner: bool,
     progress: Option<ProgressLine<Box<dyn Write>>>,
     machine: Machine,
     facts: Vec<ShardFacts>,
@@ -184,6 +218,7 @@ impl<'a> Teller<'a> {
         Teller {
             plan,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
+            with_banner: !plan.quiet,
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
             machine: Machine::default(),
             facts: Vec::new(),
@@ -229,7 +264,7 @@ impl Observer for Teller<'_> {
         self.machine = Machine::look(&directory);
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
-        if self.plan.quiet {
+        if !self.with_banner {
             return;
         }
         let mount = self.machine.mount.as_ref();

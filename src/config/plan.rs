@@ -342,6 +342,8 @@ pub struct Plan {
     pub queue_depth: u32,
     /// Registered I/O buffers of the whole engine; at least one I/O a shard.
     pub io_buffer_bytes: u64,
+    /// Runs one after the other, ≥ 1.
+    pub trials: u32,
     /// Where the JSON goes.
     pub output: PathBuf,
     /// Where the workbook or CSV goes.

@@ -32,6 +32,8 @@ const SECONDS_MAX: i64 = 86_400;
 const USERS_MAX: i64 = 100_000;
 const SHARDS_MAX: i64 = 1_024;
 
+/// Trials that a person may ask for: more say nothing that these don't.
+const TRIALS_MAX: i64 = 1_000;
 /// Settings that say nothing about what is simulated or how large it is: with these alone, a run
 /// is still the demo.
 const NOT_WORKLOAD: &[&str] = &[
@@ -51,6 +53,7 @@ const NOT_WORKLOAD: &[&str] = &[
     "quiet",
     "seed",
     "shards",
+    "trials",
     "verify",
     "xlsx_output",
 ];
@@ -327,6 +330,21 @@ impl Check<'_> {
         let output = self.path("output", settings.output.as_ref()).unwrap_or_else(|| {
             format!("results/ringfall-{}.json", compact_utc(facts.unix_s)).into()
         });
+        let trials = self.whole("trials", settings.trials, 1, TRIALS_MAX);
+        for (key, path) in
+            [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)]
+        {
+            if trials > 1 && self.optional_path(key, path).is_some() {
+                let flag = self.name_of("trials");
+                self.wrong(
+                    key,
+                    format_args!(
+                        "does not go with {flag} {trials}: each trial keeps its JSON, of which \
+                         `ringfall report` makes a page or a workbook"
+                    ),
+                );
+            }
+        }
         settings.model = Some(model.clone());
         let plan = Plan {
             model,
@@ -365,6 +383,7 @@ impl Check<'_> {
             io_size_bytes,
             queue_depth,
             io_buffer_bytes,
+            trials: trials as u32,
             output,
             xlsx_output: self.optional_path("xlsx_output", &settings.xlsx_output),
             html_output: self.optional_path("html_output", &settings.html_output),

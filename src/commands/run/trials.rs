@@ -1,0 +1,228 @@
+//! `ringfall run --trials N`: the same run several times, how far the results lie apart, and all of
+//! them merged.
+//!
+//! Every trial has the same seed, so that they differ by what the system did and by nothing else.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{
+    Sources, check_output_writable, check_outputs, exit_of, measure, output, unless_reader_left,
+};
+use crate::analysis::compare::trust::{Situation, Trust, advise};
+use crate::analysis::document::ResultFile;
+use crate::analysis::merge::merge;
+use crate::analysis::metrics::{METRICS, Metric};
+use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
+use crate::cli::Options;
+use crate::commands::{figure, spread_page};
+use crate::config::{InputError, Plan};
+use crate::coordinator::Interrupt;
+use crate::exit::Exit;
+use crate::report::{Document, Warning, write_json};
+
+/// Trials that are worth asking for; beyond, longer runs spread less.
+const TRIALS_WORTH_ASKING: u64 = 30;
+/// Metrics of a trial's line.
+const LINE: [(&str, &str); 4] = [
+    ("wall_clock_throughput_tokens_per_s", "tokens/s"),
+    ("storage_read_bandwidth_gib_per_s", "GiB/s read"),
+    ("storage_write_bandwidth_gib_per_s", "written"),
+    ("storage_read_device_p95_ms", "ms read P95"),
+];
+
+/// Runs the plan as often as it says, and writes each result and their summary.
+///
+/// # Errors
+/// When a trial could not begin or go on, or a result could not be written.
+pub(super) fn run(
+    plan: &Plan,
+    command_line: Vec<String>,
+    interrupt: &dyn Fn() -> Result<Interrupt>,
+) -> Result<Exit> {
+    if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
+        return Err(InputError::new(format!(
+            "--output {} is no plain file, and each of --trials {} keeps its own file beside it; \
+             give a plain file",
+            plan.output.display(),
+            plan.trials
+        ))
+        .into());
+    }
+    check_outputs(plan)?;
+    for trial in 1..=plan.trials {
+        check_output_writable("--output", &trial_path(&plan.output, trial))?;
+    }
+    let mut sources = Some(Sources::open(plan)?);
+    let interrupt = interrupt()?;
+    let mut complete = Vec::new();
+    let ended = all(plan, &mut sources, &command_line, &interrupt, &mut complete);
+    if complete.is_empty() {
+        return ended;
+    }
+    // What was measured is summed up also when the rest could not be.
+    let summed_up = sum_up(plan, &command_line, &complete);
+    let exit = ended?;
+    summed_up?;
+    Ok(exit)
+}
+
+/// The trials, until one is not complete.
+fn all(
+    plan: &Plan,
+    sources: &mut Option<Sources>,
+    command_line: &[String],
+    interrupt: &Interrupt,
+    complete: &mut Vec<ResultFile>,
+) -> Result<Exit> {
+    for trial in 1..=plan.trials {
+        let path = trial_path(&plan.output, trial);
+        let one = Plan {
+            trials: 1,
+            output: path.clone(),
+            settings: Options { trials: Some(1), ..plan.settings.clone() },
+            ..plan.clone()
+        };
+        let with_banner = trial == 1 && !plan.quiet;
+        // A trace is read from its beginning in each trial.
+        let sources = sources.take().map_or_else(|| Sources::open(&one), Ok)?;
+        let (result, cleaned) =
+            measure(&one, sources, command_line.to_vec(), interrupt, with_banner)?;
+        let document = serde_json::to_value(Document::of(&result))?;
+        write_json(&document, &path)
+            .with_context(|| format!("the results can't be written to {}", path.display()))?;
+        tell(plan, &line(trial, plan.trials, &document, &path))?;
+        cleaned?;
+        match exit_of(&result) {
+            Exit::Done => complete.push(ResultFile::from_document(&path, document)?),
+            other => {
+                let what = match &result.failure {
+                    Some(sentence) => sentence.clone(),
+                    None if result.interrupted => "it was interrupted".to_owned(),
+                    None => "it had errors".to_owned(),
+                };
+                tell(plan, &format!("  trial {trial} is not counted, and the last: {what}\n"))?;
+                return Ok(other);
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// `results/a.json` → `results/a_trial2.json`, as the reference's published results are named.
+fn trial_path(output: &Path, trial: u32) -> PathBuf {
+    let mut name = output.file_stem().unwrap_or_default().to_os_string();
+    name.push(format!("_trial{trial}"));
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(name)
+}
+
+fn line(trial: u32, trials: u32, document: &Value, path: &Path) -> String {
+    let value = |(key, unit): &(&str, &str)| {
+        let value = Metric::by_key(key).and_then(|metric| metric.of(document));
+        format!("{} {unit}", value.map_or("–".to_owned(), figure))
+    };
+    let values: Vec<String> = LINE.iter().map(value).collect();
+    format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), path.display())
+}
+
+fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Result<()> {
+    let mut summary = merge(complete, &[], command_line)?;
+    let documents: Vec<&Value> = complete.iter().map(|trial| &trial.document).collect();
+    let spreads = spreads(&documents);
+    let warning = widest(&spreads, &metrics_to_go_by(complete)).map(warning);
+    if let (Some(warning), Some(all)) = (&warning, summary["ringfall"]["warnings"].as_array_mut()) {
+        all.push(json!(warning));
+    }
+    summary["ringfall"]["merged"]["trials_asked"] = plan.trials.into();
+    let written = write_json(&summary, &plan.output)
+        .with_context(|| format!("the summary can't be written to {}", plan.output.display()));
+    tell(plan, &page(plan, complete.len(), &spreads, &summary, warning.as_ref()))?;
+    if plan.json {
+        let text = serde_json::to_string_pretty(&summary)?;
+        unless_reader_left(writeln!(std::io::stdout(), "{text}").map_err(Into::into))?;
+    }
+    written
+}
+
+/// The metrics that this configuration is to be judged by; all the usual ones where none is known.
+fn metrics_to_go_by(complete: &[ResultFile]) -> Vec<&'static str> {
+    let situations: Vec<Situation> = complete.iter().map(Situation::of).collect();
+    let advice = advise(&situations);
+    let primary = advice.iter().filter(|advice| advice.trust == Trust::Primary);
+    let primary: Vec<&str> = primary.map(|advice| advice.metric).collect();
+    match primary.is_empty() {
+        true => METRICS.iter().filter(|m| m.headline).map(|metric| metric.key).collect(),
+        false => primary,
+    }
+}
+
+fn warning(too_wide: TooWide) -> Warning {
+    let title = Metric::by_key(too_wide.metric).map_or(too_wide.metric, |metric| metric.title);
+    let TooWide { cv, trials, needed, .. } = too_wide;
+    let (longer, flag) = match needed > TRIALS_WORTH_ASKING {
+        true => (", or longer ones", "--duration".to_owned()),
+        false => ("", format!("--trials {needed}")),
+    };
+    Warning {
+        code: "trials_spread".to_owned(),
+        text: format!(
+            "{title}: {trials} trials lie {:.1} % apart (CV), too far to tell two systems that \
+             differ by {:.0} %; about {needed} trials of each would do{longer}",
+            cv * 100.0,
+            DIFFERENCE * 100.0
+        ),
+        flag_to_try: Some(flag),
+    }
+}
+
+fn page(
+    plan: &Plan,
+    complete: usize,
+    spreads: &[Spread],
+    summary: &Value,
+    warning: Option<&Warning>,
+) -> String {
+    let mut page = format!("\n{complete} of {} trials, seed {}\n", plan.trials, plan.seed);
+    page.push_str(&spread_page(spreads, Some(summary)));
+    if let Some(Warning { text, flag_to_try, .. }) = warning {
+        let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
+        page.push_str(&format!("  note: {text}{try_this}\n"));
+    }
+    page.push_str(&format!("  results      {}\n", plan.output.display()));
+    page
+}
+
+fn tell(plan: &Plan, text: &str) -> Result<()> {
+    if plan.quiet {
+        return Ok(());
+    }
+    unless_reader_left(output(plan).write_all(text.as_bytes()).map_err(Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_lie_beside_the_summary_and_are_named_as_published_ones() {
+        let path = |output: &str| trial_path(Path::new(output), 2).display().to_string();
+        assert_eq!(path("results/a.json"), "results/a_trial2.json");
+        assert_eq!(path("a"), "a_trial2");
+        assert_eq!(path("/r/x_cpu0.5GB_users5.json"), "/r/x_cpu0.5GB_users5_trial2.json");
+    }
+
+    #[test]
+    fn the_warning_says_how_many_would_do_or_that_runs_should_be_longer() {
+        let of = |needed| warning(TooWide { metric: "tokens", cv: 0.125, trials: 3, needed });
+        assert!(of(25).text.contains("12.5 %") && of(25).text.contains("about 25 trials"));
+        assert_eq!(of(25).flag_to_try.as_deref(), Some("--trials 25"));
+        assert_eq!(of(400).flag_to_try.as_deref(), Some("--duration"));
+    }
+}
