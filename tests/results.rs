@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, text};
 
 /// `ringfall` with these arguments, in the scratch directory.
 fn ringfall(scratch: &Scratch, args: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
-    command.args(args).current_dir(&scratch.path);
-    output(command)
+    // Reads while it runs: the schema is longer than a pipe.
+    command.args(args).current_dir(&scratch.path).output().unwrap()
 }
 
 #[test]
@@ -36,6 +36,16 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     assert_eq!(made.status.code(), Some(0), "{}", text(&made));
     let two = std::fs::read_to_string(scratch.file("two.html")).unwrap();
     assert!(two.contains("other") && two.contains("What differs is bold"));
+}
+
+#[test]
+fn a_merged_result_has_a_page_too() {
+    let scratch = Scratch::new("merged");
+    let ran = scratch.run(&["--max-requests", "6", "--duration", "60", "--trials", "2"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let made = ringfall(&scratch, &["report", "result.json", "result_trial1.json"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    assert!(scratch.file("report.html").exists());
 }
 
 #[test]

@@ -21,22 +21,22 @@ pub struct CacheStatsReport {
     pub cache_hits: u64,
     /// Reads that did not.
     pub cache_misses: u64,
-    /// Entries in the GPU tier at the end.
-    pub gpu_entries: u64,
+    /// Entries in the GPU tier at the end; null in merged results, as are the next four.
+    pub gpu_entries: Option<u64>,
     /// Entries in the CPU tier at the end.
-    pub cpu_entries: u64,
+    pub cpu_entries: Option<u64>,
     /// Entries in the storage tier at the end.
-    pub storage_entries: u64,
+    pub storage_entries: Option<u64>,
     /// GPU memory used at the end, GiB.
-    pub gpu_memory_used_gb: f64,
+    pub gpu_memory_used_gb: Option<f64>,
     /// CPU memory used at the end, GiB.
-    pub cpu_memory_used_gb: f64,
+    pub cpu_memory_used_gb: Option<f64>,
     /// Entries that reached the CPU tier, written there at once or demoted.
     pub offloads_cpu: u64,
     /// Entries that reached the storage tier.
     pub offloads_storage: u64,
-    /// Does the storage meet what the profile asks?
-    pub storage_health: Health,
+    /// Does the storage meet what the profile asks? Null in merged results.
+    pub storage_health: Option<Health>,
     /// Entries written for turns, system prompts and blocks.
     pub prefill_writes: u64,
     /// Successful reads while generating.
@@ -127,14 +127,14 @@ impl CacheStatsReport {
             cache_hit_rate: cache.hit_rate(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
-            gpu_entries: state(Tier::Gpu).entries,
-            cpu_entries: state(Tier::Cpu).entries,
-            storage_entries: state(Tier::Storage).entries,
-            gpu_memory_used_gb: gib(state(Tier::Gpu).used_bytes),
-            cpu_memory_used_gb: gib(state(Tier::Cpu).used_bytes),
+            gpu_entries: Some(state(Tier::Gpu).entries),
+            cpu_entries: Some(state(Tier::Cpu).entries),
+            storage_entries: Some(state(Tier::Storage).entries),
+            gpu_memory_used_gb: Some(gib(state(Tier::Gpu).used_bytes)),
+            cpu_memory_used_gb: Some(gib(state(Tier::Cpu).used_bytes)),
             offloads_cpu: reached(Tier::Cpu, Tier::Gpu),
             offloads_storage: reached(Tier::Storage, Tier::Cpu),
-            storage_health: judge(result),
+            storage_health: Some(judge(result)),
             prefill_writes: cache.prefill_writes,
             decode_reads: cache.decode_reads,
             tiers: TierFigures {

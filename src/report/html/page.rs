@@ -90,8 +90,6 @@ fn head(html: &mut String, named: &Named, several: bool) {
     );
     let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key).copied());
-    let health = &summary.cache_stats.storage_health;
-    let class = if health.overall_status == "PASS" { "good" } else { "bad" };
     let cards = [
         (optional(ours.io.read.bandwidth_gib_per_s), "storage read, GiB/s"),
         (optional(ours.io.write.bandwidth_gib_per_s), "storage write, GiB/s"),
@@ -107,13 +105,17 @@ fn head(html: &mut String, named: &Named, several: bool) {
         let _infallible =
             write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
     }
-    let _infallible = writeln!(
-        html,
-        "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div></div>",
-        escaped(&health.overall_status),
-        health.passed_count,
-        health.total_count
-    );
+    if let Some(health) = &summary.cache_stats.storage_health {
+        let class = if health.overall_status == "PASS" { "good" } else { "bad" };
+        let _infallible = write!(
+            html,
+            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div>",
+            escaped(&health.overall_status),
+            health.passed_count,
+            health.total_count
+        );
+    }
+    html.push_str("</div>\n");
     let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
     let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
         Some(flag) => format!("{} (try {flag})", warning.text),
@@ -156,11 +158,13 @@ fn tiers(html: &mut String, results: &[Named]) {
         (name.to_owned(), cells)
     };
     let stats = |document: &Document| document.summary.cache_stats.clone();
+    let count = |entries: Option<u64>| entries.map_or("–".to_owned(), |n| n.to_string());
     let rows = [
-        row("CPU tier, entries at the end", &|d| stats(d).cpu_entries.to_string()),
+        row("CPU tier, entries at the end", &|d| count(stats(d).cpu_entries)),
         row("CPU tier, GiB used of", &|d| {
             let all = ringfall_engine::units::gib(d.ringfall.config.cpu_memory_bytes);
-            format!("{} of {}", shown(stats(d).cpu_memory_used_gb), shown(all))
+            let used = stats(d).cpu_memory_used_gb.map_or("–".to_owned(), shown);
+            format!("{used} of {}", shown(all))
         }),
         row("CPU tier, GiB read / written", &|d| {
             let tiers = stats(d).tiers;
@@ -168,7 +172,7 @@ fn tiers(html: &mut String, results: &[Named]) {
                 (tiers.tier_cpu_kv_bytes_read_gb, tiers.tier_cpu_kv_bytes_written_gb);
             format!("{} / {}", shown(read), shown(written))
         }),
-        row("storage, entries at the end", &|d| stats(d).storage_entries.to_string()),
+        row("storage, entries at the end", &|d| count(stats(d).storage_entries)),
         row("storage, GiB read / written", &|d| {
             let tiers = stats(d).tiers;
             let (read, written) =

@@ -170,7 +170,7 @@ pub fn metrics(document: &Document) -> Vec<Row> {
         row("Storage Entries", stats.storage_entries),
         row("Multi-turn Hit Rate", summary.multi_turn_stats.hit_rate),
         row("CPU Cost (CPU-s/GiB)", document.ringfall.cost.cpu_s_per_gib),
-        row("Storage Health", &*stats.storage_health.overall_status),
+        row("Storage Health", stats.storage_health.as_ref().map(|health| &*health.overall_status)),
     ]);
     rows
 }
