@@ -63,11 +63,26 @@ fn directories_of_results_are_matched_and_their_trials_averaged() {
             std::fs::write(directory.join(name), result(*speed)).unwrap();
         }
         std::fs::write(directory.join("notes.txt"), "not a result").unwrap();
+        for (name, key) in [
+            ("merged", json!({ "merged": {} })),
+            (
+                "cut",
+                json!({ "window": {
+            "interrupted": true } }),
+            ),
+        ] {
+            let mut document: Value = serde_json::from_str(&result(99.0)).unwrap();
+            document["ringfall"] = key;
+            document["ringfall"]["schema_version"] = 1.into();
+            std::fs::write(directory.join(format!("{name}.json")), document.to_string()).unwrap();
+        }
     }
     let output = analyze(&fast, &slow, &["--json", "--by", "model"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["matched_configurations"], 1);
+    assert_eq!(json["fast"]["left_out"][0]["why"], "the run was interrupted");
+    assert_eq!(json["fast"]["left_out"].as_array().unwrap().len(), 2);
     let rows = json["groups"][0]["rows"].as_array().unwrap();
     for row in rows.iter().filter(|row| row["metric"] != "storage_io_time_s") {
         if row["metric"] != "tokens" {

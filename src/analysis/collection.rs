@@ -6,6 +6,8 @@ use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use calamine::{DataRef, Reader, Xlsx};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::FileProblem;
 use super::configuration::Configuration;
@@ -33,8 +35,17 @@ pub struct Collection {
     pub path: PathBuf,
     /// At least one.
     pub runs: Vec<Run>,
-    /// Results that were left out: each sums up runs that may be here too.
-    pub merged_left_out: Vec<PathBuf>,
+    /// Results that are no complete single run, and why they were left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A result that doesn't count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub why: &'static str,
 }
 
 impl Collection {
@@ -59,7 +70,7 @@ impl Collection {
                 return Err(FileProblem::new(path, what));
             }
         };
-        Ok(Collection { path: path.to_owned(), runs, merged_left_out: Vec::new() })
+        Ok(Collection { path: path.to_owned(), runs, left_out: Vec::new() })
     }
 }
 
@@ -74,11 +85,11 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
         }
     }
     files.sort();
-    let (mut runs, mut merged_left_out) = (Vec::new(), Vec::new());
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
     for file in files {
         let result = ResultFile::read(&file)?;
-        if result.kind() == Kind::Merged {
-            merged_left_out.push(file);
+        if let Some(why) = incomplete(&result) {
+            left_out.push(LeftOut { path: file, why });
             continue;
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -89,10 +100,25 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
         runs.push(Run { configuration, values });
     }
     if runs.is_empty() {
-        let what = "the directory holds no results of single runs (*.json)";
+        let what = "the directory holds no results of complete single runs (*.json)";
         return Err(FileProblem::new(path, what));
     }
-    Ok(Collection { path: path.to_owned(), runs, merged_left_out })
+    Ok(Collection { path: path.to_owned(), runs, left_out })
+}
+
+/// Why a result can't be averaged with others; `None`: it can.
+fn incomplete(result: &ResultFile) -> Option<&'static str> {
+    let window = result.document.pointer("/ringfall/window").unwrap_or(&Value::Null);
+    if result.kind() == Kind::Merged {
+        // Its runs may be here too, and would count twice.
+        Some("it sums up several runs")
+    } else if window["interrupted"].as_bool() == Some(true) {
+        Some("the run was interrupted")
+    } else if window["failure"].is_string() {
+        Some("the run failed")
+    } else {
+        None
+    }
 }
 
 fn unnamed(name: &str) -> String {

@@ -20,7 +20,7 @@ fn collection(rows: &[(u64, &[f64])]) -> Collection {
         values: METRICS.iter().map(|m| (m.key == "end_to_end_p95_ms").then_some(value)).collect(),
     };
     let runs = rows.iter().flat_map(|(users, trials)| trials.iter().map(|&v| run(*users, v)));
-    Collection { path: "x".into(), runs: runs.collect(), merged_left_out: Vec::new() }
+    Collection { path: "x".into(), runs: runs.collect(), left_out: Vec::new() }
 }
 
 fn rounded(value: Option<f64>, digits: i32) -> f64 {

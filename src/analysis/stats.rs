@@ -123,16 +123,21 @@ pub fn rate_draws(series: &[Slice], seed: u64) -> Option<Vec<f64>> {
     }
     // Its rounding up makes at least 1 and at most `rows`.
     let block = (rows as f64).cbrt().ceil() as usize;
+    // Sums of the first rows, the series twice over: any block is one subtraction, and a day's
+    // timeline costs no more than the blocks drawn.
+    let mut sums = vec![(0.0, 0.0)];
+    for slice in series.iter().chain(series) {
+        let (amount, seconds) = sums[sums.len() - 1];
+        sums.push((amount + slice.amount, seconds + slice.seconds));
+    }
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut draw = || {
         let (mut amount, mut seconds, mut taken) = (0.0, 0.0, 0);
         while taken < rows {
             let start = rng.random_range(0..rows);
-            for at in start..start + block.min(rows - taken) {
-                let slice = series[at % rows];
-                amount += slice.amount;
-                seconds += slice.seconds;
-            }
+            let end = start + block.min(rows - taken);
+            amount += sums[end].0 - sums[start].0;
+            seconds += sums[end].1 - sums[start].1;
             taken += block;
         }
         (seconds > 0.0).then(|| amount / seconds)

@@ -70,7 +70,7 @@ fn document(fast: &Collection, slow: &Collection, matched: &[Pair], groups: &[Gr
             "path": side.path,
             "runs": side.runs.len(),
             "configurations": pairs::configurations(side),
-            "merged_left_out": side.merged_left_out,
+            "left_out": side.left_out,
         })
     };
     json!({
@@ -90,17 +90,17 @@ fn page(
 ) -> String {
     let mut page = String::new();
     for (name, side) in [("fast", fast), ("slow", slow)] {
-        let left_out = match side.merged_left_out.len() {
-            0 => String::new(),
-            n => format!(", {n} summaries of several runs left out"),
-        };
         let _infallible = writeln!(
             page,
-            "{name}  {}: {} runs of {} configurations{left_out}",
+            "{name}  {}: {} runs of {} configurations",
             side.path.display(),
             side.runs.len(),
             pairs::configurations(side)
         );
+        for left_out in &side.left_out {
+            let path = left_out.path.display();
+            let _infallible = writeln!(page, "      without {path}: {}", left_out.why);
+        }
     }
     let _infallible = writeln!(
         page,

@@ -6,16 +6,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::merge::read_all;
-use super::{figure, print};
+use super::{figure, print, wrapped};
 use crate::analysis::compare::trust::Trust;
 use crate::analysis::compare::{Basis, Comparison, Row, compare};
 use crate::analysis::metrics::Metric;
 use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
 use crate::exit::Exit;
-
-/// Width of lines of prose.
-const TEXT_WIDTH: usize = 96;
 
 /// Reads both sides and prints how they differ.
 ///
@@ -88,41 +85,4 @@ fn line(metric: &Metric, row: &Row) -> String {
         figure(row.baseline),
         figure(row.candidate)
     )
-}
-
-/// Prose in lines, those after the first below its beginning.
-fn wrapped(page: &mut String, head: &str, text: &str) {
-    let indent = " ".repeat(head.chars().count());
-    let mut line = head.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
-            page.push_str(&line);
-            page.push('\n');
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    page.push_str(&line);
-    page.push('\n');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prose_is_wrapped_below_its_beginning() {
-        let mut page = String::new();
-        wrapped(&mut page, "note  ", &"word ".repeat(30));
-        let lines: Vec<&str> = page.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines.iter().all(|line| line.chars().count() <= TEXT_WIDTH));
-        assert!(lines[1].starts_with("      word"));
-    }
 }

@@ -18,7 +18,7 @@ use crate::analysis::merge::merge;
 use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::cli::Options;
-use crate::commands::{figure, spread_page};
+use crate::commands::{figure, spread_page, wrapped};
 use crate::config::{InputError, Plan};
 use crate::coordinator::Interrupt;
 use crate::exit::Exit;
@@ -193,7 +193,7 @@ fn page(
     page.push_str(&spread_page(spreads, Some(summary)));
     if let Some(Warning { text, flag_to_try, .. }) = warning {
         let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-        page.push_str(&format!("  note: {text}{try_this}\n"));
+        wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
     }
     page.push_str(&format!("  results      {}\n", plan.output.display()));
     page
