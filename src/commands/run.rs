@@ -197,6 +197,9 @@ fn style(plan: &Plan) -> Style {
     Style { colour: is_terminal(plan) && !no_colour }
 }
 
+/// Longest run whose kernel counters are read four times a second: the results stay small.
+const FINE_SAMPLING_MAX_S: u64 = 600;
+
 /// Tells the user, and samples what the machine says at the window's edges.
 struct Teller<'a> {
     plan: &'a Plan,
@@ -206,7 +209,7 @@ struct Teller<'a> {
     machine: Machine,
     facts: Vec<ShardFacts>,
     storage_bytes: u64,
-    /// Readings of the kernel's counters, a second apart.
+    /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     series: Vec<(Nanos, BlockCounters)>,
     before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
     after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
@@ -229,9 +232,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Reads the kernel's counters once a second of the window.
+    /// Reads the kernel's counters, often enough to lay them over our seconds.
     fn sample(&mut self, now: Nanos) {
-        let due = self.series.last().is_none_or(|(last, _)| now >= last + SECOND);
+        let period = match self.plan.duration_s {
+            0..=FINE_SAMPLING_MAX_S => SECOND / 4,
+            _ => SECOND,
+        };
+        let due = self.series.last().is_none_or(|(last, _)| now >= last + period);
         if due && let Some(counters) = self.counters() {
             self.series.push((now, counters));
         }

@@ -253,6 +253,22 @@ impl Check<'_> {
         (bytes * gpus.unsigned_abs(), gpus as u32, parallel as u32)
     }
 
+    /// Two results in one file: the second would overwrite the first.
+    fn outputs_differ(&mut self, settings: &Options) {
+        let keys = ["output", "xlsx_output", "html_output"];
+        let paths = [&settings.output, &settings.xlsx_output, &settings.html_output];
+        for (place, key) in keys.iter().enumerate() {
+            let Some(path) = self.optional_path(key, paths[place]) else { continue };
+            for other in place + 1..keys.len() {
+                if path.as_os_str() != "auto" && paths[other].as_ref() == Some(&path) {
+                    let flag = self.name_of(keys[other]);
+                    let same = path.display();
+                    self.wrong(key, format_args!("and {flag} are the same file, {same}"));
+                }
+            }
+        }
+    }
+
     fn io(&mut self, settings: &Options, shards: i64) -> (u32, u32, u64) {
         let Size(io_size) = settings.io_size.unwrap_or(Size(MIB));
         let whole_blocks = io_size % IO_SIZE_BYTES_MIN == 0;
@@ -330,6 +346,7 @@ impl Check<'_> {
         let output = self.path("output", settings.output.as_ref()).unwrap_or_else(|| {
             format!("results/ringfall-{}.json", compact_utc(facts.unix_s)).into()
         });
+        self.outputs_differ(&settings);
         let trials = self.whole("trials", settings.trials, 1, TRIALS_MAX);
         for (key, path) in
             [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)]

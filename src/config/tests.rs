@@ -185,6 +185,7 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--target-saturation 1.5", ["--target-saturation 1.5", "out of bounds"]),
         ("--target-saturation nan", ["--target-saturation NaN", "out of bounds"]),
         ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "trace"]),
+        ("--output a --html-output a", ["--output", "--html-output are the same file, a"]),
         ("--trials 2 --html-output a.html", ["--html-output", "--trials 2"]),
         ("--enable-autoscaling --max-requests 5", ["--max-requests", "ends by itself"]),
         ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),

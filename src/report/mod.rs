@@ -1,6 +1,7 @@
 //! Measured in, text out: JSON, the terminal, progress, warnings. Decides nothing about the run.
 
 mod autoscaling;
+mod correlation;
 pub mod document;
 mod health;
 mod html;

@@ -68,7 +68,7 @@ pub struct RunResult {
     pub watchdog: WatchdogReport,
     /// The kernel's counters of the device over the window.
     pub kernel: Option<BlockDelta>,
-    /// The same, about a second at a time.
+    /// The same, between readings.
     pub kernel_seconds: Vec<KernelSecond>,
     /// What the window cost this process.
     pub cost: Cost,
@@ -76,7 +76,7 @@ pub struct RunResult {
     pub warnings: Vec<Warning>,
 }
 
-/// What the kernel counted in about a second.
+/// What the kernel counted between two readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSecond {
     /// Its end, s since the window's start.

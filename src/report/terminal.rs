@@ -7,6 +7,7 @@ use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
+use super::correlation::correlate;
 use super::sla::{COMPLIANCE, SLA};
 use super::{RunResult, Warning, autoscaling, health, source};
 use crate::config::{Arrival, Plan, Traffic};
@@ -320,11 +321,14 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         let ratio = super::quotient(moved, kernel.read_bytes + kernel.write_bytes);
         writeln!(
             text,
-            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}",
+            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
             kernel.device,
             gib(kernel.read_bytes + kernel.write_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
+            correlate(&result.timeline, &result.kernel_seconds)
+                .and_then(|found| found.pearson_r)
+                .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         )?;
     }
     writeln!(

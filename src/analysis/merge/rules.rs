@@ -131,6 +131,7 @@ const LEFT_OUT: &[&str] = &[
     "throughput_timeline",
     "ringfall.command_line",
     "ringfall.autoscaler",
+    "ringfall.device.correlation",
     "ringfall.device.series",
     "ringfall.timeline",
     "ringfall.histograms",

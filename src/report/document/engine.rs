@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::latency::LatencyMsMax;
 use super::values::EVICTION_PAIRS;
 use crate::host::BlockDelta;
+use crate::report::correlation::{Correlation, correlate};
 use crate::report::{KernelSecond, RunResult, quotient};
 
 /// A histogram that merges exactly with others.
@@ -247,11 +248,13 @@ pub struct DeviceReport {
     pub agreement: Option<Agreement>,
     /// Share of the window in which the device had something to do.
     pub utilisation: Option<f64>,
-    /// The kernel's counters about a second at a time.
+    /// The kernel's counters, a quarter of a second at a time; in runs above 10 minutes a second.
     pub series: Vec<KernelSecondReport>,
+    /// How that series goes together with ours; null when the window was too short.
+    pub correlation: Option<Correlation>,
 }
 
-/// What the kernel counted in about a second.
+/// What the kernel counted between two readings.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KernelSecondReport {
     /// Its end, s since the window's start.
@@ -319,6 +322,7 @@ impl DeviceReport {
                 .filter(|_| seconds > 0.0)
                 .map(|kernel| kernel.busy_ms as f64 / 1e3 / seconds),
             series: result.kernel_seconds.iter().map(KernelSecondReport::of).collect(),
+            correlation: correlate(&result.timeline, &result.kernel_seconds),
         }
     }
 }

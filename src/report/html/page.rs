@@ -217,6 +217,9 @@ fn device(html: &mut String, results: &[Named]) {
         row("ringfall / kernel", &|d| {
             d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
         }),
+        row("by the second, Pearson r", &|d| {
+            d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))
+        }),
         row("utilisation", &|d| {
             d.ringfall.device.utilisation.map(|share| format!("{:.1} %", share * 100.0))
         }),
