@@ -131,3 +131,11 @@ fn the_reference_s_results_are_compared_without_intervals() {
     let trials = compare(vec![of(a, 10.0), of(a, 11.0)], vec![of(b, 20.0), of(b, 21.0)]).unwrap();
     assert_eq!(row(&trials, WALL_CLOCK).verdict, Verdict::Better);
 }
+
+#[test]
+fn a_situation_is_read_from_where_a_result_has_it() {
+    let situation = super::trust::Situation::of(&result("a.json", 0..9, 3));
+    assert!(situation.queued_at_end.is_some() && situation.seconds.is_some());
+    assert!(situation.users.is_some() && situation.arrivals_open.is_some());
+    assert!(situation.ended_by_requests.is_some() && situation.generation_waits.is_some());
+}

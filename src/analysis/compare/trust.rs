@@ -79,7 +79,7 @@ impl Situation {
             users: configuration.as_ref().map(|c| c.users),
             arrivals_open: config.and_then(|c| Some(c["arrival"].as_str()? != "closed")),
             queued_at_end: document
-                .pointer("/ringfall/workload/requests_queued_at_end")
+                .pointer("/ringfall/source/queued_at_end")
                 .and_then(Value::as_u64),
             seconds: number("/summary/elapsed_time"),
             ended_by_requests: config.map(|c| !c["max_requests"].is_null()),
