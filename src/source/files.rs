@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
@@ -18,6 +19,11 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, String> {
     let metadata = file.metadata().map_err(|error| explain(&error))?;
     if metadata.is_dir() {
         return Err("it is a directory: give a file".to_owned());
+    }
+    // A pipe is fine (`<(…)` of a shell); a device may never end.
+    let kind = metadata.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err("it is a device: give a file or a pipe".to_owned());
     }
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let reader: Box<dyn Read + Send> = match ending.to_ascii_lowercase().as_str() {
@@ -124,6 +130,7 @@ mod tests {
         std::fs::write(&zst, &std::fs::read(&zst).unwrap()[..20]).unwrap();
         assert!(open(&zst).unwrap().read_to_end(&mut Vec::new()).is_err());
         assert!(open(&directory).is_err());
+        assert!(open(Path::new("/dev/zero")).err().unwrap().contains("device"));
         assert!(open(&directory.join("none.csv")).err().unwrap().contains("no such file"));
         std::fs::remove_dir_all(&directory).unwrap();
     }

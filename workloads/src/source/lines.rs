@@ -7,6 +7,8 @@ use crate::Error;
 
 /// Longest line kept; a row of any known trace is far shorter.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
+/// A line that goes on for longer than this is no line: whatever is read is not a file of lines.
+const PASSED_BYTES_MAX: u64 = 256 << 20;
 
 /// A reader, line by line.
 pub(crate) struct Lines<R> {
@@ -33,6 +35,7 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Line<'_>)>, Error> {
         self.buffer.clear();
         let (mut any, mut too_long) = (false, false);
+        let mut line_bytes = 0u64;
         loop {
             let number = self.number + 1;
             let chunk = self.reader.fill_buf().map_err(|error| {
@@ -44,6 +47,13 @@ impl<R: BufRead> Lines<R> {
             any = true;
             let end = chunk.iter().position(|&byte| byte == b'\n');
             let part = &chunk[..end.unwrap_or(chunk.len())];
+            line_bytes += part.len() as u64;
+            if line_bytes > PASSED_BYTES_MAX {
+                return Err(Error::new(format!(
+                    "line {number} has no end within {} MiB: it is not a file of lines",
+                    PASSED_BYTES_MAX >> 20
+                )));
+            }
             too_long |= self.buffer.len() + part.len() > LINE_BYTES_MAX;
             if !too_long {
                 self.buffer.extend_from_slice(part);
@@ -109,5 +119,12 @@ mod tests {
         assert!(lines.buffer.capacity() <= 2 * LINE_BYTES_MAX);
         assert_eq!(lines.next().unwrap(), Some((4, Line::Whole(b"last"))));
         assert_eq!(lines.next().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_without_end_is_an_error() {
+        let endless = std::io::BufReader::with_capacity(1 << 20, std::io::repeat(0));
+        let error = Lines::new(endless).next().unwrap_err().to_string();
+        assert!(error.contains("line 1 has no end"), "{error}");
     }
 }
