@@ -11,6 +11,7 @@ pub mod device;
 pub mod error;
 pub mod fill;
 pub mod key;
+pub mod load;
 pub mod metrics;
 pub mod placement;
 pub mod ring;

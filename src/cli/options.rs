@@ -199,9 +199,16 @@ options! {
     /// GPUs that share an entry: its size is divided by this
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
     tensor_parallel: i64,
-    /// Directory of the data files; auto: a fresh one under the system's temp
+    /// Directory of the data files, or a block device; auto: a fresh directory under the system's
+    /// temp
     #[arg(long, value_name = "DIR", help_heading = "Tiers")]
     cache_dir: PathBuf,
+    /// Let a block device given as --cache-dir be written over
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Tiers"
+    )]
+    destroy_device_contents: bool,
     /// Storage tier, GiB; 0: 95 % of what is free there
     #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
     storage_capacity_gb: f64,
@@ -278,7 +285,6 @@ options! {
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
 pub const NOT_YET: &[&str] = &[
-    "destroy_device_contents",
     "enable_latency_tracing",
     "gpu_tier",
     "io_trace_log",

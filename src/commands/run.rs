@@ -7,14 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::device::is_block_device;
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use crate::config::{Plan, Traffic};
+use crate::config::{InputError, Plan, Traffic};
 use crate::coordinator::{
-    self, Ending, Interrupt, Load, Observer, Phase, Progress, RunOutcome, Store,
+    self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
 };
 use crate::exit::Exit;
 use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
@@ -39,6 +40,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         return trials::run(plan, command_line, &interrupt);
     }
     check_outputs(plan)?;
+    check_device_may_be_destroyed(plan)?;
     let sources = Sources::open(plan)?;
     let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
     let document = Document::of(&result.0);
@@ -132,6 +134,22 @@ fn write_results(plan: &Plan, document: &Document) -> Result<()> {
         write_html(&[named], path).with_context(|| told(path))
     });
     json.and(sheet).and(page)
+}
+
+/// A flag that is missing is a mistake of usage, found before anything is opened.
+fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
+    let device = plan.cache_dir.as_deref().filter(|path| is_block_device(path));
+    match device {
+        Some(path) if !plan.destroy_device_contents => Err(InputError {
+            sentences: vec![format!(
+                "--cache-dir {} is a block device, and a run would write over it: give \
+                 --destroy-device-contents if nothing on it is needed",
+                path.display()
+            )],
+        }
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
@@ -267,7 +285,7 @@ impl<'a> Teller<'a> {
 
 impl Observer for Teller<'_> {
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
-        let directory: PathBuf = store.directory.path().to_path_buf();
+        let directory: PathBuf = store.path().to_path_buf();
         self.machine = Machine::look(&directory);
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
@@ -276,7 +294,12 @@ impl Observer for Teller<'_> {
         }
         let mount = self.machine.mount.as_ref();
         let device = self.machine.device.as_ref();
-        let below = [mount.map(|m| &m.file_system), device.map(|d| &d.name)];
+        let raw = "raw device".to_owned();
+        let file_system = match store.place {
+            Place::Directory(_) => mount.map(|m| &m.file_system),
+            Place::Device(_) => Some(&raw),
+        };
+        let below = [file_system, device.map(|d| &d.name)];
         let banner = Banner {
             plan: self.plan,
             directory: directory.display().to_string(),
@@ -284,7 +307,7 @@ impl Observer for Teller<'_> {
             storage_bytes: self.storage_bytes,
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
             token_bytes: self.token_bytes,
-            reclaimed_bytes: store.directory.reclaimed_bytes(),
+            reclaimed_bytes: store.reclaimed_bytes(),
         };
         // A closed pipe must not end a run whose results go to a file.
         let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);

@@ -290,6 +290,8 @@ pub struct Plan {
     pub tensor_parallel: u32,
     /// Where the data files go; `None`: a fresh directory under the system's temp.
     pub cache_dir: Option<PathBuf>,
+    /// Whether a block device there may be written over.
+    pub destroy_device_contents: bool,
     /// Storage tier; 0: 95 % of what the file system has free.
     pub storage_capacity_bytes: u64,
     /// Waiting for generated tokens.

@@ -38,6 +38,7 @@ const TRIALS_MAX: i64 = 1_000;
 /// is still the demo.
 const NOT_WORKLOAD: &[&str] = &[
     "cache_dir",
+    "destroy_device_contents",
     "durability",
     "fail_on_health",
     "html_output",
@@ -374,6 +375,7 @@ impl Check<'_> {
             gpus,
             tensor_parallel,
             cache_dir,
+            destroy_device_contents: settings.destroy_device_contents?,
             storage_capacity_bytes,
             generation_mode: settings.generation_mode?,
             performance_profile: settings.performance_profile?,

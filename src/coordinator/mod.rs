@@ -36,7 +36,7 @@ use crate::source::{Feed, FeedFigures, OpenTrace};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
 pub use signals::Interrupt;
-pub use store::{Store, StoreRequest};
+pub use store::{Place, Store, StoreRequest};
 pub use timeline::{SecondFigures, Timeline};
 pub use watchdog::WatchdogFigures;
 
@@ -58,6 +58,8 @@ pub struct RunSettings {
     pub cpus: Option<Vec<usize>>,
     /// Where the data goes; none: a fresh directory under the system's temp.
     pub cache_dir: Option<PathBuf>,
+    /// Whether a raw device may be written over.
+    pub destroy_device_contents: bool,
     /// Size of the storage tier, bytes; 0: 95 % of what is free.
     pub storage_capacity_bytes: u64,
     /// At most this part of the free space, percent.
@@ -198,6 +200,7 @@ pub fn run(
 ) -> Result<RunOutcome, FleetError> {
     let store = Store::open(&StoreRequest {
         cache_dir: settings.cache_dir.clone(),
+        destroy_device_contents: settings.destroy_device_contents,
         capacity_bytes: settings.storage_capacity_bytes,
         free_percent_max: settings.storage_free_percent_max,
         shards: settings.shards,
@@ -234,7 +237,7 @@ pub fn run(
     };
     let mut outcome = run.phases()?;
     run.fleet.join()?;
-    outcome.cleanup = store.directory.remove();
+    outcome.cleanup = store.remove();
     Ok(outcome)
 }
 

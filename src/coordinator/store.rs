@@ -1,9 +1,10 @@
 //! Where the run keeps its data: directory, capacity, data file, geometry.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
+use ringfall_engine::device::{CacheDir, DataFile, Preallocate, RawDevice, is_block_device};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
@@ -22,7 +23,9 @@ const SEGMENTS_A_SHARD: u64 = 64;
 pub struct StoreRequest {
     /// `--cache-dir`; none: a fresh directory under the system's temp.
     pub cache_dir: Option<PathBuf>,
-    /// 0: 95 % of what is free.
+    /// Whether a raw device may be written over.
+    pub destroy_device_contents: bool,
+    /// 0: 95 % of what is free, or the whole raw device.
     pub capacity_bytes: u64,
     /// At most this part of the free space, percent; for a run that was not asked for a size.
     pub free_percent_max: Option<u64>,
@@ -32,10 +35,19 @@ pub struct StoreRequest {
     pub preallocate: Preallocate,
 }
 
+/// Where a store is.
+#[derive(Debug)]
+pub enum Place {
+    /// A locked directory; the data file in it is ours to delete.
+    Directory(CacheDir),
+    /// A claimed block device, written over.
+    Device(RawDevice),
+}
+
 /// An open store.
 pub struct Store {
-    /// The locked directory.
-    pub directory: CacheDir,
+    /// Where it is.
+    pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,
     /// Whole capacity.
@@ -46,18 +58,19 @@ pub struct Store {
 
 impl Store {
     /// Opens the directory, reclaims what a dead run left, and makes the data file with all of
-    /// its space.
+    /// its space; or claims the raw device.
     ///
     /// # Errors
-    /// Each thing that can be wrong with the directory, and too little space: says how much.
+    /// Each thing that can be wrong with the directory or device, and too little space: says how
+    /// much.
     pub fn open(request: &StoreRequest) -> Result<Store, SetupError> {
         let path = request.cache_dir.clone().unwrap_or_else(fresh_directory);
-        let mut directory = CacheDir::open(&path)?;
-        let free_bytes = directory.free_bytes()?;
-        let capacity_bytes = capacity(request, free_bytes, &directory.path().display())?;
+        let (place, file, path, capacity_bytes) = match is_block_device(&path) {
+            true => open_device(request, &path)?,
+            false => open_directory(request, &path)?,
+        };
         let capacity_blocks = capacity_bytes / BLOCK_BYTES;
         let segment_blocks = segment_bytes(capacity_bytes, request.shards) / BLOCK_BYTES;
-        let (file, path) = directory.create_data_file()?;
         let shown = path.display().to_string();
         let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
@@ -65,7 +78,36 @@ impl Store {
         file.prepare(capacity_blocks).map_err(|error| {
             SetupError::new(error.to_string(), "lower --storage-capacity-gb, or free space there")
         })?;
-        Ok(Store { directory, file: Arc::new(file), capacity_blocks, segment_blocks })
+        Ok(Store { place, file: Arc::new(file), capacity_blocks, segment_blocks })
+    }
+
+    /// The directory or device, as the user would name it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.place {
+            Place::Directory(directory) => directory.path(),
+            Place::Device(device) => device.path(),
+        }
+    }
+
+    /// Bytes freed by deleting what a dead run had left.
+    #[must_use]
+    pub fn reclaimed_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Directory(directory) => directory.reclaimed_bytes(),
+            Place::Device(_) => 0,
+        }
+    }
+
+    /// Deletes what it made.
+    ///
+    /// # Errors
+    /// What could not be deleted.
+    pub fn remove(self) -> Result<(), SetupError> {
+        match self.place {
+            Place::Directory(directory) => directory.remove(),
+            Place::Device(_) => Ok(()),
+        }
     }
 
     /// Whole capacity in bytes.
@@ -75,15 +117,39 @@ impl Store {
     }
 }
 
+type Opened = (Place, File, PathBuf, u64);
+
+fn open_directory(request: &StoreRequest, path: &Path) -> Result<Opened, SetupError> {
+    let mut directory = CacheDir::open(path)?;
+    let usable_bytes = directory.free_bytes()?.saturating_sub(METADATA_SLACK_BYTES);
+    let capacity_bytes =
+        capacity(request, usable_bytes, AUTO_CAPACITY_PERCENT, &directory.path().display())?;
+    let (file, path) = directory.create_data_file()?;
+    Ok((Place::Directory(directory), file, path, capacity_bytes))
+}
+
+fn open_device(request: &StoreRequest, path: &Path) -> Result<Opened, SetupError> {
+    if !request.destroy_device_contents {
+        return Err(SetupError::new(
+            format!("{} is a block device, and a run would write over all of it", path.display()),
+            "give --destroy-device-contents if nothing on it is needed",
+        ));
+    }
+    let (device, file) = RawDevice::open(path)?;
+    let capacity_bytes = capacity(request, device.bytes(), 100, &device.path().display())?;
+    let path = device.path().to_path_buf();
+    Ok((Place::Device(device), file, path, capacity_bytes))
+}
+
 fn capacity(
     request: &StoreRequest,
-    free_bytes: u64,
+    usable_bytes: u64,
+    auto_percent: u64,
     place: &dyn std::fmt::Display,
 ) -> Result<u64, SetupError> {
-    let usable_bytes = free_bytes.saturating_sub(METADATA_SLACK_BYTES);
     let percent = |percent: u64| (u128::from(usable_bytes) * u128::from(percent) / 100) as u64;
     let mut wanted = match request.capacity_bytes {
-        0 => percent(AUTO_CAPACITY_PERCENT),
+        0 => percent(auto_percent),
         bytes => bytes,
     };
     if let Some(limit) = request.free_percent_max {
@@ -92,9 +158,9 @@ fn capacity(
     if wanted > usable_bytes {
         return Err(SetupError::new(
             format!(
-                "{place} has {:.2} GiB free, {:.2} GiB less than the {:.2} GiB of \
+                "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of \
                  --storage-capacity-gb",
-                gib(free_bytes),
+                gib(usable_bytes),
                 gib(wanted - usable_bytes),
                 gib(wanted)
             ),
@@ -133,6 +199,7 @@ mod tests {
     fn request(capacity_bytes: u64) -> StoreRequest {
         StoreRequest {
             cache_dir: None,
+            destroy_device_contents: false,
             capacity_bytes,
             free_percent_max: None,
             shards: 2,
@@ -142,14 +209,14 @@ mod tests {
 
     #[test]
     fn capacity_is_exact_or_says_what_is_missing() {
-        assert_eq!(capacity(&request(3 * GIB), 10 * GIB, &"x").unwrap(), 3 * GIB);
-        let auto = capacity(&request(0), 10 * GIB, &"x").unwrap();
+        assert_eq!(capacity(&request(3 * GIB), 10 * GIB, 95, &"x").unwrap(), 3 * GIB);
+        let auto = capacity(&request(0), 10 * GIB, 95, &"x").unwrap();
         assert!(auto > 9 * GIB && auto < 10 * GIB && auto.is_multiple_of(BLOCK_BYTES));
-        let error = capacity(&request(12 * GIB), 10 * GIB, &"x").unwrap_err().to_string();
-        assert!(error.contains("10.00 GiB free") && error.contains("2.02 GiB less"), "{error}");
-        assert!(capacity(&request(0), MIB, &"x").is_err());
+        let error = capacity(&request(12 * GIB), 10 * GIB, 95, &"x").unwrap_err().to_string();
+        assert!(error.contains("room for 10.00 GiB") && error.contains("2.00 GiB less"), "{error}");
+        assert!(capacity(&request(0), MIB, 95, &"x").is_err());
         let demo = StoreRequest { free_percent_max: Some(25), ..request(4 * GIB) };
-        assert!(capacity(&demo, 8 * GIB, &"x").unwrap() < 2 * GIB);
+        assert!(capacity(&demo, 8 * GIB, 95, &"x").unwrap() < 2 * GIB);
     }
 
     #[test]

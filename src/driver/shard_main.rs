@@ -70,6 +70,7 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
             Inbound::Command(Command::Exit) => break,
         }
     }
+    driver.shard().close();
 }
 
 fn open(plan: ShardPlan) -> Result<(Rc<Driver>, ShardFacts), SetupError> {

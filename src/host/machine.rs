@@ -1,10 +1,11 @@
 //! The machine that a run ran on: processor, memory, kernel, and the device below a path.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::device::{ChainLink, DeviceFacts, chain, device_numbers};
 
 /// What the report says of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +30,9 @@ pub struct Machine {
     pub mount: Option<MountFacts>,
     /// The disk below it.
     pub device: Option<DeviceFacts>,
+    /// All block devices below it, the topmost first: partition, disk, members of dm and md, what
+    /// a loop device stands on.
+    pub device_chain: Vec<ChainLink>,
 }
 
 /// A mounted file system.
@@ -42,33 +46,15 @@ pub struct MountFacts {
     pub mount_options: String,
 }
 
-/// A disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DeviceFacts {
-    /// As under `/sys/block`.
-    pub name: String,
-    /// Its numbers, `major:minor`, of the whole disk.
-    pub numbers: String,
-    /// What it says it is.
-    pub model: Option<String>,
-    /// The kernel's I/O scheduler for it.
-    pub scheduler: Option<String>,
-    /// Its size, bytes.
-    pub size_bytes: Option<u64>,
-    /// Whether it spins.
-    pub rotational: Option<bool>,
-    /// Bytes of its logical block.
-    pub logical_block_bytes: Option<u64>,
-}
-
 impl Machine {
     /// What this machine says of itself, and of what is below `path`, which exists.
     #[must_use]
     pub fn look(path: &Path) -> Machine {
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
         let meminfo = read("/proc/meminfo").unwrap_or_default();
-        let numbers = device_numbers(path);
         let mountinfo = read("/proc/self/mountinfo").unwrap_or_default();
+        // A file system that spans devices (btrfs) has numbers of its own: its source says more.
+        let numbers = device_numbers(path).map(|own| source_of(&mountinfo, &own).unwrap_or(own));
         Machine {
             cpu_model: value_of(&cpuinfo, "model name").map(str::to_owned),
             cores: std::thread::available_parallelism().ok().map(|n| n.get() as u32),
@@ -78,8 +64,9 @@ impl Machine {
             numa_nodes: numa_nodes(),
             gpu: None,
             cache_dir: Some(path.display().to_string()),
-            mount: numbers.as_deref().and_then(|numbers| find_mount(&mountinfo, numbers, path)),
-            device: numbers.as_deref().and_then(disk_of),
+            mount: device_numbers(path).and_then(|own| find_mount(&mountinfo, &own, path)),
+            device: numbers.as_deref().and_then(DeviceFacts::of),
+            device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
         }
     }
 
@@ -92,12 +79,6 @@ impl Machine {
 
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
-}
-
-/// `major:minor` of the file system that `path` is on.
-fn device_numbers(path: &Path) -> Option<String> {
-    let device = std::fs::metadata(path).ok()?.dev();
-    Some(format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 /// The value of `name : value`.
@@ -120,6 +101,16 @@ fn numa_nodes() -> Option<u32> {
         digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
     });
     Some(nodes.count() as u32).filter(|&count| count > 0)
+}
+
+/// Numbers of the device that the file system `numbers` was mounted from, where it has others.
+fn source_of(mountinfo: &str, numbers: &str) -> Option<String> {
+    let (_, right) = mountinfo
+        .lines()
+        .filter_map(|line| line.split_once(" - "))
+        .find(|(left, _)| left.split(' ').nth(2) == Some(numbers))?;
+    let source = right.split(' ').nth(1).filter(|source| source.starts_with("/dev/"))?;
+    device_numbers(Path::new(source)).filter(|_| numbers.starts_with("0:"))
 }
 
 /// The mount of device `numbers` that holds `path`: the deepest one.
@@ -149,34 +140,6 @@ fn find_mount(mountinfo: &str, numbers: &str, path: &Path) -> Option<MountFacts>
         }
     }
     deepest
-}
-
-/// The whole disk of a partition or disk; `None` for file systems without one (tmpfs).
-fn disk_of(numbers: &str) -> Option<DeviceFacts> {
-    let linked = std::fs::canonicalize(format!("/sys/dev/block/{numbers}")).ok()?;
-    let disk = match linked.join("partition").exists() {
-        true => linked.parent()?.to_path_buf(),
-        false => linked,
-    };
-    let text = |name: &str| {
-        let text = std::fs::read_to_string(disk.join(name)).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    let number = |name: &str| text(name)?.parse::<u64>().ok();
-    let scheduler = text("queue/scheduler").map(|all| {
-        // All that there are, the one in use in brackets.
-        let used = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        used.map_or(all.clone(), |(used, _)| used.to_owned())
-    });
-    Some(DeviceFacts {
-        name: disk.file_name()?.to_string_lossy().into_owned(),
-        numbers: text("dev")?,
-        model: text("device/model"),
-        scheduler,
-        size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
-        rotational: number("queue/rotational").map(|flag| flag != 0),
-        logical_block_bytes: number("queue/logical_block_size"),
-    })
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 mod blockstat;
 mod cost;
+mod device;
 mod machine;
 
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
-pub use machine::{DeviceFacts, Machine, MountFacts};
+pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
+pub use machine::{Machine, MountFacts};

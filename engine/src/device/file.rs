@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +44,9 @@ pub struct DataFile {
     /// Locked only while some block has never been written.
     touched: Mutex<TouchedRanges>,
     untouched_blocks: AtomicU64,
-    inode: u64,
+    /// File system and inode, or the numbers of a raw device.
+    identity: (u64, u64),
+    is_device: bool,
     /// Bytes the file must at least have, because they were prepared.
     prepared_bytes: AtomicU64,
 }
@@ -54,12 +57,21 @@ impl DataFile {
     /// # Errors
     /// When it can't be looked at.
     pub fn new(file: File, path: PathBuf, preallocate: Preallocate) -> std::io::Result<DataFile> {
-        use std::os::unix::fs::MetadataExt;
-        let inode = file.metadata()?.ino();
+        let metadata = file.metadata()?;
+        let (identity, is_device) = (identity(&metadata), metadata.file_type().is_block_device());
         let touched = Mutex::default();
         let prepared_bytes = AtomicU64::new(0);
         let untouched_blocks = AtomicU64::new(0);
-        Ok(DataFile { file, path, preallocate, touched, untouched_blocks, inode, prepared_bytes })
+        Ok(DataFile {
+            file,
+            path,
+            preallocate,
+            touched,
+            untouched_blocks,
+            identity,
+            is_device,
+            prepared_bytes,
+        })
     }
 
     /// Its descriptor.
@@ -79,6 +91,13 @@ impl DataFile {
     /// # Errors
     /// `ENOSPC` and its like.
     pub fn prepare(&self, blocks: u64) -> Result<(), IoError> {
+        if self.is_device {
+            // A device has its space; no file system converts anything at the first write.
+            return match self.preallocate {
+                Preallocate::Reserve => Ok(()),
+                Preallocate::Write => self.write_zeros(0, blocks * BLOCK_BYTES),
+            };
+        }
         self.give_space(blocks * BLOCK_BYTES)?;
         self.prepared_bytes.store(blocks * BLOCK_BYTES, Ordering::Relaxed);
         if self.preallocate == Preallocate::Reserve {
@@ -120,7 +139,8 @@ impl DataFile {
         use std::os::unix::fs::FileExt;
         // One extent where possible, as a reservation would give.
         let errno_of = |e: &std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
-        if let Err(errno) = fallocate(&self.file, FallocateFlags::empty(), offset, length)
+        if !self.is_device
+            && let Err(errno) = fallocate(&self.file, FallocateFlags::empty(), offset, length)
             && errno != rustix::io::Errno::OPNOTSUPP
         {
             return Err(self.error(offset, length, errno.raw_os_error()));
@@ -156,11 +176,13 @@ impl DataFile {
     /// [`ErrorKind::Gone`] when it was deleted or replaced, [`ErrorKind::Truncated`] when it is
     /// shorter than it was made.
     pub fn check(&self) -> Result<(), IoError> {
-        use std::os::unix::fs::MetadataExt;
         let gone = || IoError { kind: ErrorKind::Gone, ..self.error(0, 0, libc::ENOENT) };
         let metadata = std::fs::metadata(&self.path).map_err(|_| gone())?;
-        if metadata.ino() != self.inode {
+        if identity(&metadata) != self.identity {
             return Err(gone());
+        }
+        if self.is_device {
+            return Ok(());
         }
         let prepared_bytes = self.prepared_bytes.load(Ordering::Relaxed);
         if metadata.len() < prepared_bytes {
@@ -180,6 +202,14 @@ impl DataFile {
             length_bytes,
             errno,
         }
+    }
+}
+
+/// What stays the same as long as it is the same file or device.
+fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
+    match metadata.file_type().is_block_device() {
+        true => (metadata.rdev(), 0),
+        false => (metadata.dev(), metadata.ino()),
     }
 }
 
@@ -206,6 +236,10 @@ impl Device for FileDevice {
 
     fn kick(&self) {
         self.ring.turn();
+    }
+
+    fn close(&self) {
+        self.ring.release_file();
     }
 
     fn in_flight(&self) -> u32 {

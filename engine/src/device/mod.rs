@@ -4,12 +4,14 @@ mod directory;
 mod fault;
 mod file;
 mod memory;
+mod raw;
 mod touched;
 
 pub use directory::CacheDir;
 pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice, Preallocate};
 pub use memory::MemoryDevice;
+pub use raw::{RawDevice, is_block_device};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;
@@ -30,6 +32,9 @@ pub trait Device {
 
     /// Starts what is queued and collects what has completed. Cheap when there is nothing to do.
     fn kick(&self);
+
+    /// Lets go of what it holds open, when nothing is in flight and nothing more will be asked.
+    fn close(&self) {}
 
     /// I/Os not completed.
     fn in_flight(&self) -> u32;

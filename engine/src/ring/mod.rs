@@ -1,11 +1,13 @@
 //! The io_uring data path: a ring of our own, driven by whichever thread made it.
 
+mod lanes;
 mod op;
 mod probe;
 mod reactor;
 mod setup;
 mod slot;
 
+pub use lanes::{LaneIo, LaneRing, Polling};
 pub use op::{IoKind, IoRequest};
 pub use probe::{RingFeatures, kernel_release};
 pub use reactor::{CompletionBell, Ring};

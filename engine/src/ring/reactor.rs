@@ -236,6 +236,17 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     }
 }
 
+impl<B: 'static> Ring<B> {
+    /// Gives the registered file back when nothing is in flight. The kernel ends a ring in the
+    /// background, and a file system can't be unmounted while it holds a file there.
+    pub fn release_file(&self) {
+        if self.features.registered_file && self.slots.pending() == 0 {
+            // It can only fail for want of a registered file: then there is nothing to give back.
+            let _released = self.ring.borrow().submitter().unregister_files();
+        }
+    }
+}
+
 impl<B: 'static> Drop for Ring<B> {
     fn drop(&mut self) {
         // The kernel may still write to buffers that the table owns: wait for every one.
@@ -255,5 +266,6 @@ impl<B: 'static> Drop for Ring<B> {
                 self.slots.complete(SlotToken(entry.user_data()), entry.result(), now);
             }
         }
+        self.release_file();
     }
 }

@@ -70,6 +70,11 @@ impl RingSetup {
         Ok(RingSetup { ring, features, registered_span_bytes: 0 })
     }
 
+    /// Takes a ring as it is.
+    pub(super) fn plain(ring: IoUring) -> RingSetup {
+        RingSetup { ring, features: RingFeatures::default(), registered_span_bytes: 0 }
+    }
+
     /// Registers the buffer region, in pieces that no buffer straddles.
     ///
     /// # Errors

@@ -143,6 +143,11 @@ impl DataPath {
         self.stopping.set(true);
     }
 
+    /// Lets go of the device, when nothing is in flight.
+    pub(super) fn close(&self) {
+        self.config.device.close();
+    }
+
     /// What the transfer dropped just before this call left in flight.
     pub(super) fn take_orphans(&self) -> Orphans {
         Orphans(std::mem::take(&mut *self.orphans.borrow_mut()))

@@ -182,6 +182,11 @@ impl Shard {
         self.changed.notify_all();
     }
 
+    /// Lets go of the device: the last thing, when nothing is in flight.
+    pub fn close(&self) {
+        self.path.close();
+    }
+
     /// Demotions under way.
     #[must_use]
     pub fn moves(&self) -> u32 {

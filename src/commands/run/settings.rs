@@ -1,5 +1,7 @@
 //! A plan, as the coordinator wants it.
 
+use std::path::Path;
+
 use ringfall_engine::clock::SECOND;
 use ringfall_engine::{device, fill, shard};
 
@@ -8,6 +10,7 @@ use ringfall_workloads::config::USERS_MAX;
 
 use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
 use crate::coordinator::RunSettings;
+use crate::host::{DeviceFacts, cores_of_node, device_numbers};
 use crate::report;
 
 /// Part of the free space that a demonstration run takes at most.
@@ -17,8 +20,9 @@ const DEMO_FREE_PERCENT: u64 = 25;
 pub fn engine(plan: &Plan) -> RunSettings {
     RunSettings {
         shards: plan.shards,
-        cpus: plan.pin.then(cores).flatten(),
+        cpus: plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten(),
         cache_dir: plan.cache_dir.clone(),
+        destroy_device_contents: plan.destroy_device_contents,
         storage_capacity_bytes: plan.storage_capacity_bytes,
         storage_free_percent_max: plan.demo.then_some(DEMO_FREE_PERCENT),
         cpu_capacity_bytes: plan.cpu_memory_bytes,
@@ -58,8 +62,16 @@ pub fn engine(plan: &Plan) -> RunSettings {
     }
 }
 
-/// Cores this process may use, in order; none where the kernel doesn't say.
-fn cores() -> Option<Vec<usize>> {
+/// Cores this process may use, those of the drive's NUMA node first; none where the kernel doesn't
+/// say.
+pub(super) fn cores_near(path: Option<&Path>) -> Option<Vec<usize>> {
     let ids = core_affinity::get_core_ids()?;
-    Some(ids.into_iter().map(|core| core.id).collect()).filter(|ids: &Vec<usize>| !ids.is_empty())
+    let mut ids: Vec<usize> = ids.into_iter().map(|core| core.id).collect();
+    // A directory that the run will make is on the drive of what is there already.
+    let existing = path.and_then(|path| path.ancestors().find(|path| path.exists()));
+    let node = existing.and_then(|path| DeviceFacts::of(&device_numbers(path)?)?.numa_node);
+    if let Some(near) = node.and_then(cores_of_node) {
+        ids.sort_by_key(|id| (!near.contains(id), *id));
+    }
+    Some(ids).filter(|ids| !ids.is_empty())
 }

@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    Sources, check_output_writable, check_outputs, exit_of, measure, output, unless_reader_left,
+    Sources, check_device_may_be_destroyed, check_output_writable, check_outputs, exit_of, measure,
+    output, unless_reader_left,
 };
 use crate::analysis::compare::trust::{Situation, Trust, advise};
 use crate::analysis::document::ResultFile;
@@ -53,6 +54,7 @@ pub(super) fn run(
         .into());
     }
     check_outputs(plan)?;
+    check_device_may_be_destroyed(plan)?;
     for trial in 1..=plan.trials {
         check_output_writable("--output", &trial_path(&plan.output, trial))?;
     }

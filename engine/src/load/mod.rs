@@ -1,0 +1,315 @@
+//! A plain load on a file or device, by pinned threads with rings of their own: what a device does
+//! when nothing but I/O is asked of it. Saturation and preconditioning use it.
+//!
+//! What lives here: keeping so many I/Os of one kind in flight, and counting. What must not: which
+//! load is tried when (`src/saturate`), users, tiers.
+
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::clock::{Nanos, monotonic_now};
+use crate::device::DataFile;
+use crate::error::{IoError, SetupError};
+use crate::metrics::Histogram;
+use crate::ring::Polling;
+use crate::units::BLOCK_BYTES;
+use worker::Worker;
+
+/// Where I/Os go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// One after the other, each thread in a part of its own, from the start again at its end.
+    Sequential,
+    /// Anywhere, a multiple of the I/O's size.
+    Random,
+}
+
+/// What is asked of the device.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// Part of the I/Os that read, percent.
+    pub read_percent: u32,
+    /// Size of each I/O, bytes, a multiple of 4 KiB.
+    pub io_bytes: u32,
+    /// I/Os in flight, over all threads.
+    pub depth: u32,
+    /// The first so many bytes of the file are used.
+    pub range_bytes: u64,
+    /// Where I/Os go.
+    pub access: Access,
+    /// Who polls.
+    pub polling: Polling,
+    /// A thread for each, on that core.
+    pub cpus: Vec<Option<usize>>,
+    /// Ends by itself after so many bytes; none: when stopped.
+    pub bytes_max: Option<u64>,
+    /// Of offsets and directions.
+    pub seed: u64,
+}
+
+/// Why a load ended early.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It could not begin.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// An I/O failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+}
+
+/// What one direction did in the window.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionFigures {
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// From submission to completion.
+    pub latency: Histogram,
+}
+
+/// What a load did in its window.
+#[derive(Clone, Debug, Default)]
+pub struct LoadFigures {
+    /// Reads.
+    pub read: DirectionFigures,
+    /// Writes.
+    pub write: DirectionFigures,
+    /// Length of the window.
+    pub window_ns: Nanos,
+    /// CPU time of the threads in it; a polling kernel thread's is not among it.
+    pub cpu_ns: u64,
+    /// Whether every thread's buffers were registered with the kernel.
+    pub registered_buffers: bool,
+}
+
+impl LoadFigures {
+    fn add(&mut self, other: &LoadFigures) {
+        for (mine, theirs) in [(&mut self.read, &other.read), (&mut self.write, &other.write)] {
+            mine.ios += theirs.ios;
+            mine.bytes += theirs.bytes;
+            mine.latency.merge(&theirs.latency);
+        }
+        self.cpu_ns += other.cpu_ns;
+        self.registered_buffers &= other.registered_buffers;
+    }
+
+    /// Bytes of both directions.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes + self.write.bytes
+    }
+
+    /// I/Os of both directions.
+    #[must_use]
+    pub fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios
+    }
+}
+
+/// Seen by all threads.
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    /// I/Os completed in the window count: those from its start until its end.
+    window_start: AtomicU64,
+    window_end: AtomicU64,
+    /// Since the load began, for whoever watches.
+    ios: AtomicU64,
+    bytes: AtomicU64,
+    /// Bytes that may still be asked for.
+    left: AtomicU64,
+    running: AtomicU64,
+}
+
+/// A load that runs.
+pub struct Load {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Result<LoadFigures, LoadError>>>,
+}
+
+impl Load {
+    /// Starts the threads; returns when each has its ring.
+    ///
+    /// # Errors
+    /// The first thread's that could not begin.
+    ///
+    /// # Panics
+    /// On a plan that no caller makes: no threads, a size that is no multiple of 4 KiB, a range
+    /// that does not hold one I/O a thread.
+    pub fn start(file: &Arc<DataFile>, plan: &LoadPlan) -> Result<Load, LoadError> {
+        let count = plan.cpus.len().clamp(1, plan.depth.max(1) as usize);
+        assert!(u64::from(plan.io_bytes).is_multiple_of(BLOCK_BYTES) && plan.io_bytes > 0);
+        assert!(plan.range_bytes >= u64::from(plan.io_bytes) * count as u64 && plan.depth > 0);
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            window_start: AtomicU64::new(Nanos::MAX),
+            window_end: AtomicU64::new(Nanos::MAX),
+            ios: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            left: AtomicU64::new(plan.bytes_max.unwrap_or(u64::MAX)),
+            running: AtomicU64::new(count as u64),
+        });
+        let (ready_sender, ready) = sync_channel(count);
+        let mut load = Load { shared: Arc::clone(&shared), threads: Vec::new() };
+        for index in 0..count {
+            let worker = Worker::new(plan, index, count, Arc::clone(file), Arc::clone(&shared));
+            let ready = ready_sender.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("ringfall-load-{index}"))
+                .spawn(move || worker.run(&ready))
+                .map_err(|error| {
+                    SetupError::new(
+                        format!("no thread can be started: {error}"),
+                        "raise the limit of threads (ulimit -u)",
+                    )
+                });
+            match thread {
+                Ok(thread) => load.threads.push(thread),
+                Err(error) => {
+                    let _ended = load.stop();
+                    return Err(error.into());
+                }
+            }
+        }
+        drop(ready_sender);
+        load.await_ready(&ready, count)
+    }
+
+    fn await_ready(self, ready: &Receiver<()>, count: usize) -> Result<Load, LoadError> {
+        for _ in 0..count {
+            // A thread that fails drops its sender: the others are told to stop, and it says why.
+            if ready.recv().is_err() {
+                return match self.stop() {
+                    Err(error) => Err(error),
+                    Ok(_) => unreachable!("a thread that is not ready has failed"),
+                };
+            }
+        }
+        Ok(self)
+    }
+
+    /// Counts I/Os and latencies from now on: the ramp-up is over.
+    pub fn open_window(&self) {
+        self.shared.window_start.store(monotonic_now(), Ordering::Relaxed);
+    }
+
+    /// I/Os and bytes completed since the load began.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.shared.ios.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether every thread has ended by itself: its bytes are moved, or it failed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.running.load(Ordering::Relaxed) == 0
+    }
+
+    /// Closes the window, stops the threads, and adds up what they counted.
+    ///
+    /// # Errors
+    /// The first I/O that failed.
+    pub fn stop(self) -> Result<LoadFigures, LoadError> {
+        let end = monotonic_now();
+        self.shared.window_end.store(end, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let start = self.shared.window_start.load(Ordering::Relaxed);
+        let mut figures = LoadFigures { registered_buffers: true, ..LoadFigures::default() };
+        let mut first_failure = None;
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(one)) => figures.add(&one),
+                Ok(Err(error)) => first_failure = first_failure.or(Some(error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        figures.window_ns = end.saturating_sub(start);
+        first_failure.map_or(Ok(figures), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{CacheDir, Preallocate};
+
+    fn scratch(name: &str, blocks: u64) -> (CacheDir, Arc<DataFile>) {
+        let path =
+            std::env::temp_dir().join(format!("ringfall-load-{}-{name}", std::process::id()));
+        let mut directory = CacheDir::open(&path).unwrap();
+        let (file, path) = directory.create_data_file().unwrap();
+        let file = DataFile::new(file, path, Preallocate::Write).unwrap();
+        file.prepare(blocks).unwrap();
+        (directory, Arc::new(file))
+    }
+
+    fn plan(read_percent: u32) -> LoadPlan {
+        LoadPlan {
+            read_percent,
+            io_bytes: 64 << 10,
+            depth: 8,
+            range_bytes: 16 << 20,
+            access: Access::Random,
+            polling: Polling::None,
+            cpus: vec![None, None],
+            bytes_max: None,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn writes_exactly_what_it_was_told_to_in_order() {
+        let (directory, file) = scratch("exact", 4096);
+        let plan = LoadPlan { access: Access::Sequential, bytes_max: Some(40 << 20), ..plan(0) };
+        let load = Load::start(&file, &plan).unwrap();
+        load.open_window();
+        while !load.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(load.progress().1, 40 << 20);
+        let figures = load.stop().unwrap();
+        assert_eq!(figures.read.ios, 0);
+        assert!(figures.write.bytes <= 40 << 20);
+        // Every block of the range was written: none is zeros any more.
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert!(bytes.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_mix_is_the_mix_and_the_window_counts_what_completed_in_it() {
+        let (directory, file) = scratch("mix", 4096);
+        let load = Load::start(&file, &plan(70)).unwrap();
+        load.open_window();
+        while load.progress().0 < 2_000 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let figures = load.stop().unwrap();
+        let share = figures.read.ios as f64 / figures.ios() as f64;
+        // Four standard deviations of 1,900 draws.
+        assert!((share - 0.7).abs() < 0.05, "{share}");
+        assert_eq!(figures.bytes(), figures.ios() * (64 << 10));
+        assert_eq!(figures.read.latency.count(), figures.read.ios);
+        assert!(figures.window_ns > 0 && figures.cpu_ns > 0);
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_shorter_than_it_was_is_an_error() {
+        let (directory, file) = scratch("short", 4096);
+        std::fs::OpenOptions::new().write(true).open(file.path()).unwrap().set_len(4096).unwrap();
+        let load = Load::start(&file, &plan(100)).unwrap();
+        while !load.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let error = load.stop().unwrap_err().to_string();
+        assert!(error.contains("ringfall.kv"), "{error}");
+        directory.remove().unwrap();
+    }
+}

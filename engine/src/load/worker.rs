@@ -1,0 +1,232 @@
+//! One thread of a load.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Access, DirectionFigures, LoadError, LoadFigures, LoadPlan, Shared};
+use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::device::DataFile;
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::fill::{ContentName, fill};
+use crate::key::{EntryKey, mix64};
+use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
+use crate::tier::Tier;
+use crate::units::BLOCK_BYTES;
+
+pub(super) struct Worker {
+    file: Arc<DataFile>,
+    shared: Arc<Shared>,
+    cpu: Option<usize>,
+    polling: Polling,
+    lanes: u32,
+    io_bytes: u32,
+    read_percent: u64,
+    access: Access,
+    /// First I/O of the part that this thread goes through in order, and how many there are.
+    first_io: u64,
+    ios: u64,
+    drawn: u64,
+    seed: u64,
+}
+
+impl Worker {
+    pub(super) fn new(
+        plan: &LoadPlan,
+        index: usize,
+        count: usize,
+        file: Arc<DataFile>,
+        shared: Arc<Shared>,
+    ) -> Worker {
+        let (index_io, count_io) = (index as u64, count as u64);
+        let all_ios = plan.range_bytes / u64::from(plan.io_bytes);
+        let (first_io, end_io) = match plan.access {
+            Access::Random => (0, all_ios),
+            Access::Sequential => {
+                (all_ios * index_io / count_io, all_ios * (index_io + 1) / count_io)
+            }
+        };
+        // The first threads have the odd lanes.
+        let (even, odd) = (plan.depth / count as u32, plan.depth % count as u32);
+        Worker {
+            file,
+            shared,
+            cpu: plan.cpus.get(index).copied().flatten(),
+            polling: plan.polling,
+            lanes: even + u32::from((index as u32) < odd),
+            io_bytes: plan.io_bytes,
+            read_percent: u64::from(plan.read_percent),
+            access: plan.access,
+            first_io,
+            ios: end_io - first_io,
+            drawn: 0,
+            seed: mix64(plan.seed ^ mix64(index_io + 1)),
+        }
+    }
+
+    /// Runs until told to stop, the bytes are moved, or an I/O fails.
+    pub(super) fn run(mut self, ready: &SyncSender<()>) -> Result<LoadFigures, LoadError> {
+        let shared = Arc::clone(&self.shared);
+        let result = self.load(ready);
+        if result.is_err() {
+            // One that can't go on must not leave the others alone with the figures.
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        shared.running.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    fn load(&mut self, ready: &SyncSender<()>) -> Result<LoadFigures, LoadError> {
+        if let Some(cpu) = self.cpu {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            // A core that was taken away meanwhile costs speed, not truth.
+            let _pinned = sched_setaffinity(None, &set);
+        }
+        let mut ring =
+            LaneRing::new(self.file.raw_fd(), self.lanes, self.io_bytes as usize, self.polling)?;
+        if self.read_percent < 100 {
+            for lane in 0..self.lanes {
+                let name =
+                    ContentName { seed: self.seed, key: EntryKey(u128::from(lane)), version: 0 };
+                fill(ring.buffer(lane), &name, 0);
+            }
+        }
+        let mut figures = LoadFigures {
+            registered_buffers: ring.has_registered_buffers(),
+            ..LoadFigures::default()
+        };
+        let mut lanes = vec![(IoKind::Read, 0, 0); self.lanes as usize];
+        // All threads begin when the last is ready; nobody listening means giving up.
+        if ready.send(()).is_err() {
+            return Ok(figures);
+        }
+        for lane in 0..self.lanes {
+            self.next(&mut ring, lane, &mut lanes, monotonic_now());
+        }
+        let mut cpu_at_start = None;
+        while ring.in_flight() > 0 {
+            ring.submit_and_wait().map_err(|error| self.failure(IoKind::Read, 0, &error))?;
+            let now = monotonic_now();
+            let start = self.shared.window_start.load(Ordering::Relaxed);
+            let counted = now >= start && now < self.shared.window_end.load(Ordering::Relaxed);
+            if counted && cpu_at_start.is_none() {
+                cpu_at_start = Some(thread_cpu_ns());
+            }
+            if counted {
+                figures.cpu_ns = thread_cpu_ns() - cpu_at_start.unwrap_or(0);
+            }
+            let (mut ios, mut bytes) = (0, 0);
+            while let Some((lane, result)) = ring.next_completion() {
+                let (kind, offset_bytes, submitted) = lanes[lane as usize];
+                if result != self.io_bytes as i32 {
+                    return Err(self.completion_failure(kind, offset_bytes, result).into());
+                }
+                ios += 1;
+                bytes += u64::from(self.io_bytes);
+                if counted {
+                    let direction = match kind {
+                        IoKind::Read => &mut figures.read,
+                        IoKind::Write | IoKind::Flush => &mut figures.write,
+                    };
+                    count(direction, self.io_bytes, now - submitted);
+                }
+                self.next(&mut ring, lane, &mut lanes, now);
+            }
+            self.shared.ios.fetch_add(ios, Ordering::Relaxed);
+            self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Ok(figures)
+    }
+
+    /// Puts the lane's next I/O in the queue, unless the load is over.
+    fn next(
+        &mut self,
+        ring: &mut LaneRing,
+        lane: u32,
+        lanes: &mut [(IoKind, u64, Nanos)],
+        now: Nanos,
+    ) {
+        if self.shared.stop.load(Ordering::Relaxed) || !self.take_bytes() {
+            return;
+        }
+        let (kind, offset_bytes) = self.draw();
+        if kind == IoKind::Write {
+            // A drive that finds equal blocks must find none.
+            let stamp = mix64(self.seed ^ self.drawn);
+            for (block, bytes) in
+                ring.buffer(lane).chunks_exact_mut(BLOCK_BYTES as usize).enumerate()
+            {
+                bytes[..8].copy_from_slice(&(stamp.wrapping_add(block as u64)).to_le_bytes());
+            }
+        }
+        lanes[lane as usize] = (kind, offset_bytes, now);
+        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes });
+    }
+
+    fn take_bytes(&self) -> bool {
+        let take = u64::from(self.io_bytes);
+        let left = &self.shared.left;
+        if left.load(Ordering::Relaxed) == u64::MAX {
+            return true;
+        }
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(take))
+            .is_ok()
+    }
+
+    fn draw(&mut self) -> (IoKind, u64) {
+        self.drawn += 1;
+        let kind_draw = mix64(self.seed.wrapping_add(self.drawn)) >> 32;
+        let kind = match kind_draw * 100 >> 32 < self.read_percent {
+            true => IoKind::Read,
+            false => IoKind::Write,
+        };
+        let place = match self.access {
+            Access::Sequential => (self.drawn - 1) % self.ios,
+            Access::Random => {
+                let draw = mix64(self.seed.wrapping_sub(self.drawn));
+                ((u128::from(draw) * u128::from(self.ios)) >> 64) as u64
+            }
+        };
+        (kind, (self.first_io + place) * u64::from(self.io_bytes))
+    }
+
+    fn completion_failure(&self, kind: IoKind, offset_bytes: u64, result: i32) -> IoError {
+        let (kind_of_failure, errno) = match result {
+            0.. => (ErrorKind::Truncated, 0),
+            errno => (ErrorKind::of_errno(-errno), -errno),
+        };
+        IoError {
+            kind: kind_of_failure,
+            operation: match kind {
+                IoKind::Read => Operation::Read,
+                IoKind::Write => Operation::Write,
+                IoKind::Flush => Operation::Flush,
+            },
+            tier: Tier::Storage,
+            file: self.file.path().display().to_string(),
+            offset_bytes,
+            length_bytes: u64::from(self.io_bytes),
+            errno,
+        }
+    }
+
+    fn failure(&self, kind: IoKind, offset_bytes: u64, error: &std::io::Error) -> LoadError {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        self.completion_failure(kind, offset_bytes, -errno).into()
+    }
+}
+
+fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: Nanos) {
+    direction.ios += 1;
+    direction.bytes += u64::from(bytes);
+    direction.latency.record(latency_ns);
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * SECOND + time.tv_nsec.unsigned_abs()
+}

@@ -1,0 +1,224 @@
+//! A ring for a plain thread that does nothing but I/O: as many lanes as I/Os in flight, each with a
+//! buffer of its own, no executor, no table that grows. For saturation and preconditioning.
+
+#![allow(unsafe_code, reason = "pushing entries whose buffers the ring owns until it has drained")]
+
+use std::os::fd::RawFd;
+
+use io_uring::{IoUring, opcode, types};
+
+use super::op::IoKind;
+use super::probe::setup_failure;
+use super::setup::{RingConfig, RingSetup};
+use crate::buffer::Mapping;
+use crate::error::SetupError;
+
+/// Registered number of the file.
+const FILE: types::Fixed = types::Fixed(0);
+/// How long the kernel's submission thread spins before it sleeps, ms.
+const SQ_THREAD_IDLE_MS: u32 = 100;
+
+/// Who looks for work and for completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Polling {
+    /// System calls and interrupts.
+    #[default]
+    None,
+    /// A kernel thread takes submissions without system calls (`IORING_SETUP_SQPOLL`); it costs a
+    /// core.
+    Submission,
+    /// Completions are polled for on the device (`IORING_SETUP_IOPOLL`); needs poll queues
+    /// (`nvme.poll_queues`) and costs this thread's core.
+    Completion,
+}
+
+/// One I/O of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneIo {
+    /// Which lane, and so which buffer.
+    pub lane: u32,
+    /// Read or write.
+    pub kind: IoKind,
+    /// Where on the device, a multiple of 4 KiB.
+    pub offset_bytes: u64,
+    /// How much, a multiple of 4 KiB, at most the lane's buffer.
+    pub length_bytes: u32,
+}
+
+/// The ring, its buffers and its registered file. All I/O is done when it is dropped.
+pub struct LaneRing {
+    ring: IoUring,
+    memory: Mapping,
+    buffer_bytes: usize,
+    lanes: u32,
+    /// Buffers a registered piece of the memory holds; none where they are not registered.
+    registered_span: Option<usize>,
+    busy: Vec<bool>,
+    in_flight: u32,
+}
+
+impl LaneRing {
+    /// Makes a ring on this thread, which must be the one to drive it. The buffers hold zeros.
+    ///
+    /// # Errors
+    /// When the kernel, its limits or the memory do not allow it; the message has the remedy.
+    pub fn new(
+        file: RawFd,
+        lanes: u32,
+        buffer_bytes: usize,
+        polling: Polling,
+    ) -> Result<LaneRing, SetupError> {
+        assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
+        let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
+        let mut setup = match polling {
+            Polling::None => RingSetup::new(RingConfig { entries: lanes })?,
+            Polling::Submission => {
+                let ring = IoUring::builder().setup_sqpoll(SQ_THREAD_IDLE_MS).build(lanes);
+                RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)
+            }
+            Polling::Completion => {
+                let ring = IoUring::builder().setup_iopoll().build(lanes);
+                RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)
+            }
+        };
+        setup.register_file(file).map_err(|error| {
+            SetupError::new(
+                format!("the file can't be registered with io_uring: {error}"),
+                "raise the file descriptor limit with `ulimit -n 65536`",
+            )
+        })?;
+        let bytes = buffer_bytes * lanes as usize;
+        // SAFETY: the mapping lives in the same struct as the ring, whose `Drop` waits until
+        // nothing is in flight; the kernel holds registered pages whatever is unmapped.
+        let registered = unsafe { setup.register_buffers(memory.as_ptr(), bytes, buffer_bytes) };
+        // Without it each I/O pins its pages: slower, not wrong.
+        let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
+        Ok(LaneRing {
+            ring: setup.ring,
+            memory,
+            buffer_bytes,
+            lanes,
+            registered_span,
+            busy: vec![false; lanes as usize],
+            in_flight: 0,
+        })
+    }
+
+    /// I/Os not completed.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether the buffers are registered with the kernel.
+    #[must_use]
+    pub fn has_registered_buffers(&self) -> bool {
+        self.registered_span.is_some()
+    }
+
+    /// The buffer of a lane that has no I/O in flight.
+    ///
+    /// # Panics
+    /// When it has: the kernel owns the buffer then.
+    pub fn buffer(&mut self, lane: u32) -> &mut [u8] {
+        assert!(!self.busy[lane as usize], "the kernel owns the buffer of a busy lane");
+        let pointer = self.memory.range_ptr(lane as usize * self.buffer_bytes, self.buffer_bytes);
+        // SAFETY: the range is inside the mapping (`range_ptr` checks), each lane's is its own, no
+        // I/O on it is in flight, and `self` is borrowed for as long as the slice.
+        unsafe { std::slice::from_raw_parts_mut(pointer, self.buffer_bytes) }
+    }
+
+    /// Queues one I/O on an idle lane.
+    ///
+    /// # Panics
+    /// When the lane is busy or the I/O does not fit its buffer.
+    pub fn push(&mut self, io: LaneIo) {
+        let lane = io.lane as usize;
+        assert!(!self.busy[lane] && io.length_bytes as usize <= self.buffer_bytes);
+        let start = lane * self.buffer_bytes;
+        let pointer = self.memory.range_ptr(start, io.length_bytes as usize);
+        let entry = match (self.registered_span, io.kind) {
+            (Some(span), IoKind::Read) => {
+                opcode::ReadFixed::new(FILE, pointer, io.length_bytes, (start / span) as u16)
+                    .offset(io.offset_bytes)
+                    .build()
+            }
+            (Some(span), IoKind::Write) => {
+                opcode::WriteFixed::new(FILE, pointer, io.length_bytes, (start / span) as u16)
+                    .offset(io.offset_bytes)
+                    .build()
+            }
+            (None, IoKind::Read) => {
+                opcode::Read::new(FILE, pointer, io.length_bytes).offset(io.offset_bytes).build()
+            }
+            (None, IoKind::Write) => {
+                opcode::Write::new(FILE, pointer, io.length_bytes).offset(io.offset_bytes).build()
+            }
+            (_, IoKind::Flush) => {
+                opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build()
+            }
+        };
+        let entry = entry.user_data(u64::from(io.lane));
+        // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is busy
+        // and waits for it in `Drop`.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        // At most `lanes` are in flight, and the queue has at least as many places; with a kernel
+        // thread the places come free when it has looked.
+        if pushed.is_err() {
+            loop {
+                let _woken = self.ring.submit();
+                // SAFETY: as above.
+                if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.busy[lane] = true;
+        self.in_flight += 1;
+    }
+
+    /// Submits what is queued and waits until something has completed.
+    ///
+    /// # Errors
+    /// What `io_uring_enter` says, other than "again".
+    pub fn submit_and_wait(&mut self) -> std::io::Result<()> {
+        let wanted = usize::from(self.in_flight > 0);
+        match self.ring.submit_and_wait(wanted) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// A completed I/O: its lane, and bytes moved or a negative errno.
+    pub fn next_completion(&mut self) -> Option<(u32, i32)> {
+        let entry = self.ring.completion().next()?;
+        let lane = entry.user_data() as u32;
+        assert!(lane < self.lanes && self.busy[lane as usize], "a completion comes once");
+        self.busy[lane as usize] = false;
+        self.in_flight -= 1;
+        Some((lane, entry.result()))
+    }
+}
+
+impl Drop for LaneRing {
+    fn drop(&mut self) {
+        while self.in_flight > 0 {
+            if let Err(error) = self.submit_and_wait() {
+                // Unmapping under a device that still writes could corrupt memory; leaking can't.
+                tracing::error!(%error, "io_uring did not drain; its buffers are leaked");
+                let nothing = Mapping::new(4096, false);
+                if let Ok(nothing) = nothing {
+                    std::mem::forget(std::mem::replace(&mut self.memory, nothing));
+                }
+                return;
+            }
+            while self.next_completion().is_some() {}
+        }
+        // The kernel ends a ring in the background; the file is to be free when this returns.
+        let _closing_anyway = self.ring.submitter().unregister_files();
+    }
+}

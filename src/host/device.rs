@@ -1,0 +1,299 @@
+//! The block devices below a path: the disk, what it says of itself, and what it stands on in turn
+//! (partition → disk, dm and md → members, loop → the disk of its file).
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceFacts {
+    /// As under `/sys/block`.
+    pub name: String,
+    /// Its numbers, `major:minor`, of the whole disk.
+    pub numbers: String,
+    /// What it says it is.
+    pub model: Option<String>,
+    /// Its firmware's revision.
+    pub firmware: Option<String>,
+    /// How it is attached: `pcie`, `tcp` … for NVMe.
+    pub transport: Option<String>,
+    /// Its NVMe namespace.
+    pub namespace: Option<u64>,
+    /// Hardware queues.
+    pub queues: Option<u32>,
+    /// Hardware queues that can be polled (`nvme.poll_queues`).
+    pub poll_queues: Option<u32>,
+    /// The NUMA node it is attached to; null where there is one node, or none is said.
+    pub numa_node: Option<u32>,
+    /// Its temperature when the run began, °C.
+    pub temperature_c: Option<f64>,
+    /// The kernel's I/O scheduler for it.
+    pub scheduler: Option<String>,
+    /// Its size, bytes.
+    pub size_bytes: Option<u64>,
+    /// Whether it spins.
+    pub rotational: Option<bool>,
+    /// Bytes of its logical block.
+    pub logical_block_bytes: Option<u64>,
+    /// Largest request that the kernel sends it, bytes.
+    pub request_bytes_max: Option<u64>,
+    /// Its write cache, as the kernel takes it to be: `write back` or `write through`.
+    pub write_cache: Option<String>,
+}
+
+/// One device of those below a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChainLink {
+    /// As under `/sys/block`, or the partition.
+    pub name: String,
+    /// `major:minor`.
+    pub numbers: String,
+    /// `partition`, `disk`, `dm`, `md` or `loop`.
+    pub kind: String,
+    /// The device above it that stands on it; null for the first.
+    pub above: Option<String>,
+}
+
+/// More devices than this below one path are a mistake of ours.
+const LINKS_MAX: usize = 256;
+
+/// `major:minor` of the block device that a path is on, or is.
+#[must_use]
+pub fn device_numbers(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let device = match metadata.file_type().is_block_device() {
+        true => metadata.rdev(),
+        false => metadata.dev(),
+    };
+    Some(numbers(device))
+}
+
+fn numbers(device: u64) -> String {
+    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+impl DeviceFacts {
+    /// The whole disk of a partition or disk; `None` for file systems without one (tmpfs).
+    #[must_use]
+    pub fn of(numbers: &str) -> Option<DeviceFacts> {
+        DeviceFacts::below(Path::new("/sys"), numbers)
+    }
+
+    fn below(sys: &Path, numbers: &str) -> Option<DeviceFacts> {
+        let disk = whole_disk(sys, numbers)?;
+        let text = |name: &str| text(&disk.join(name));
+        let number = |name: &str| text(name)?.parse::<u64>().ok();
+        let scheduler = text("queue/scheduler").map(|all| {
+            // All that there are, the one in use in brackets.
+            let used = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            used.map_or(all.clone(), |(used, _)| used.to_owned())
+        });
+        let name = disk.file_name()?.to_string_lossy().into_owned();
+        let is_nvme = name.starts_with("nvme");
+        let poll_queues = || self::text(&sys.join("module/nvme/parameters/poll_queues"));
+        // -1: the kernel knows none.
+        let node = |path: &str| text(path)?.parse::<u32>().ok();
+        Some(DeviceFacts {
+            numbers: text("dev")?,
+            model: text("device/model"),
+            firmware: text("device/firmware_rev").or_else(|| text("device/rev")),
+            transport: text("device/transport"),
+            namespace: number("nsid"),
+            queues: std::fs::read_dir(disk.join("mq")).ok().map(|queues| queues.count() as u32),
+            poll_queues: is_nvme.then(poll_queues).flatten().and_then(|n| n.parse().ok()),
+            numa_node: node("device/numa_node").or_else(|| node("device/device/numa_node")),
+            temperature_c: temperature_c(&disk),
+            scheduler,
+            size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
+            rotational: number("queue/rotational").map(|flag| flag != 0),
+            logical_block_bytes: number("queue/logical_block_size"),
+            request_bytes_max: number("queue/max_sectors_kb").map(|kib| kib * 1024),
+            write_cache: text("queue/write_cache"),
+            name,
+        })
+    }
+}
+
+/// Cores near a NUMA node, as the kernel lists them; none where it doesn't say.
+#[must_use]
+pub fn cores_of_node(node: u32) -> Option<Vec<usize>> {
+    parse_list(&text(Path::new(&format!("/sys/devices/system/node/node{node}/cpulist")))?)
+}
+
+/// `0-3,8,10-11`.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
+        all.extend((low..=high).take(1 << 16));
+    }
+    Some(all)
+}
+
+/// Every device below the one of these numbers, that one first, members in order of their names.
+#[must_use]
+pub fn chain(numbers: &str) -> Vec<ChainLink> {
+    let mut links = Vec::new();
+    walk(Path::new("/sys"), numbers, None, &mut links);
+    links
+}
+
+fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLink>) {
+    let known = links.iter().any(|link| link.numbers == numbers);
+    if known || links.len() >= LINKS_MAX {
+        return;
+    }
+    let Ok(directory) = sys.join("dev/block").join(numbers).canonicalize() else { return };
+    let Some(name) = directory.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+        return;
+    };
+    let is_partition = directory.join("partition").exists();
+    let kind = match () {
+        () if is_partition => "partition",
+        () if directory.join("dm").exists() => "dm",
+        () if directory.join("md").exists() => "md",
+        () if directory.join("loop").exists() => "loop",
+        () => "disk",
+    };
+    links.push(ChainLink {
+        name: name.clone(),
+        numbers: numbers.to_owned(),
+        kind: kind.to_owned(),
+        above: above.map(str::to_owned),
+    });
+    let mut below = Vec::new();
+    if is_partition {
+        below.extend(directory.parent().and_then(|disk| text(&disk.join("dev"))));
+    }
+    if let Ok(members) = std::fs::read_dir(directory.join("slaves")) {
+        let mut members: Vec<PathBuf> = members.flatten().map(|member| member.path()).collect();
+        members.sort();
+        below.extend(members.iter().filter_map(|member| text(&member.join("dev"))));
+    }
+    if let Some(file) = text(&directory.join("loop/backing_file")) {
+        below.extend(device_numbers(Path::new(&file)));
+    }
+    for numbers in below {
+        walk(sys, &numbers, Some(&name), links);
+    }
+}
+
+fn whole_disk(sys: &Path, numbers: &str) -> Option<PathBuf> {
+    let linked = sys.join("dev/block").join(numbers).canonicalize().ok()?;
+    match linked.join("partition").exists() {
+        true => Some(linked.parent()?.to_path_buf()),
+        false => Some(linked),
+    }
+}
+
+/// The kernel's hwmon interface gives thousandths of a degree; `temp1` is the composite one.
+fn temperature_c(disk: &Path) -> Option<f64> {
+    let device = disk.join("device");
+    let places = [device.clone(), device.join("device"), device.join("hwmon")];
+    let sensors = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    sensors.flatten().find_map(|entry| {
+        let is_sensor = entry.file_name().to_string_lossy().starts_with("hwmon");
+        let millidegrees: f64 =
+            text(&entry.path().join("temp1_input")).filter(|_| is_sensor)?.parse().ok()?;
+        Some(millidegrees / 1000.0)
+    })
+}
+
+fn text(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sys(PathBuf);
+
+    impl Sys {
+        fn new(name: &str) -> Sys {
+            let path = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(path.join("dev/block")).unwrap();
+            Sys(path)
+        }
+
+        fn device(&self, path: &str, numbers: &str, files: &[(&str, &str)]) {
+            let directory = self.0.join("devices").join(path);
+            for (name, text) in files.iter().chain([&("dev", numbers)]) {
+                let file = directory.join(name);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, format!("{text}\n")).unwrap();
+            }
+            let link = self.0.join("dev/block").join(numbers);
+            std::os::unix::fs::symlink(directory, link).unwrap();
+        }
+    }
+
+    impl Drop for Sys {
+        fn drop(&mut self) {
+            let _cleanup = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_volume_on_two_drives_is_followed_down_to_both() {
+        let sys = Sys::new("chain");
+        sys.device("nvme0n1", "259:0", &[("nsid", "1"), ("size", "2048"), ("mq/0/x", "")]);
+        sys.device("nvme0n1/nvme0n1p1", "259:1", &[("partition", "1")]);
+        sys.device("nvme1n1", "259:2", &[("device/numa_node", "-1")]);
+        let member = |numbers| [("partition", "1"), ("dev", numbers)];
+        sys.device("md0", "9:0", &[("md/level", "raid0"), ("slaves/nvme1n1/dev", "259:2")]);
+        let slave = sys.0.join("devices/md0/slaves/nvme0n1p1");
+        std::fs::create_dir_all(&slave).unwrap();
+        for (name, text) in member("259:1") {
+            std::fs::write(slave.join(name), text).unwrap();
+        }
+        sys.device("dm-0", "253:0", &[("dm/name", "vg"), ("slaves/md0/dev", "9:0")]);
+        let mut links = Vec::new();
+        walk(&sys.0, "253:0", None, &mut links);
+        let told: Vec<_> = links.iter().map(|l| (l.name.as_str(), l.kind.as_str())).collect();
+        let expected = [
+            ("dm-0", "dm"),
+            ("md0", "md"),
+            ("nvme0n1p1", "partition"),
+            ("nvme0n1", "disk"),
+            ("nvme1n1", "disk"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(links[3].above.as_deref(), Some("nvme0n1p1"));
+        let facts = DeviceFacts::below(&sys.0, "259:1").unwrap();
+        assert_eq!((facts.name.as_str(), facts.namespace), ("nvme0n1", Some(1)));
+        assert_eq!((facts.queues, facts.size_bytes), (Some(1), Some(1 << 20)));
+        assert_eq!(DeviceFacts::below(&sys.0, "259:2").unwrap().numa_node, None);
+        assert_eq!(DeviceFacts::below(&sys.0, "1:1"), None);
+    }
+
+    #[test]
+    fn an_nvme_drive_says_what_it_is() {
+        let sys = Sys::new("nvme");
+        let files = [
+            ("device/model", "X 1"),
+            ("device/firmware_rev", "F2"),
+            ("device/transport", "pcie"),
+            ("device/numa_node", "1"),
+            ("device/hwmon3/temp1_input", "41850"),
+            ("queue/scheduler", "[none] mq-deadline"),
+        ];
+        sys.device("nvme0n1", "259:0", &files);
+        let facts = DeviceFacts::below(&sys.0, "259:0").unwrap();
+        assert_eq!(facts.firmware.as_deref(), Some("F2"));
+        assert_eq!((facts.numa_node, facts.temperature_c), (Some(1), Some(41.85)));
+        assert_eq!(facts.scheduler.as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn lists_of_cores_are_those_of_the_kernel() {
+        assert_eq!(parse_list("0-2,8,10-11"), Some(vec![0, 1, 2, 8, 10, 11]));
+        assert_eq!(parse_list(""), Some(vec![]));
+        assert_eq!(parse_list("x-3"), None);
+    }
+}
