@@ -7,6 +7,7 @@ mod cli;
 mod compare;
 mod faults;
 mod interrupt;
+mod media;
 mod merge;
 mod readme;
 mod results;

@@ -1,0 +1,292 @@
+//! Real devices made for the occasion: loop devices, zram, file systems on them. Needs root; where
+//! the machine does not allow one, the test says so and ends.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, finish, output, text, wait_until};
+
+const IMAGE_BYTES: u64 = 768 << 20;
+
+/// What a command printed, or why it could not.
+fn tool(program: &str, args: &[&str]) -> Result<String, String> {
+    let told = |what: String| format!("{program} {}: {what}", args.join(" "));
+    let output =
+        Command::new(program).args(args).output().map_err(|error| told(error.to_string()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(told(text(&output))),
+    }
+}
+
+/// Says why a test can't be made here.
+fn skipped(name: &str, why: &str) {
+    eprintln!("skipped: {name}: {why}");
+}
+
+fn is_root() -> bool {
+    tool("id", &["-u"]).is_ok_and(|id| id == "0")
+}
+
+/// A loop device over a sparse file, detached on drop.
+struct Loop {
+    device: String,
+    mounted: Vec<PathBuf>,
+}
+
+impl Loop {
+    fn new(scratch: &Scratch, bytes: u64) -> Result<Loop, String> {
+        if !is_root() {
+            return Err("it needs root".to_owned());
+        }
+        let image = scratch.file("image");
+        std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        let device = tool("losetup", &["-f", "--show", image.to_str().unwrap()])?;
+        Ok(Loop { device, mounted: Vec::new() })
+    }
+
+    fn mount(&mut self, what: &str, point: PathBuf, options: &str) -> Result<PathBuf, String> {
+        std::fs::create_dir_all(&point).unwrap();
+        tool("mount", &["-o", options, what, point.to_str().unwrap()])?;
+        self.mounted.push(point.clone());
+        Ok(point)
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        for point in self.mounted.iter().rev() {
+            if let Err(why) = tool("umount", &[point.to_str().unwrap()]) {
+                eprintln!("{why}");
+            }
+        }
+        // Where there is one.
+        let _partition = tool("delpart", &[&self.device, "1"]);
+        if let Err(why) = tool("losetup", &["-d", &self.device]) {
+            eprintln!("{why}");
+        }
+    }
+}
+
+/// Tells the kernel of a partition of 40 MiB; no table is written, which not every kernel reads.
+fn partition(device: &str) -> Result<(), String> {
+    tool("addpart", &[device, "1", "2048", "81920"]).map(|_| ())
+}
+
+fn on(scratch: &Scratch, place: &Path, more: &[&str]) -> std::process::Output {
+    let mut args = vec!["--cache-dir", place.to_str().unwrap()];
+    args.extend(more);
+    scratch.run(&args)
+}
+
+fn assert_clean(result: &Value, file_system: Option<&str>) {
+    let ours = &result["ringfall"];
+    assert_eq!(ours["verify"]["blocks_bad"], 0, "{}", ours["verify"]);
+    assert!(ours["verify"]["blocks_checked"].as_u64() > Some(1_000), "{}", ours["verify"]);
+    assert_eq!(ours["errors"]["by_kind"].as_array().map(Vec::len), Some(0), "{}", ours["errors"]);
+    let mount = &ours["machine"]["mount"]["file_system"];
+    assert_eq!(mount.as_str(), file_system, "{}", ours["machine"]);
+}
+
+#[test]
+fn a_raw_loop_device_is_a_store_and_its_chain_is_known() {
+    let scratch = Scratch::new("raw-loop");
+    let device = match Loop::new(&scratch, IMAGE_BYTES) {
+        Ok(device) => device,
+        Err(why) => return skipped("raw loop device", &why),
+    };
+    let path = Path::new(&device.device);
+    assert_fails(&on(&scratch, path, &[]), 2, &["--destroy-device-contents"]);
+    // Twice: the first one's claim must not stop the second.
+    for _ in 0..2 {
+        let output = on(&scratch, path, &["--destroy-device-contents"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    }
+    let result = scratch.json();
+    assert_clean(&result, None);
+    let chain = result["ringfall"]["machine"]["device_chain"].as_array().unwrap();
+    assert_eq!(chain[0]["kind"], "loop");
+    assert!(chain.len() == 1 || chain[1]["above"] == chain[0]["name"], "{chain:?}");
+    let kernel = &result["ringfall"]["device"]["kernel"];
+    assert!(kernel["read_bytes"].as_u64() > Some(0), "{kernel}");
+    // More than it holds is said before anything is written.
+    let more = ["--destroy-device-contents", "--storage-capacity-gb", "64"];
+    assert_fails(&on(&scratch, path, &more), 1, &["has room for 0.75 GiB", "less than the 64.00"]);
+}
+
+#[test]
+fn a_device_that_anybody_uses_is_refused_and_keeps_every_byte() {
+    let scratch = Scratch::new("raw-used");
+    let mut device = match Loop::new(&scratch, 96 << 20) {
+        Ok(device) => device,
+        Err(why) => return skipped("devices in use", &why),
+    };
+    let whole = PathBuf::from(&device.device);
+    let part = PathBuf::from(format!("{}p1", device.device));
+    let image = scratch.file("image");
+    let hash = || tool("sha256sum", &[image.to_str().unwrap()]).unwrap();
+    let destroy = ["--destroy-device-contents", "--storage-capacity-gb", "0"];
+    let partitions = partition(&device.device).and_then(|()| {
+        wait_until("the partition is there", || part.exists());
+        tool("mkfs.ext4", &["-q", "-F", part.to_str().unwrap()])
+    });
+    if let Err(why) = partitions {
+        skipped("a partition in use", &why);
+    } else {
+        let point = scratch.file("mounted");
+        device.mount(part.to_str().unwrap(), point.clone(), "ro,noload").unwrap();
+        let before = hash();
+        assert_fails(&on(&scratch, &whole, &destroy), 1, &["its partition", "is mounted at"]);
+        assert_fails(&on(&scratch, &part, &destroy), 1, &["it is mounted at"]);
+        assert_eq!(hash(), before);
+        tool("umount", &[point.to_str().unwrap()]).unwrap();
+        device.mounted.clear();
+        // A loop device on top does not claim what is below it.
+        let above = tool("losetup", &["-f", "--show", &device.device]).unwrap();
+        let refused = on(&scratch, &whole, &destroy);
+        tool("losetup", &["-d", &above]).unwrap();
+        assert_fails(&refused, 1, &["sits on it"]);
+        assert_eq!(hash(), before);
+    }
+    let before = hash();
+    // Claimed by another process.
+    let script = "import os,sys,time;os.open(sys.argv[1],os.O_RDWR|os.O_EXCL);print(1,flush=True);\
+                  time.sleep(60)";
+    let mut holder = Command::new("python3");
+    holder.args(["-c", script, &device.device]).stdout(std::process::Stdio::piped());
+    match holder.spawn() {
+        Err(error) => skipped("a device held by another", &error.to_string()),
+        Ok(mut child) => {
+            let mut line = [0u8; 1];
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+            let refused = on(&scratch, &whole, &destroy);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_fails(&refused, 1, &["in use", "claimed"]);
+        }
+    }
+    // Nobody's right to open it.
+    let mut unprivileged = Command::new("setpriv");
+    unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    let copy = std::env::temp_dir().join(format!("ringfall-media-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_ringfall"), &copy).unwrap();
+    unprivileged.arg(&copy).args(["run", "--output", "/dev/null", "--cache-dir"]);
+    unprivileged.arg(&whole).args(destroy).current_dir("/");
+    let refused = output(unprivileged);
+    std::fs::remove_file(&copy).unwrap();
+    assert_fails(&refused, 1, &["you may not open", device.device.as_str()]);
+    // Read-only.
+    tool("blockdev", &["--setro", &device.device]).unwrap();
+    let refused = on(&scratch, &whole, &destroy);
+    tool("blockdev", &["--setrw", &device.device]).unwrap();
+    assert_fails(&refused, 1, &["is read-only"]);
+    assert_eq!(hash(), before);
+}
+
+#[test]
+fn two_runs_do_not_share_a_device() {
+    let scratch = Scratch::new("raw-two");
+    let device = match Loop::new(&scratch, IMAGE_BYTES) {
+        Ok(device) => device,
+        Err(why) => return skipped("two runs on a device", &why),
+    };
+    let destroy = "--destroy-device-contents";
+    let writes = || {
+        let stat = format!("/sys/block/{}/stat", device.device.trim_start_matches("/dev/"));
+        let text = std::fs::read_to_string(stat).unwrap();
+        text.split_whitespace().nth(4).unwrap().parse::<u64>().unwrap()
+    };
+    let before = writes();
+    let first = scratch.start(&["--cache-dir", &device.device, destroy, "--duration", "30"]);
+    wait_until("the first run writes", || writes() > before);
+    let second = Scratch::new("raw-second");
+    let refused = on(&second, Path::new(&device.device), &[destroy]);
+    assert_fails(&refused, 1, &["in use"]);
+    Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    assert_eq!(finish(first).status.code(), Some(130));
+}
+
+#[test]
+fn file_systems_on_a_loop_device_hold_a_store_and_can_be_unmounted_at_once() {
+    for (file_system, make) in [("ext4", "mkfs.ext4"), ("xfs", "mkfs.xfs")] {
+        let scratch = Scratch::new(file_system);
+        let mut device = match Loop::new(&scratch, IMAGE_BYTES) {
+            Ok(device) => device,
+            Err(why) => return skipped(file_system, &why),
+        };
+        let name = device.device.clone();
+        let force = if file_system == "xfs" { "-f" } else { "-F" };
+        let mounted = tool(make, &["-q", force, &name])
+            .and_then(|_| device.mount(&name, scratch.file("mounted"), "rw"));
+        let point = match mounted {
+            Ok(point) => point,
+            Err(why) => {
+                skipped(file_system, &why);
+                continue;
+            }
+        };
+        let output = on(&scratch, &point.join("store"), &["--storage-capacity-gb", "0.4"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        assert_clean(&scratch.json(), Some(file_system));
+        // Nothing of the run holds the file system once it has ended.
+        tool("umount", &[point.to_str().unwrap()]).unwrap();
+        device.mounted.clear();
+    }
+}
+
+#[test]
+fn memory_as_a_device_zram_and_tmpfs() {
+    let scratch = Scratch::new("zram");
+    let added = if is_root() {
+        std::fs::read_to_string("/sys/class/zram-control/hot_add").map_err(|e| e.to_string())
+    } else {
+        Err("it needs root".to_owned())
+    };
+    match added {
+        Err(why) => skipped("zram", &why),
+        Ok(number) => {
+            let number = number.trim();
+            let device = PathBuf::from(format!("/dev/zram{number}"));
+            std::fs::write(format!("/sys/block/zram{number}/disksize"), "512M").unwrap();
+            wait_until("the device is there", || device.exists());
+            let ran = on(&scratch, &device, &["--destroy-device-contents"]);
+            let removed = remove_zram(number);
+            assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+            removed.unwrap();
+            assert_clean(&scratch.json(), None);
+        }
+    }
+    let store = Path::new("/dev/shm").join(format!("ringfall-media-{}", std::process::id()));
+    if !Path::new("/dev/shm").is_dir() {
+        return skipped("tmpfs", "there is no /dev/shm");
+    }
+    let output = on(&scratch, &store, &[]);
+    let said = text(&output);
+    if output.status.code() == Some(1) && said.contains("O_DIRECT") {
+        // Before Linux 6.6: it says why not.
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_clean(&scratch.json(), Some("tmpfs"));
+    assert!(!store.exists());
+}
+
+/// The kernel frees a zram device when its last user is gone.
+fn remove_zram(number: &str) -> Result<(), String> {
+    let began = Instant::now();
+    loop {
+        let reset = std::fs::write(format!("/sys/block/zram{number}/reset"), "1");
+        let removed =
+            reset.and_then(|()| std::fs::write("/sys/class/zram-control/hot_remove", number));
+        match removed {
+            Ok(()) => return Ok(()),
+            Err(error) if began.elapsed() > Duration::from_secs(10) => {
+                return Err(format!("zram{number} is still in use: {error}"));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
