@@ -11,6 +11,7 @@ pub mod driver;
 pub mod exit;
 pub mod host;
 pub mod report;
+pub mod saturate;
 pub mod source;
 
 use std::ffi::OsString;
@@ -41,6 +42,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             Err(error) => wrong(&error),
         },
         cli::Command::Report(args) => ended(commands::report::report(&args)),
+        cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),

@@ -3,6 +3,7 @@
 mod analysis;
 pub mod nearest;
 mod options;
+mod saturate;
 pub mod values;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
+pub use saturate::SaturateArgs;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -34,6 +36,9 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
+    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are reached
+    #[command(args_override_self = true)]
+    Saturate(SaturateArgs),
     /// Make a page, workbook or CSV of results; several are laid over each other on a page
     Report(ReportArgs),
     /// Print the JSON Schema of the results

@@ -295,4 +295,4 @@ pub const NOT_YET: &[&str] = &[
 
 /// Subcommands of later versions.
 pub const NOT_YET_COMMANDS: &[&str] =
-    &["checkpoint", "datagen", "discover", "mlperf", "replay", "saturate", "simulate", "suite"];
+    &["checkpoint", "datagen", "discover", "mlperf", "replay", "simulate", "suite"];

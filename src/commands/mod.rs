@@ -5,6 +5,7 @@ pub mod compare;
 pub mod merge;
 pub mod report;
 pub mod run;
+pub mod saturate;
 
 use std::fmt::Write as _;
 use std::io::Write;

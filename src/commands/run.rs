@@ -28,6 +28,7 @@ use crate::report::{
 use crate::source::{self, OpenSource, SourceFacts};
 
 mod settings;
+pub(super) use settings::cores_near;
 mod trials;
 
 /// Runs the plan and writes its results.
@@ -152,7 +153,7 @@ fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
     }
 }
 
-fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
+pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());

@@ -18,7 +18,7 @@ mod warnings;
 
 pub use document::Document;
 pub use health::judge;
-pub use html::{Named, write_html};
+pub use html::{Named, write_html, write_roofline_html};
 pub use json::write_json;
 pub use model::{CacheStats, KernelSecond, RunResult, TierState, WatchdogReport, Window};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};

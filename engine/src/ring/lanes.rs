@@ -11,6 +11,7 @@ use super::op::IoKind;
 use super::probe::setup_failure;
 use super::setup::{RingConfig, RingSetup};
 use crate::buffer::Mapping;
+use crate::clock::{SECOND, monotonic_now};
 use crate::error::SetupError;
 
 /// Registered number of the file.
@@ -193,6 +194,16 @@ impl LaneRing {
         }
     }
 
+    /// Submits what is queued and lets the kernel look for completions once.
+    fn enter_without_waiting(&mut self) -> std::io::Result<()> {
+        /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): what makes a polled ring poll.
+        const GETEVENTS: u32 = 1;
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: the entries in the queue refer to this ring's own buffers; no argument is given.
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
+            .map(|_| ())
+    }
+
     /// A completed I/O: its lane, and bytes moved or a negative errno.
     pub fn next_completion(&mut self) -> Option<(u32, i32)> {
         let entry = self.ring.completion().next()?;
@@ -220,5 +231,58 @@ impl Drop for LaneRing {
         }
         // The kernel ends a ring in the background; the file is to be free when this returns.
         let _closing_anyway = self.ring.submitter().unregister_files();
+    }
+}
+
+/// How long a polled read may take before polling counts as not working, s.
+const PROBE_PATIENCE_S: u64 = 2;
+
+/// Finds out whether a way of polling works on this file: one real read of its first 4 KiB.
+///
+/// # Errors
+/// When it does not: why, and what would help.
+pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
+    let name = match polling {
+        Polling::None => return Ok(()),
+        Polling::Submission => "SQPOLL",
+        Polling::Completion => "IOPOLL",
+    };
+    let failed = |why: String| {
+        SetupError::new(
+            format!("{name} does not work here: {why}"),
+            match polling {
+                Polling::Completion => {
+                    "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
+                     /sys/block/DEVICE/queue/io_poll must be 1)"
+                }
+                _ => "leave --sqpoll out",
+            },
+        )
+    };
+    let mut ring = LaneRing::new(file, 1, 4096, polling)?;
+    ring.push(LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 });
+    let deadline = monotonic_now() + PROBE_PATIENCE_S * SECOND;
+    loop {
+        // Never blocking: a device that can't be polled may never complete.
+        let entered = ring.enter_without_waiting();
+        if let Some((_, result)) = ring.next_completion() {
+            return match result {
+                0.. => Ok(()),
+                errno => Err(failed(std::io::Error::from_raw_os_error(-errno).to_string())),
+            };
+        }
+        let why = match entered {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => {
+                error.to_string()
+            }
+            _ if monotonic_now() > deadline => "a read did not complete in 2 s".to_owned(),
+            _ => {
+                std::thread::yield_now();
+                continue;
+            }
+        };
+        // The read may complete whenever it likes: its buffer must outlive this process's interest.
+        std::mem::forget(ring);
+        return Err(failed(why));
     }
 }

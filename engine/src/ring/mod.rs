@@ -7,7 +7,7 @@ mod reactor;
 mod setup;
 mod slot;
 
-pub use lanes::{LaneIo, LaneRing, Polling};
+pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use probe::{RingFeatures, kernel_release};
 pub use reactor::{CompletionBell, Ring};

@@ -64,7 +64,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
 
 /// Cores this process may use, those of the drive's NUMA node first; none where the kernel doesn't
 /// say.
-pub(super) fn cores_near(path: Option<&Path>) -> Option<Vec<usize>> {
+pub(in crate::commands) fn cores_near(path: Option<&Path>) -> Option<Vec<usize>> {
     let ids = core_affinity::get_core_ids()?;
     let mut ids: Vec<usize> = ids.into_iter().map(|core| core.id).collect();
     // A directory that the run will make is on the drive of what is there already.

@@ -6,10 +6,14 @@ mod chart;
 mod heat;
 mod page;
 mod parts;
+mod roofline;
 
 use std::path::Path;
 
 use super::Document;
+pub use roofline::write_roofline_html;
+
+const STYLE: &str = include_str!("style.css");
 
 /// A result and what to call it.
 pub struct Named {

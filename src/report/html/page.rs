@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Named, escaped, parts, shown};
+use super::{Named, STYLE, escaped, parts, shown};
 use crate::report::Document;
-
-const STYLE: &str = include_str!("style.css");
 
 pub(super) fn page(results: &[Named]) -> String {
     let title = match results {

@@ -1,0 +1,344 @@
+//! `ringfall saturate`: the device's limits, as a table, a file and a page.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use ringfall_engine::device::{Preallocate, is_block_device};
+use ringfall_engine::ring::Polling;
+use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
+
+use super::run::{check_output_writable, cores_near};
+use crate::cli::SaturateArgs;
+use crate::config::{Facts, InputError, compact_utc};
+use crate::coordinator::{Interrupt, Store, StoreRequest};
+use crate::exit::Exit;
+use crate::host::Machine;
+use crate::report::{Document, write_json, write_roofline_html};
+use crate::saturate::{
+    Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, find,
+};
+
+/// Largest and smallest I/O that may be asked for, bytes.
+const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
+/// Most I/Os in flight that may be asked for.
+const DEPTH_MAX: u32 = 16_384;
+const SIZE_GIB_MAX: f64 = 4_194_304.0;
+
+/// Finds the limits, and writes and shows them.
+///
+/// # Errors
+/// What was asked for can't be meant or done; an I/O failed.
+pub fn run(args: &SaturateArgs) -> Result<Exit> {
+    let read_percents = check(args)?;
+    let facts = Facts::look(None);
+    let output = args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
+    });
+    check_output_writable("--output", &output)?;
+    if let Some(page) = &args.html_output {
+        check_output_writable("--html-output", page)?;
+    }
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let cpus = cores(args);
+    let store = Store::open(&StoreRequest {
+        cache_dir: args.cache_dir.clone(),
+        destroy_device_contents: args.destroy_device_contents,
+        capacity_bytes: (args.size_gb * GIB as f64) as u64,
+        free_percent_max: None,
+        shards: cpus.len() as u16,
+        preallocate: Preallocate::Reserve,
+    })?;
+    let polling = polling(args);
+    let range_bytes = store.capacity_bytes();
+    let settings = SaturateSettings {
+        range_bytes,
+        io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
+        depth_max: args.depth_max,
+        buffer_bytes_max: args.io_buffer_mb * MIB,
+        cpus,
+        polling,
+        read_percents,
+        iops: !args.no_iops,
+        seed: args.seed,
+    };
+    let machine = Machine::look(store.path());
+    let mut teller = Teller::new(args);
+    teller.begin(&machine, store.path(), &settings);
+    let found = find(&store.file, &settings, machine, &interrupt, &mut teller);
+    let removed = store.remove();
+    let roofline = match found {
+        Err(SaturateError::Interrupted) => {
+            teller.end_line();
+            eprintln!("error: {}", SaturateError::Interrupted);
+            removed?;
+            return Ok(Exit::Interrupted);
+        }
+        other => other?,
+    };
+    teller.end_line();
+    let told = |path: &Path| format!("the limits can't be written to {}", path.display());
+    write_json(&roofline, &output).with_context(|| told(&output))?;
+    if let Some(page) = &args.html_output {
+        write_roofline_html(&roofline, page).with_context(|| told(page))?;
+    }
+    show(args, &roofline, &output)?;
+    removed?;
+    Ok(Exit::Done)
+}
+
+/// What to measure: percent of the I/Os that read.
+fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
+    let mut wrong = Vec::new();
+    let is_device = args.cache_dir.as_deref().is_some_and(is_block_device);
+    if is_device && !args.destroy_device_contents {
+        wrong.push(
+            "--cache-dir is a block device, and it would be written over: give \
+             --destroy-device-contents if nothing on it is needed"
+                .to_owned(),
+        );
+    }
+    for (flag, size) in [("--io-size-min", &args.io_size_min), ("--io-size-max", &args.io_size_max)]
+    {
+        if !(IO_BYTES.0..=IO_BYTES.1).contains(&size.0) || !size.0.is_multiple_of(BLOCK_BYTES) {
+            wrong.push(format!("{flag} is {}: give a multiple of 4 KiB up to 64 MiB", size.0));
+        }
+    }
+    if args.io_size_min.0 > args.io_size_max.0 {
+        wrong.push("--io-size-min is larger than --io-size-max".to_owned());
+    }
+    if !(1..=DEPTH_MAX).contains(&args.depth_max) {
+        wrong.push(format!("--depth-max is {}: give 1 to {DEPTH_MAX}", args.depth_max));
+    }
+    if !(1..=1 << 20).contains(&args.io_buffer_mb) || args.io_buffer_mb * MIB < args.io_size_min.0 {
+        wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
+    }
+    if !(0.0..=SIZE_GIB_MAX).contains(&args.size_gb) {
+        wrong.push(format!("--size-gb is {}: give 0 to {SIZE_GIB_MAX}", args.size_gb));
+    }
+    if args.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
+        wrong.push("--threads takes 1 to 1024".to_owned());
+    }
+    let mut percents = Vec::new();
+    for &percent in &args.read_percent {
+        if percent > 100 {
+            wrong.push(format!("--read-percent {percent}: give 0 to 100"));
+        }
+        if !percents.contains(&percent) {
+            percents.push(percent);
+        }
+    }
+    if let Some(path) = &args.mix_of {
+        match mix_of(path) {
+            Ok(percent) if !percents.contains(&percent) => percents.push(percent),
+            Ok(_) => {}
+            Err(why) => wrong.push(format!("--mix-of {why}")),
+        }
+    }
+    if wrong.is_empty() { Ok(percents) } else { Err(InputError { sentences: wrong }) }
+}
+
+/// Percent of a run's I/Os that read.
+fn mix_of(path: &Path) -> Result<u32, String> {
+    let document = Document::read(path).map_err(|problem| problem.to_string())?;
+    let io = &document.ringfall.io;
+    let (reads, writes) = (io.read.count, io.write.count);
+    match reads + writes {
+        0 => Err(format!("{}: the run did no I/O", path.display())),
+        all => Ok((reads as f64 * 100.0 / all as f64).round() as u32),
+    }
+}
+
+fn cores(args: &SaturateArgs) -> Vec<Option<usize>> {
+    let near = cores_near(args.cache_dir.as_deref()).unwrap_or_default();
+    let count = args.threads.map_or(near.len().max(1), |threads| threads as usize);
+    (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
+}
+
+fn polling(args: &SaturateArgs) -> Polling {
+    match (args.sqpoll, args.iopoll) {
+        (true, _) => Polling::Submission,
+        (_, true) => Polling::Completion,
+        _ => Polling::None,
+    }
+}
+
+/// Shows how far it is.
+struct Teller {
+    out: Option<Box<dyn Write>>,
+    live: bool,
+}
+
+impl Teller {
+    fn new(args: &SaturateArgs) -> Teller {
+        let live = match args.json {
+            true => std::io::stderr().is_terminal(),
+            false => std::io::stdout().is_terminal(),
+        };
+        Teller { out: (!args.quiet).then(|| out(args)), live }
+    }
+
+    fn begin(&mut self, machine: &Machine, path: &Path, settings: &SaturateSettings) {
+        let device = machine.device.as_ref();
+        let name = device.map_or("no block device", |device| device.name.as_str());
+        let model = device.and_then(|device| device.model.as_deref()).unwrap_or("");
+        self.line(&format!(
+            "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads",
+            path.display(),
+            if model.is_empty() { "" } else { ", " },
+            gib(settings.range_bytes),
+            settings.cpus.len()
+        ));
+    }
+
+    fn line(&mut self, text: &str) {
+        if let Some(out) = &mut self.out {
+            // A closed pipe must not end a measurement whose result goes to a file.
+            let _told = writeln!(out, "{text}");
+        }
+    }
+
+    fn live_line(&mut self, text: &str) {
+        if let (Some(out), true) = (&mut self.out, self.live) {
+            let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.live_line("");
+    }
+}
+
+impl Watcher for Teller {
+    fn measured(&mut self, read_percent: u32, measured: &Measured, confirmed: bool) {
+        let what = if confirmed { "best of" } else { "trying" };
+        self.live_line(&format!(
+            "{what} {}: {} × {} deep: {:.2} GiB/s, {:.0} IOPS",
+            direction(read_percent),
+            size(measured.io_bytes),
+            measured.depth,
+            measured.bytes_per_s / GIB as f64,
+            measured.iops
+        ));
+    }
+
+    fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
+        self.live_line(&format!(
+            "writing it first: {:.1} of {:.1} GiB",
+            gib(done_bytes),
+            gib(of_bytes)
+        ));
+    }
+}
+
+fn out(args: &SaturateArgs) -> Box<dyn Write> {
+    if args.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+}
+
+fn direction(read_percent: u32) -> String {
+    match read_percent {
+        100 => "read".to_owned(),
+        0 => "write".to_owned(),
+        percent => format!("{percent} % read"),
+    }
+}
+
+fn size(bytes: u32) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}
+
+fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
+    if args.json {
+        serde_json::to_writer_pretty(std::io::stdout().lock(), roofline)?;
+        writeln!(std::io::stdout())?;
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let page = table(roofline);
+    let mut out = out(args);
+    let written = write!(out, "{page}  limits       {}\n", output.display());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The roofline as text, 80 columns.
+fn table(roofline: &Roofline) -> String {
+    let mut page = format!(
+        "{:<22}{:>8} {:>9} {:>8} {:>6} {:>9} {:>9}\n",
+        "", "GiB/s", "IOPS", "I/O", "depth", "P50, us", "P99, us"
+    );
+    let mut row = |name: &str, measured: &Measured| {
+        let unsteady = if measured.steady { "" } else { "  not steady" };
+        page.push_str(&format!(
+            "  {name:<20}{:>8.3} {:>9.0} {:>8} {:>6} {:>9.0} {:>9.0}{unsteady}\n",
+            measured.bytes_per_s / GIB as f64,
+            measured.iops,
+            size(measured.io_bytes),
+            measured.depth,
+            measured.latency_p50_us,
+            measured.latency_p99_us
+        ));
+    };
+    for Limit { read_percent, bandwidth, iops } in &roofline.limits {
+        let name = direction(*read_percent);
+        for (what, Best { best, knee, .. }) in
+            [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())]
+                .into_iter()
+                .filter_map(|(what, best)| Some((what, best?)))
+        {
+            row(&format!("{name}, {what}"), best);
+            row("    at the knee", knee);
+        }
+    }
+    for limit in &roofline.limits {
+        page.push_str(&format!(
+            "  {:<12} {:.3} CPU-s/GiB at the best bandwidth\n",
+            direction(limit.read_percent),
+            limit.bandwidth.best.cpu_s_per_gib
+        ));
+    }
+    page.push_str(&format!("  search       {:.1} s\n", roofline.seconds));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let measured = Measured {
+            io_bytes: 256 << 10,
+            depth: 1024,
+            bytes_per_s: 140e9,
+            iops: 12_345_678.0,
+            latency_p50_us: 1_234_567.0,
+            latency_p99_us: 1_234_567.0,
+            steady: false,
+            ..Measured::default()
+        };
+        let best = Best { best: measured.clone(), knee: measured, probes: Vec::new() };
+        let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
+        let roofline = Roofline {
+            ringfall_roofline: 1,
+            version: String::new(),
+            unix_s: 0.0,
+            machine: Machine::default(),
+            range_bytes: 0,
+            threads: 1,
+            polling: String::new(),
+            steady_rule: String::new(),
+            seconds: 1.0,
+            limits: vec![limit],
+        };
+        let page = table(&roofline);
+        assert!(page.lines().all(|line| line.chars().count() <= 92), "{page}");
+        assert_eq!(page.lines().count(), 7);
+    }
+}

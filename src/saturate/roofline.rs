@@ -1,0 +1,181 @@
+//! What was found: the device's limits, as a file that later runs are held against.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::InputError;
+use crate::host::Machine;
+
+/// Layout of the file.
+pub const ROOFLINE_VERSION: u32 = 1;
+/// Largest file read as one.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The limits of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Roofline {
+    /// 1; also tells such a file from others.
+    pub ringfall_roofline: u32,
+    /// Of the program.
+    pub version: String,
+    /// When it was measured, seconds since 1970.
+    pub unix_s: f64,
+    /// Where.
+    pub machine: Machine,
+    /// Bytes of the file or device that I/Os went to; all of them had been written.
+    pub range_bytes: u64,
+    /// Threads, each with a ring of its own.
+    pub threads: u32,
+    /// `none`, `submission` (SQPOLL) or `completion` (IOPOLL).
+    pub polling: String,
+    /// When a point counted as steady.
+    pub steady_rule: String,
+    /// How long the whole search took, s, with writing the range.
+    pub seconds: f64,
+    /// Reads, writes and mixes.
+    pub limits: Vec<Limit>,
+}
+
+/// The limits of one direction or mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
+    pub read_percent: u32,
+    /// Most bytes a second.
+    pub bandwidth: Best,
+    /// Most I/Os a second, of the smallest size.
+    pub iops: Option<Best>,
+}
+
+/// The best that a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Best {
+    /// There, until steady.
+    pub best: Measured,
+    /// The smallest depth with 95 % of what the climb reached.
+    pub knee: Measured,
+    /// All that was tried, in order.
+    pub probes: Vec<Measured>,
+}
+
+/// One load, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// Size of an I/O, bytes.
+    pub io_bytes: u32,
+    /// I/Os in flight, over all threads.
+    pub depth: u32,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Latency of an I/O, µs.
+    pub latency_p50_us: f64,
+    /// Latency of an I/O, µs.
+    pub latency_p99_us: f64,
+    /// CPU time for each GiB moved, s; a polling kernel thread's is not among it.
+    pub cpu_s_per_gib: f64,
+    /// Whether it was steady before its time was over.
+    pub steady: bool,
+    /// How long it was measured, s.
+    pub seconds: f64,
+}
+
+impl Roofline {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It can't be read, or is something else.
+    pub fn read(path: &Path) -> Result<Roofline, InputError> {
+        let wrong = |what: String| InputError::new(format!("{}: {what}", path.display()));
+        let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+            return Err(wrong("it is no file of `ringfall saturate`".to_owned()));
+        }
+        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
+            wrong(format!("it is no file of `ringfall saturate --output`: {error}"))
+        })?;
+        if roofline.ringfall_roofline != ROOFLINE_VERSION {
+            return Err(wrong(format!(
+                "its layout is {}, this version reads {ROOFLINE_VERSION}",
+                roofline.ringfall_roofline
+            )));
+        }
+        Ok(roofline)
+    }
+
+    /// Most bytes a second of a direction: 100 percent read, or 0.
+    #[must_use]
+    pub fn bandwidth(&self, read_percent: u32) -> Option<f64> {
+        let limit = self.limits.iter().find(|limit| limit.read_percent == read_percent)?;
+        Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
+    }
+
+    /// How much of the device a run used, if it read and wrote so many bytes a second: the time the
+    /// device would need at its limits for what it did in a second. Above 1 where reads and writes
+    /// don't share a limit.
+    #[must_use]
+    pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {
+        let part = |rate: f64, percent: u32| match rate {
+            0.0 => Some(0.0),
+            rate => Some(rate / self.bandwidth(percent)?),
+        };
+        Some(part(read_bytes_per_s, 100)? + part(write_bytes_per_s, 0)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn roofline(read: f64, write: f64) -> Roofline {
+        let limit = |read_percent, bytes_per_s| {
+            let best = Measured { bytes_per_s, ..Measured::default() };
+            let best = Best { best: best.clone(), knee: best, probes: Vec::new() };
+            Limit { read_percent, bandwidth: best, iops: None }
+        };
+        Roofline {
+            ringfall_roofline: ROOFLINE_VERSION,
+            version: "0".into(),
+            unix_s: 0.0,
+            machine: Machine::default(),
+            range_bytes: 1,
+            threads: 1,
+            polling: "none".into(),
+            steady_rule: String::new(),
+            seconds: 1.0,
+            limits: vec![limit(100, read), limit(0, write)],
+        }
+    }
+
+    #[test]
+    fn the_share_is_the_devices_time() {
+        let roofline = roofline(4e9, 2e9);
+        assert_eq!(roofline.share(2e9, 1e9), Some(1.0));
+        assert_eq!(roofline.share(1e9, 0.0), Some(0.25));
+        let readless = Roofline { limits: roofline.limits[1..].to_vec(), ..roofline };
+        assert_eq!(readless.share(1e9, 1e9), None);
+        assert_eq!(readless.share(0.0, 1e9), Some(0.5));
+    }
+
+    #[test]
+    fn what_is_no_roofline_is_named() {
+        let directory = std::env::temp_dir();
+        let path = directory.join(format!("ringfall-roofline-{}.json", std::process::id()));
+        for text in ["", "{}", "[1]", "{\"ringfall_roofline\":1}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = Roofline::read(&path).unwrap_err().to_string();
+            assert!(error.contains("saturate") && error.contains("ringfall-roofline"), "{error}");
+        }
+        let later = Roofline { ringfall_roofline: 9, ..roofline(1.0, 1.0) };
+        std::fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
+        assert!(Roofline::read(&path).unwrap_err().to_string().contains("layout is 9"));
+        std::fs::write(&path, serde_json::to_vec(&roofline(1.0, 1.0)).unwrap()).unwrap();
+        assert_eq!(Roofline::read(&path).unwrap(), roofline(1.0, 1.0));
+        std::fs::remove_file(&path).unwrap();
+        assert!(Roofline::read(&directory).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! Which load to try next: a search for the best I/O size and depth, not a sweep over all.
+//!
+//! Pure: figures in, points out. Depth is doubled until two doublings in a row bring nothing; then
+//! the neighbouring sizes are tried with as many bytes in flight, in the direction that is better,
+//! until it is not. The best point is measured once more, for longer; where that is less than what
+//! another point had promised, that one is too, and the best of them is the answer.
+
+/// What a search is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Goal {
+    /// Most bytes a second.
+    Bandwidth,
+    /// Most I/Os a second.
+    Iops,
+}
+
+/// Sizes and depths that may be tried.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Smallest and largest I/O, bytes.
+    pub io_bytes: (u32, u32),
+    /// Largest depth over all threads.
+    pub depth_max: u32,
+    /// Most bytes in flight: the buffers' memory.
+    pub in_flight_bytes_max: u64,
+}
+
+/// A load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// Size of an I/O, bytes.
+    pub io_bytes: u32,
+    /// I/Os in flight.
+    pub depth: u32,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Try this, briefly.
+    Probe(Point),
+    /// Measure this until it is steady: it is the best.
+    Confirm(Point),
+    /// The search is over.
+    Done,
+}
+
+/// Size at which bandwidth is looked for first: the run's own default I/O.
+const BANDWIDTH_IO_BYTES: u32 = 1 << 20;
+/// A gain of less is none.
+const GAIN_MIN: f64 = 0.02;
+/// Doublings in a row without gain that end the climb.
+const FLAT_MAX: u32 = 2;
+/// The knee is the smallest depth with this much of the best.
+const KNEE_SHARE: f64 = 0.95;
+/// Points measured for longer, at most.
+const CONFIRMED_MAX: usize = 3;
+/// Steps between sizes: four times as much.
+const SIZE_STEP: u32 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Climb {
+        flat: u32,
+    },
+    /// Sizes above or below the best so far.
+    Sizes {
+        up: bool,
+    },
+    Confirm,
+    Done,
+}
+
+/// The search for one goal and direction.
+#[derive(Clone, Debug)]
+pub struct Search {
+    bounds: Bounds,
+    phase: Phase,
+    next: Point,
+    seen: Vec<(Point, f64)>,
+    best: Option<(Point, f64)>,
+    confirmed: Vec<(Point, f64)>,
+}
+
+impl Search {
+    /// Begins.
+    #[must_use]
+    pub fn new(goal: Goal, bounds: Bounds) -> Search {
+        let io_bytes = match goal {
+            Goal::Bandwidth => BANDWIDTH_IO_BYTES.clamp(bounds.io_bytes.0, bounds.io_bytes.1),
+            Goal::Iops => bounds.io_bytes.0,
+        };
+        let phase = Phase::Climb { flat: 0 };
+        let next = Point { io_bytes, depth: 1 };
+        Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
+    }
+
+    /// What to do now.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        match self.phase {
+            Phase::Climb { .. } | Phase::Sizes { .. } => Step::Probe(self.next),
+            Phase::Confirm => Step::Confirm(self.next),
+            Phase::Done => Step::Done,
+        }
+    }
+
+    /// Takes what the step came to: bytes or I/Os a second, as the goal has it.
+    pub fn observe(&mut self, value: f64) {
+        let point = self.next;
+        let gained = self.best.is_none_or(|(_, best)| value > best * (1.0 + GAIN_MIN));
+        if self.phase != Phase::Confirm {
+            self.seen.push((point, value));
+            // Also a small gain is the better point to confirm.
+            if self.best.is_none_or(|(_, best)| value > best) {
+                self.best = Some((point, value));
+            }
+        }
+        self.phase = match self.phase {
+            Phase::Climb { flat } => self.climb(if gained { 0 } else { flat + 1 }),
+            Phase::Sizes { up } if gained => self.sizes(point, up),
+            Phase::Sizes { up: true } => self.sizes(self.climbed(), false),
+            Phase::Sizes { up: false } => self.confirm(),
+            Phase::Confirm => {
+                self.confirmed.push((point, value));
+                self.confirm()
+            }
+            Phase::Done => Phase::Done,
+        };
+    }
+
+    fn climb(&mut self, flat: u32) -> Phase {
+        let doubled = Point { depth: self.next.depth * 2, ..self.next };
+        if flat < FLAT_MAX && self.allows(doubled) {
+            self.next = doubled;
+            return Phase::Climb { flat };
+        }
+        match self.next.io_bytes == self.bounds.io_bytes.0 {
+            // The smallest I/Os: their number is what is looked for, not another size.
+            true => self.confirm(),
+            false => self.sizes(self.climbed(), true),
+        }
+    }
+
+    /// The knee of the climb: where its curve stops rising.
+    fn climbed(&self) -> Point {
+        let first = self.seen[0].0.io_bytes;
+        self.knee_of(first).unwrap_or(self.seen[0].0)
+    }
+
+    /// Tries the next size above or below `from`, with as many bytes in flight.
+    fn sizes(&mut self, from: Point, up: bool) -> Phase {
+        let (io_bytes, depth) = match up {
+            true => (from.io_bytes.saturating_mul(SIZE_STEP), from.depth.div_ceil(SIZE_STEP)),
+            false => (from.io_bytes / SIZE_STEP, from.depth.saturating_mul(SIZE_STEP)),
+        };
+        let point = Point { io_bytes, depth: depth.min(self.bounds.depth_max) };
+        match (self.allows(point), up) {
+            (true, _) => {
+                self.next = point;
+                Phase::Sizes { up }
+            }
+            (false, true) => self.sizes(self.climbed(), false),
+            (false, false) => self.confirm(),
+        }
+    }
+
+    /// The point that promised most of those not confirmed, as long as it promised more than the
+    /// best that was.
+    fn confirm(&mut self) -> Phase {
+        let sure = self.confirmed.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+        let is_new = |point: &Point| self.confirmed.iter().all(|(known, _)| known != point);
+        let promising = self
+            .seen
+            .iter()
+            .filter(|(point, value)| is_new(point) && (*value > sure || self.confirmed.is_empty()))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        match promising {
+            Some((point, _)) if self.confirmed.len() < CONFIRMED_MAX => {
+                self.next = *point;
+                Phase::Confirm
+            }
+            _ => Phase::Done,
+        }
+    }
+
+    fn allows(&self, point: Point) -> bool {
+        let (low, high) = self.bounds.io_bytes;
+        let in_flight = u64::from(point.io_bytes) * u64::from(point.depth);
+        (low..=high).contains(&point.io_bytes)
+            && point.depth <= self.bounds.depth_max
+            && in_flight <= self.bounds.in_flight_bytes_max
+    }
+
+    /// The knee at the best point's size: the smallest depth that reaches 95 % of what this size
+    /// reaches.
+    #[must_use]
+    pub fn knee(&self) -> Option<Point> {
+        self.knee_of(self.seen.first()?.0.io_bytes)
+    }
+
+    fn knee_of(&self, io_bytes: u32) -> Option<Point> {
+        let of_size = || self.seen.iter().filter(move |(point, _)| point.io_bytes == io_bytes);
+        let best = of_size().map(|(_, value)| *value).fold(0.0, f64::max);
+        of_size().find(|(_, value)| *value >= KNEE_SHARE * best).map(|(point, _)| *point)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Bounds {
+        Bounds { io_bytes: (4096, 4 << 20), depth_max: 1024, in_flight_bytes_max: 1 << 30 }
+    }
+
+    /// Runs the search on a device that is a function; what was confirmed, and how many probes.
+    fn run(goal: Goal, bounds: Bounds, device: impl Fn(Point) -> f64) -> (Point, usize, Search) {
+        let mut search = Search::new(goal, bounds);
+        let (mut probes, mut confirmed) = (0, None);
+        loop {
+            match search.step() {
+                Step::Probe(point) => {
+                    probes += 1;
+                    search.observe(device(point));
+                }
+                Step::Confirm(point) => {
+                    confirmed = confirmed.or(Some(point));
+                    search.observe(device(point));
+                }
+                Step::Done => return (confirmed.unwrap(), probes, search),
+            }
+            assert!(probes < 64, "a search, not a sweep");
+        }
+    }
+
+    /// Little's law below the limit: `depth` I/Os of `latency` each.
+    fn drive(limit: f64, iops_limit: f64) -> impl Fn(Point) -> f64 {
+        move |point| {
+            let size = f64::from(point.io_bytes);
+            let latency_s = 80e-6 + size / 3e9;
+            (f64::from(point.depth) * size / latency_s).min(limit).min(iops_limit * size)
+        }
+    }
+
+    #[test]
+    fn finds_the_limit_and_the_knee_in_few_probes() {
+        let (best, probes, search) = run(Goal::Bandwidth, bounds(), drive(14e9, 2e6));
+        assert!(drive(14e9, 2e6)(best) >= 0.999 * 14e9);
+        assert!(probes <= 12, "{probes}");
+        let knee = search.knee().unwrap();
+        assert!(drive(14e9, 2e6)(knee) >= 0.95 * 14e9);
+        assert!(drive(14e9, 2e6)(Point { depth: knee.depth / 2, ..knee }) < 0.95 * 14e9);
+    }
+
+    #[test]
+    fn finds_a_drive_that_likes_small_or_large_ios() {
+        let small = |p: Point| if p.io_bytes == 1 << 18 { 3e9 } else { 2e9 };
+        assert_eq!(run(Goal::Bandwidth, bounds(), small).0.io_bytes, 1 << 18);
+        let large = |p: Point| if p.io_bytes == 4 << 20 { 3e9 } else { 2e9 };
+        assert_eq!(run(Goal::Bandwidth, bounds(), large).0.io_bytes, 4 << 20);
+    }
+
+    #[test]
+    fn iops_are_looked_for_at_the_smallest_size() {
+        let iops = |p: Point| (f64::from(p.depth) * 12_000.0).min(900_000.0);
+        let (best, _, search) = run(Goal::Iops, bounds(), iops);
+        assert_eq!(best.io_bytes, 4096);
+        assert_eq!(search.knee().unwrap().depth, 128);
+        assert!(best.depth >= 128);
+    }
+
+    #[test]
+    fn a_promise_that_is_not_kept_is_not_the_answer() {
+        let mut search = Search::new(Goal::Bandwidth, bounds());
+        let mut confirmed = Vec::new();
+        loop {
+            match search.step() {
+                // One lucky moment at a depth of 2.
+                Step::Probe(point) => search.observe(match point {
+                    Point { io_bytes: 1_048_576, depth: 2 } => 9e9,
+                    Point { io_bytes: 1_048_576, depth: 1 } => 1e9,
+                    _ => 4e9,
+                }),
+                Step::Confirm(point) => {
+                    confirmed.push(point);
+                    search.observe(if point.depth == 2 { 1e9 } else { 4.1e9 });
+                }
+                Step::Done => break,
+            }
+        }
+        assert_eq!(confirmed.len(), 2);
+        assert_eq!(confirmed[0].depth, 2);
+    }
+
+    #[test]
+    fn stays_within_bounds_and_ends_whatever_it_sees() {
+        let tight =
+            Bounds { io_bytes: (65_536, 65_536), depth_max: 3, in_flight_bytes_max: 1 << 17 };
+        for value in [0.0, 1.0, f64::NAN] {
+            let check = |p: Point| {
+                assert!(p.io_bytes == 65_536 && p.depth <= 2, "{p:?}");
+                value
+            };
+            run(Goal::Bandwidth, tight.clone(), check);
+            run(Goal::Iops, bounds(), |_| value);
+        }
+    }
+}
