@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod blocktrace;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -10,6 +11,7 @@ pub mod coordinator;
 pub mod driver;
 pub mod exit;
 pub mod host;
+pub mod precondition;
 pub mod report;
 pub mod saturate;
 pub mod source;

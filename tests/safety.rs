@@ -30,7 +30,7 @@ fn a_directory_in_use_is_refused_and_the_other_run_is_not_disturbed() {
 fn too_little_space_says_how_much_is_missing() {
     let scratch = Scratch::new("space");
     let output = scratch.run(&["--storage-capacity-gb", "1000000"]);
-    assert_fails(&output, 1, &["GiB free", "GiB less", "--storage-capacity-gb"]);
+    assert_fails(&output, 1, &["has room for", "GiB less", "--storage-capacity-gb"]);
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 

@@ -82,7 +82,8 @@ pub struct ReportArgs {
     /// Results of `ringfall run`
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
-    /// Where it goes: a page (.html), a workbook (.xlsx) or a row of CSV (.csv)
+    /// Where it goes: a page (.html), a workbook (.xlsx), a row of CSV (.csv) or a fio job
+    /// (.fio)
     #[arg(long, alias = "html-output", value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Auto, Size};
 use crate::config::{
     Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
-    Promotion, Tokenizer, Verify, WorkloadSection,
+    PreconditionUntil, Promotion, Tokenizer, Verify, WorkloadSection,
 };
 
 /// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
@@ -212,6 +212,21 @@ options! {
     /// Storage tier, GiB; 0: 95 % of what is free there
     #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
     storage_capacity_gb: f64,
+    /// Write the storage tier's capacity over before the run, as often as the next flags say
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Tiers"
+    )]
+    precondition: bool,
+    /// Bytes written by --precondition, GiB; 0: twice the capacity
+    #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
+    precondition_size_gb: f64,
+    /// Threads of --precondition; 0: one a shard
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
+    precondition_threads: i64,
+    /// When --precondition ends: size, or steady (when write bandwidth is, at the latest with size)
+    #[arg(long, value_enum, value_name = "END", help_heading = "Tiers")]
+    precondition_until: PreconditionUntil,
     /// What a hit below the fastest tier does to the entry: none or on-hit
     #[arg(long, value_enum, value_name = "MODE", help_heading = "Tiers")]
     promotion: Promotion,
@@ -250,6 +265,9 @@ options! {
     /// Runs one after the other, 1 to 1000; each keeps its JSON, --output gets all of them merged
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Results")]
     trials: i64,
+    /// Limits to hold the run against: a file of `ringfall saturate`, or fresh: measured before it
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    roofline: PathBuf,
     /// The JSON results; auto: results/ringfall-<time>.json
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: PathBuf,
@@ -259,6 +277,16 @@ options! {
     /// The results as a page that opens offline
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     html_output: PathBuf,
+    /// Have the kernel count what its block layer does (bpftrace, as root); without it the run goes
+    /// on
+    #[arg(
+        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_name = "BOOL", help_heading = "Results"
+    )]
+    enable_latency_tracing: bool,
+    /// The run as a fio job: its sizes, mix and depth; beside --output with --enable-latency-tracing
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    fio_output: PathBuf,
     /// Exit status 1 when storage_health is FAIL
     #[arg(
         long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -284,14 +312,7 @@ options! {
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
-pub const NOT_YET: &[&str] = &[
-    "enable_latency_tracing",
-    "gpu_tier",
-    "io_trace_log",
-    "precondition",
-    "precondition_size_gb",
-    "precondition_threads",
-];
+pub const NOT_YET: &[&str] = &["gpu_tier", "io_trace_log"];
 
 /// Subcommands of later versions.
 pub const NOT_YET_COMMANDS: &[&str] =

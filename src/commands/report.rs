@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 
+use super::run::write_fio_job;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
@@ -23,17 +24,18 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     let ending = args.output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match (ending.to_ascii_lowercase().as_str(), results.as_slice()) {
         ("html" | "htm", results) => write_html(results, &args.output).with_context(told)?,
+        ("fio", [one]) => write_fio_job(&one.document, &args.output).with_context(told)?,
         ("xlsx" | "csv", [one]) => {
             write_sheet(&one.document, &args.output).with_context(told)?;
         }
-        ("xlsx" | "csv", _) => {
-            let what = "a workbook or CSV holds one result: give one, or a page (.html)";
+        ("xlsx" | "csv" | "fio", _) => {
+            let what = "a workbook, CSV or fio job holds one result: give one, or a page (.html)";
             return Err(
                 InputError::new(format!("--output {}: {what}", args.output.display())).into()
             );
         }
         _ => {
-            let what = "is neither .html, .xlsx nor .csv";
+            let what = "is neither .html, .xlsx, .csv nor .fio";
             return Err(
                 InputError::new(format!("--output {} {what}", args.output.display())).into()
             );

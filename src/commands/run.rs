@@ -8,12 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::device::is_block_device;
+use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use crate::config::{InputError, Plan, Traffic};
+use crate::blocktrace::BlockTrace;
+use crate::config::{InputError, Plan, RooflineFrom, Traffic};
 use crate::coordinator::{
     self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
 };
@@ -22,12 +24,15 @@ use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
 use crate::report::progress::ProgressLine;
 use crate::report::{
     Banner, Document, KernelSecond, Named, RunResult, Style, TierState, TimelineDirection,
-    TimelineSecond, TimelineTier, WatchdogReport, Window, judge, print_banner, print_summary,
-    warnings_of, write_html, write_json, write_sheet,
+    TimelineSecond, TimelineTier, WatchdogReport, Window, fio_job, judge, print_banner,
+    print_summary, warnings_of, write_html, write_json, write_sheet,
 };
+use crate::saturate::Roofline;
 use crate::source::{self, OpenSource, SourceFacts};
 
+mod prepare;
 mod settings;
+use prepare::{Prepared, Told};
 pub(super) use settings::cores_near;
 mod trials;
 
@@ -57,6 +62,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 struct Sources {
     opened: OpenSource,
     validation: Option<ValidationTrace>,
+    roofline: Option<(String, Roofline)>,
 }
 
 impl Sources {
@@ -68,7 +74,13 @@ impl Sources {
                 writeln!(output(plan), "reading {}…", path.display()).map_err(Into::into),
             )?;
         }
-        Ok(Sources { opened: source::open(plan)?, validation })
+        let roofline = match &plan.roofline {
+            Some(RooflineFrom::File(path)) => {
+                Some((path.display().to_string(), Roofline::read(path)?))
+            }
+            Some(RooflineFrom::Fresh) | None => None,
+        };
+        Ok(Sources { opened: source::open(plan)?, validation, roofline })
     }
 }
 
@@ -82,17 +94,20 @@ fn measure(
 ) -> Result<(RunResult, Result<()>)> {
     let workload = Arc::new(plan.workload_config());
     let settings = settings::engine(plan);
-    let mut teller = Teller::new(plan, &workload);
+    let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
-    let Sources { opened, validation } = sources;
+    let Sources { opened, validation, roofline } = sources;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = coordinator::run(&settings, load, interrupt, &mut teller)?;
+    let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     unless_reader_left(
         teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
     )?;
     let (mut result, cleaned) = result_of(plan, command_line, &teller, outcome);
     result.source = opened.facts;
     result.validation = validation;
+    result.block_trace = block_trace;
+    result.roofline = result.roofline.or(roofline);
     result.warnings = warnings_of(&result);
     Ok((result, cleaned))
 }
@@ -112,7 +127,11 @@ fn unless_reader_left(told: Result<()>) -> Result<()> {
 
 /// Where results go, by flag.
 fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
-    let more = [("--xlsx-output", &plan.xlsx_output), ("--html-output", &plan.html_output)];
+    let more = [
+        ("--xlsx-output", &plan.xlsx_output),
+        ("--html-output", &plan.html_output),
+        ("--fio-output", &plan.fio_output),
+    ];
     let more = more.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
     std::iter::once(("--output", plan.output.as_path())).chain(more)
 }
@@ -134,7 +153,21 @@ fn write_results(plan: &Plan, document: &Document) -> Result<()> {
         let named = Named { name: plan.output.display().to_string(), document: document.clone() };
         write_html(&[named], path).with_context(|| told(path))
     });
-    json.and(sheet).and(page)
+    let job = plan
+        .fio_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_fio_job(document, path).with_context(|| told(path)));
+    json.and(sheet).and(page).and(job)
+}
+
+/// Writes the run as a fio job.
+pub(super) fn write_fio_job(document: &Document, path: &Path) -> Result<()> {
+    let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();
+    let job = fio_job(document).unwrap_or_else(nothing);
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)?;
+    }
+    Ok(std::fs::write(path, job)?)
 }
 
 /// A flag that is missing is a mistake of usage, found before anything is opened.
@@ -225,6 +258,9 @@ struct Teller<'a> {
     token_bytes: u64,
     with_banner: bool,
     progress: Option<ProgressLine<Box<dyn Write>>>,
+    interrupt: &'a Interrupt,
+    prepared: Prepared,
+    trace: Option<Result<BlockTrace, String>>,
     machine: Machine,
     facts: Vec<ShardFacts>,
     storage_bytes: u64,
@@ -232,22 +268,28 @@ struct Teller<'a> {
     series: Vec<(Nanos, BlockCounters)>,
     before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
     after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
+    /// The counters of every device below the store, at the window's two edges.
+    chain: [Vec<Option<BlockCounters>>; 2],
 }
 
 impl<'a> Teller<'a> {
-    fn new(plan: &'a Plan, workload: &WorkloadConfig) -> Teller<'a> {
+    fn new(plan: &'a Plan, workload: &WorkloadConfig, interrupt: &'a Interrupt) -> Teller<'a> {
         let live = is_terminal(plan);
         Teller {
             plan,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
             with_banner: !plan.quiet,
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
+            interrupt,
+            prepared: Prepared::default(),
+            trace: None,
             machine: Machine::default(),
             facts: Vec::new(),
             storage_bytes: 0,
             series: Vec::new(),
             before: None,
             after: None,
+            chain: Default::default(),
         }
     }
 
@@ -279,12 +321,38 @@ impl<'a> Teller<'a> {
         rows.collect()
     }
 
+    fn chain_counters(&self) -> Vec<Option<BlockCounters>> {
+        let links = &self.machine.device_chain;
+        links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
+    }
+
+    /// What the kernel counted in the window, for every device below the store.
+    fn chain_deltas(&self) -> Vec<BlockDelta> {
+        let [before, after] = &self.chain;
+        let pairs = before.iter().zip(after).zip(&self.machine.device_chain);
+        pairs
+            .filter_map(|((before, after), link)| {
+                Some(BlockDelta::between(&link.name, (*before)?, (*after)?))
+            })
+            .collect()
+    }
+
     fn counters(&self) -> Option<BlockCounters> {
         BlockCounters::read(&self.machine.device.as_ref()?.numbers)
     }
 }
 
 impl Observer for Teller<'_> {
+    fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
+        let out = (!self.plan.quiet).then(|| output(self.plan));
+        let mut told = Told { out, live: is_terminal(self.plan) };
+        self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told)?;
+        if self.plan.latency_tracing && !self.interrupt.is_set() {
+            self.trace = Some(prepare::trace(store, &mut told));
+        }
+        Ok(())
+    }
+
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
         let directory: PathBuf = store.path().to_path_buf();
         self.machine = Machine::look(&directory);
@@ -317,11 +385,16 @@ impl Observer for Teller<'_> {
     fn window_began(&mut self) {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         self.sample(monotonic_now());
+        self.chain[0] = self.chain_counters();
         self.before = Some((self.counters(), CostSnapshot::now(), wall));
     }
 
     fn window_ended(&mut self) {
         self.after = Some((self.counters(), CostSnapshot::now(), monotonic_now()));
+        self.chain[1] = self.chain_counters();
+        if let Some(Ok(trace)) = &mut self.trace {
+            trace.end();
+        }
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -395,7 +468,11 @@ fn result_of(
             heartbeats: outcome.watchdog.heartbeats,
         },
         kernel,
+        kernel_chain: teller.chain_deltas(),
         kernel_seconds,
+        block_trace: None,
+        precondition: teller.prepared.precondition.clone(),
+        roofline: teller.prepared.roofline.clone(),
         cost: cost.unwrap_or_else(|| Cost {
             peak_rss_bytes: crate::host::peak_rss_bytes(),
             ..Cost::default()

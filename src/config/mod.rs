@@ -14,8 +14,8 @@ pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
-    PerformanceProfile, Phases, Plan, Preallocate, Promotion, Tokenizer, TraceKind, Traffic,
-    Verify,
+    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
+    RooflineFrom, Tokenizer, TraceKind, Traffic, Verify,
 };
 pub use resolve::resolve;
 pub use workload::WorkloadSection;

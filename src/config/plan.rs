@@ -116,6 +116,36 @@ choice! {
 }
 
 choice! {
+    /// When preconditioning ends.
+    PreconditionUntil {
+        /// When all bytes are written.
+        Size = "size",
+        /// When write bandwidth is steady, at the latest when all bytes are written.
+        Steady = "steady",
+    }
+}
+
+/// What is written before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreconditionAsked {
+    /// Bytes; 0: twice the capacity.
+    pub bytes: u64,
+    /// Threads; 0: one a shard.
+    pub threads: u32,
+    /// When it ends.
+    pub until: PreconditionUntil,
+}
+
+/// Where the limits come from that a run is held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RooflineFrom {
+    /// Measured before the run.
+    Fresh,
+    /// A file of `ringfall saturate`.
+    File(PathBuf),
+}
+
+choice! {
     /// How the data files get their space.
     Preallocate {
         /// Space is reserved; the first write of each block is slower ("first touch").
@@ -334,6 +364,10 @@ pub struct Plan {
     pub promotion: Promotion,
     /// How space is allocated.
     pub preallocate: Preallocate,
+    /// What is written before the run, if anything.
+    pub precondition: Option<PreconditionAsked>,
+    /// Limits to hold the run against.
+    pub roofline: Option<RooflineFrom>,
     /// Executors, ≥ 1.
     pub shards: u16,
     /// Whether each is bound to a core.
@@ -352,6 +386,10 @@ pub struct Plan {
     pub xlsx_output: Option<PathBuf>,
     /// Where the page goes.
     pub html_output: Option<PathBuf>,
+    /// Whether the block layer is traced.
+    pub latency_tracing: bool,
+    /// Where the fio job goes.
+    pub fio_output: Option<PathBuf>,
     /// Whether a FAIL of `storage_health` fails the run.
     pub fail_on_health: bool,
     /// No banner, no progress, no summary.

@@ -8,7 +8,7 @@ use ringfall_workloads::model::{MODELS, ModelSpec};
 
 use super::{
     Arrival, ConfigFile, DEFAULTS, Facts, GenerationMode, InputError, Origin, Phases, Plan,
-    Traffic, compact_utc,
+    PreconditionAsked, PreconditionUntil, RooflineFrom, Traffic, compact_utc,
 };
 use crate::cli::Options;
 use crate::cli::nearest::nearest;
@@ -40,7 +40,9 @@ const NOT_WORKLOAD: &[&str] = &[
     "cache_dir",
     "destroy_device_contents",
     "durability",
+    "enable_latency_tracing",
     "fail_on_health",
+    "fio_output",
     "html_output",
     "io_buffer_mb",
     "io_size",
@@ -50,8 +52,13 @@ const NOT_WORKLOAD: &[&str] = &[
     "performance_profile",
     "pin",
     "preallocate",
+    "precondition",
+    "precondition_size_gb",
+    "precondition_threads",
+    "precondition_until",
     "queue_depth",
     "quiet",
+    "roofline",
     "seed",
     "shards",
     "trials",
@@ -256,8 +263,9 @@ impl Check<'_> {
 
     /// Two results in one file: the second would overwrite the first.
     fn outputs_differ(&mut self, settings: &Options) {
-        let keys = ["output", "xlsx_output", "html_output"];
-        let paths = [&settings.output, &settings.xlsx_output, &settings.html_output];
+        let keys = ["output", "xlsx_output", "html_output", "fio_output"];
+        let paths =
+            [&settings.output, &settings.xlsx_output, &settings.html_output, &settings.fio_output];
         for (place, key) in keys.iter().enumerate() {
             let Some(path) = self.optional_path(key, paths[place]) else { continue };
             for other in place + 1..keys.len() {
@@ -397,12 +405,24 @@ impl Check<'_> {
             verify: settings.verify?,
             promotion: settings.promotion?,
             preallocate: settings.preallocate?,
+            precondition: self.precondition(&settings),
+            roofline: self.optional_path("roofline", &settings.roofline).map(|path| {
+                match path.to_str() {
+                    Some("fresh") => RooflineFrom::Fresh,
+                    _ => RooflineFrom::File(path),
+                }
+            }),
             shards: shards as u16,
             pin: settings.pin?,
             io_size_bytes,
             queue_depth,
             io_buffer_bytes,
             trials: trials as u32,
+            fio_output: self.optional_path("fio_output", &settings.fio_output).or_else(|| {
+                let beside = settings.enable_latency_tracing == Some(true);
+                beside.then(|| output.with_extension("fio"))
+            }),
+            latency_tracing: settings.enable_latency_tracing?,
             output,
             xlsx_output: self.optional_path("xlsx_output", &settings.xlsx_output),
             html_output: self.optional_path("html_output", &settings.html_output),
@@ -421,6 +441,27 @@ impl Check<'_> {
             self.sentences.push(format!("workload: {error}"));
         }
         Some(plan)
+    }
+
+    fn precondition(&mut self, settings: &Options) -> Option<PreconditionAsked> {
+        let size_gib = settings.precondition_size_gb.unwrap_or(0.0);
+        let bytes = self.gib("precondition_size_gb", size_gib, 1 << 22);
+        let threads =
+            self.whole("precondition_threads", settings.precondition_threads, 0, SHARDS_MAX);
+        let is_asked = settings.precondition?;
+        let until = settings.precondition_until?;
+        let asked = [
+            ("precondition_size_gb", bytes > 0),
+            ("precondition_threads", threads > 0),
+            ("precondition_until", until != PreconditionUntil::Size),
+        ];
+        for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
+            let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
+            if given && !is_asked {
+                self.wrong(key, "says nothing without it: give --precondition too");
+            }
+        }
+        is_asked.then_some(PreconditionAsked { bytes, threads: threads as u32, until })
     }
 }
 

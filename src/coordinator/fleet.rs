@@ -7,6 +7,7 @@ use flume::{Receiver, Sender};
 use ringfall_engine::clock::{SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::key::ShardId;
+use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::executor::{Executor, Vitals};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
@@ -24,6 +25,9 @@ pub enum FleetError {
     /// A shard could not be opened.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// What was done with the device before the run failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// A shard ended before it was told to.
     #[error("shard {shard} ended early: {reason}")]
     Ended {

@@ -19,6 +19,7 @@ use ringfall_engine::device::Preallocate;
 use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::ShardId;
+use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{
     BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
@@ -106,6 +107,11 @@ pub struct Load {
 
 /// What the run's teller wants to hear.
 pub trait Observer {
+    /// The store is open, the shards are not: what is to be done with it before the run is done now.
+    ///
+    /// # Errors
+    /// It could not be done; the run then does not begin.
+    fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
     /// The store is open, nothing has run yet.
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
     /// The measurement window begins: the moment to sample counters.
@@ -206,6 +212,7 @@ pub fn run(
         shards: settings.shards,
         preallocate: settings.preallocate,
     })?;
+    observer.prepare(&store)?;
     let (feed, rows) = match load.rows {
         None => (None, vec![None; usize::from(settings.shards)]),
         Some(trace) => {

@@ -18,6 +18,12 @@ pub struct BlockCounters {
     pub in_flight: u64,
     /// Time with at least one request in flight, ms.
     pub busy_ms: u64,
+    /// Time that the completed reads took, added up, ms.
+    pub read_ms: u64,
+    /// Time that the completed writes took, added up, ms.
+    pub write_ms: u64,
+    /// Time of all requests, those in flight too, added up, ms: over the time it is the depth.
+    pub queue_ms: u64,
     /// Flushes completed; `None` before Linux 5.5.
     pub flushes: Option<u64>,
 }
@@ -37,6 +43,12 @@ pub struct BlockDelta {
     pub write_bytes: u64,
     /// Time with at least one request in flight, ms.
     pub busy_ms: u64,
+    /// Time that the completed reads took, added up, ms.
+    pub read_ms: u64,
+    /// Time that the completed writes took, added up, ms.
+    pub write_ms: u64,
+    /// Time of all requests, those in flight too, added up, ms.
+    pub queue_ms: u64,
     /// Flushes completed.
     pub flushes: Option<u64>,
 }
@@ -65,6 +77,9 @@ impl BlockCounters {
             write_bytes: bytes(6)?,
             in_flight: *fields.get(8)?,
             busy_ms: *fields.get(9)?,
+            read_ms: *fields.get(3)?,
+            write_ms: *fields.get(7)?,
+            queue_ms: *fields.get(10)?,
             flushes: fields.get(15).copied(),
         })
     }
@@ -82,6 +97,9 @@ impl BlockDelta {
             writes: after.writes.wrapping_sub(before.writes),
             write_bytes: after.write_bytes.wrapping_sub(before.write_bytes),
             busy_ms: after.busy_ms.wrapping_sub(before.busy_ms),
+            read_ms: after.read_ms.wrapping_sub(before.read_ms),
+            write_ms: after.write_ms.wrapping_sub(before.write_ms),
+            queue_ms: after.queue_ms.wrapping_sub(before.queue_ms),
             flushes: flushes.map(|(before, after)| after.wrapping_sub(before)),
         }
     }
@@ -98,6 +116,7 @@ mod tests {
         assert_eq!((counters.reads, counters.read_bytes), (10, 2048 * 512));
         assert_eq!((counters.writes, counters.write_bytes), (20, 4096 * 512));
         assert_eq!((counters.in_flight, counters.busy_ms, counters.flushes), (3, 55, Some(8)));
+        assert_eq!((counters.read_ms, counters.write_ms, counters.queue_ms), (7, 9, 66));
         let old = BlockCounters::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap();
         assert_eq!(old.flushes, None);
         let delta = BlockDelta::between("sda", old, counters);

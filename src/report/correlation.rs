@@ -148,6 +148,9 @@ mod tests {
                 writes: 0,
                 write_bytes: 0,
                 busy_ms: 1,
+                read_ms: 1,
+                write_ms: 1,
+                queue_ms: 1,
                 flushes: None,
             };
             seconds.push(KernelSecond { end_s: end, seconds: 1.01, delta, in_flight: 1 });

@@ -3,6 +3,7 @@
 mod autoscaling;
 mod correlation;
 pub mod document;
+mod fio_job;
 mod health;
 mod html;
 mod json;
@@ -17,6 +18,7 @@ mod timeline;
 mod warnings;
 
 pub use document::Document;
+pub use fio_job::fio_job;
 pub use health::judge;
 pub use html::{Named, write_html, write_roofline_html};
 pub use json::write_json;

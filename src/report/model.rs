@@ -15,8 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::warnings::Warning;
 use super::{RequestStats, TimelineSecond};
+use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::host::{BlockDelta, Cost, Machine};
+use crate::precondition::PreconditionReport;
+use crate::saturate::Roofline;
 use crate::source::{FeedFigures, SourceFacts};
 
 /// Everything a run measured.
@@ -68,10 +71,18 @@ pub struct RunResult {
     pub watchdog: WatchdogReport,
     /// The kernel's counters of the device over the window.
     pub kernel: Option<BlockDelta>,
-    /// The same, between readings.
+    /// The same, of every device below the store, the topmost first.
+    pub kernel_chain: Vec<BlockDelta>,
+    /// The same as `kernel`, between readings.
     pub kernel_seconds: Vec<KernelSecond>,
     /// What the window cost this process.
     pub cost: Cost,
+    /// What writing the device before the run came to.
+    pub precondition: Option<PreconditionReport>,
+    /// What the block layer did, if it was traced; or why it could not be.
+    pub block_trace: Option<Result<BlockTraceFigures, String>>,
+    /// The device's limits, to hold the run against, and where they come from.
+    pub roofline: Option<(String, Roofline)>,
     /// What a reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
 }

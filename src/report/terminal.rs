@@ -5,11 +5,12 @@ use std::io::Write;
 
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
-use ringfall_engine::units::gib;
+use ringfall_engine::units::{GIB, gib};
 
 use super::correlation::correlate;
 use super::sla::{COMPLIANCE, SLA};
 use super::{RunResult, Warning, autoscaling, health, source};
+use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 
 /// What fits every terminal.
@@ -331,6 +332,36 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         )?;
     }
+    if let Some(Ok(trace)) = &result.block_trace {
+        for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
+            let size = super::quotient(direction.bytes, direction.requests).unwrap_or(0.0);
+            writeln!(
+                text,
+                "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < {} ms",
+                direction.requests,
+                size / 1024.0,
+                direction.latency_mean_us.map_or("-".to_owned(), |us| format!("{:.2}", us / 1e3)),
+                p99_us(&direction.issue_to_complete_us)
+                    .map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3)),
+            )?;
+        }
+    }
+    if let Some((source, roofline)) = &result.roofline {
+        let seconds = result.window.seconds;
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+        let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+        let limit = |percent| {
+            let limit = roofline.bandwidth(percent);
+            limit.map_or("-".to_owned(), |bytes| format!("{:.3}", bytes / GIB as f64))
+        };
+        writeln!(
+            text,
+            "  roofline     {} of the device: read alone {}, write alone {} GiB/s ({source})",
+            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+            limit(100),
+            limit(0),
+        )?;
+    }
     writeln!(
         text,
         "  verified     {} blocks, {} bad   first touch {:.1} GiB   errors {}",
@@ -350,6 +381,20 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         remark(text, style, &format!("note: {sentence}{flag}"))?;
     }
     Ok(())
+}
+
+/// The end of the octave that the 99th percentile lies in.
+fn p99_us(buckets: &[Bucket]) -> Option<u64> {
+    let all: u64 = buckets.iter().map(|bucket| bucket.count).sum();
+    let mut so_far = 0;
+    let mut holds = |bucket: &&Bucket| {
+        so_far += bucket.count;
+        so_far as f64 >= 0.99 * all as f64
+    };
+    (all > 0)
+        .then(|| buckets.iter().find(|bucket| holds(bucket)))
+        .flatten()
+        .map(|bucket| bucket.high + 1)
 }
 
 /// A sentence of any length, broken between words to fit the screen.

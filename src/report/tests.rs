@@ -49,6 +49,10 @@ pub(crate) fn nothing() -> RunResult {
         errors: Vec::new(),
         population_failed: 0,
         watchdog: WatchdogReport::default(),
+        kernel_chain: Vec::new(),
+        precondition: None,
+        block_trace: None,
+        roofline: None,
         kernel: None,
         kernel_seconds: Vec::new(),
         cost: Cost::default(),
@@ -110,6 +114,9 @@ pub(super) fn busy() -> RunResult {
         writes: 1,
         write_bytes: 2 * GIB,
         busy_ms: 1,
+        read_ms: 1,
+        write_ms: 1,
+        queue_ms: 2,
         flushes: None,
     });
     result

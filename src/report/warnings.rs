@@ -47,6 +47,16 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
             warnings.push(warning("kernel_disagrees", text, None));
         }
     }
+    if let Some(Err(why)) = &result.block_trace {
+        let text = format!("the block layer was not traced: {why}");
+        warnings.push(warning("not_traced", text, None));
+    }
+    if let Some(Ok(trace)) = &result.block_trace
+        && trace.lost_events > 0
+    {
+        let text = format!("the block trace lost {} events: its counts are low", trace.lost_events);
+        warnings.push(warning("trace_lost", text, None));
+    }
     if let Some(share) = super::quotient(engine.first_touch_bytes, engine.io_write.bytes)
         && share > FIRST_TOUCH_SHARE
         && result.plan.preallocate == Preallocate::Reserve

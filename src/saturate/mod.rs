@@ -3,10 +3,8 @@
 //! What lives here: which load is tried when, for how long, and what it came to. What must not: how
 //! a load is made (`engine/load`), how the answer is shown.
 
-mod precondition;
 mod roofline;
 mod search;
-pub mod steady;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,10 +16,10 @@ use ringfall_engine::units::GIB;
 
 use crate::coordinator::Interrupt;
 use crate::host::Machine;
-pub use precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
+use crate::precondition::steady::{self, WINDOW, steady_mean};
+use crate::precondition::{PreconditionPlan, Until, precondition};
 pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, Roofline};
 use search::{Bounds, Goal, Point, Search, Step};
-use steady::{WINDOW, steady_mean};
 
 /// What is looked for.
 #[derive(Clone, Debug)]
@@ -142,9 +140,10 @@ impl Bench<'_> {
             cpus: self.settings.cpus.clone(),
             seed: self.settings.seed,
         };
-        let report = precondition(self.file, &plan, self.interrupt, &mut |done, of| {
-            watcher.preparing(done, of);
-        })?;
+        let report =
+            precondition(self.file, &plan, &|| self.interrupt.is_set(), &mut |done, of| {
+                watcher.preparing(done, of);
+            })?;
         match report.interrupted {
             true => Err(SaturateError::Interrupted),
             false => Ok(()),

@@ -170,6 +170,11 @@ impl DataFile {
         fresh
     }
 
+    /// Every block has been written by other means: nothing is a first touch any more.
+    pub fn all_written(&self) {
+        self.untouched_blocks.store(0, Ordering::Relaxed);
+    }
+
     /// Whether the file is still there, under its name, at least as long as it was prepared.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use super::Histogram;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::tier::{TIER_COUNT, Tier};
+use crate::units::BLOCK_BYTES;
 
 /// Operations (one entry read or written) of one tier in one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +36,26 @@ pub struct IoMetrics {
     pub entry_bytes: u64,
     /// Submit to completion; its count is the number of I/Os.
     pub latency: Histogram,
+    /// I/Os and their bytes by size: [`size_class`].
+    pub sizes: [SizeCount; SIZE_CLASSES],
+}
+
+/// I/Os of one size class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeCount {
+    /// I/Os.
+    pub count: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+}
+
+/// Classes of sizes, each an octave: from 4 KiB to 64 MiB, the largest I/O there is.
+pub const SIZE_CLASSES: usize = 15;
+
+/// The class of a size: 0 from 4 KiB (and below), 1 from 8 KiB …
+#[must_use]
+pub fn size_class(bytes: u64) -> usize {
+    ((bytes / BLOCK_BYTES).max(1).ilog2() as usize).min(SIZE_CLASSES - 1)
 }
 
 /// Demotions between a tier and the next one down, or deletions from the last.
@@ -130,6 +151,10 @@ impl IoMetrics {
         self.bytes += other.bytes;
         self.entry_bytes += other.entry_bytes;
         self.latency.merge(&other.latency);
+        for (mine, theirs) in self.sizes.iter_mut().zip(other.sizes) {
+            mine.count += theirs.count;
+            mine.bytes += theirs.bytes;
+        }
     }
 }
 

@@ -264,7 +264,11 @@ fn happen(metrics: &mut Metrics, random: u64) {
             }
         }
     }
-    for IoMetrics { bytes, entry_bytes, latency } in [io_read, io_write, io_flush] {
+    for IoMetrics { bytes, entry_bytes, latency, sizes } in [io_read, io_write, io_flush] {
+        for size in sizes {
+            size.count += next();
+            size.bytes += next();
+        }
         *bytes += next();
         *entry_bytes += next();
         latency.record(next());

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::clock::{Nanos, SECOND};
 use crate::error::IoError;
-use crate::metrics::{Histogram, Metrics};
+use crate::metrics::{Histogram, Metrics, size_class};
 use crate::ring::{Completion, IoKind};
 use crate::tier::{TIER_COUNT, Tier};
 
@@ -196,6 +196,9 @@ impl Measure {
         metrics.bytes += bytes;
         metrics.entry_bytes += entry_bytes;
         metrics.latency.record(latency);
+        let size = &mut metrics.sizes[size_class(bytes)];
+        size.count += 1;
+        size.bytes += bytes;
         let direction = match kind {
             IoKind::Read => Direction::Read,
             IoKind::Write => Direction::Write,

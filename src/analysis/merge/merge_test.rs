@@ -65,6 +65,9 @@ pub(crate) fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
         writes: moved,
         write_bytes: moved * 8192,
         busy_ms: (seconds * 500.0) as u64,
+        read_ms: moved * 2,
+        write_ms: moved * 3,
+        queue_ms: moved * 5,
         flushes: Some(moved),
     });
     result.cost.cpu_user_s = Some(seconds);
@@ -100,7 +103,14 @@ fn the_halves_of_a_run_merge_to_the_whole() {
     leaves("", &whole, &mut want);
     leaves("", &merged, &mut got);
     // Of a run only: the verdict, and what it holds of this program and of the two windows.
-    let own = ["storage_health", "timeline", "command_line", "ringfall.engine", "ringfall.merged"];
+    let own = [
+        "storage_health",
+        "timeline",
+        "command_line",
+        "ringfall.engine",
+        "ringfall.merged",
+        "device.chain",
+    ];
     let of_a_run = |path: &str| own.iter().any(|own| path.contains(own));
     let mut percentiles = 0;
     for (path, want) in &want {

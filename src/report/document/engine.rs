@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfall_engine::metrics::{EvictionMetrics, Histogram, IoMetrics};
+use ringfall_engine::metrics::{EvictionMetrics, Histogram, IoMetrics, SizeCount};
 use ringfall_engine::tier::Tier;
-use ringfall_engine::units::gib;
+use ringfall_engine::units::{BLOCK_BYTES, gib};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +124,17 @@ pub struct IoDirection {
     pub depth_mean: Option<f64>,
     /// Submit to completion.
     pub latency_ms: Option<LatencyMsMax>,
+    /// By size: the names are the smallest size of each octave, bytes.
+    pub sizes: BTreeMap<String, SizeReport>,
+}
+
+/// I/Os of one octave of sizes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SizeReport {
+    /// I/Os.
+    pub count: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
 }
 
 /// Data syncs.
@@ -149,6 +160,7 @@ impl IoReport {
                 size_mean_bytes: quotient(io.bytes, count),
                 depth_mean: (seconds > 0.0).then(|| io.latency.sum_ns() as f64 / 1e9 / seconds),
                 latency_ms: LatencyMsMax::of(&io.latency),
+                sizes: sizes(io),
             }
         };
         let flush = &engine.io_flush.latency;
@@ -162,6 +174,14 @@ impl IoReport {
             first_touch_share: quotient(engine.first_touch_bytes, engine.io_write.bytes),
         }
     }
+}
+
+fn sizes(io: &IoMetrics) -> BTreeMap<String, SizeReport> {
+    let row = |(class, size): (usize, &SizeCount)| {
+        let report = SizeReport { count: size.count, bytes: size.bytes };
+        ((BLOCK_BYTES << class).to_string(), report)
+    };
+    io.sizes.iter().enumerate().map(row).collect()
 }
 
 /// Waiting that is no I/O.
@@ -240,6 +260,8 @@ impl EvictionsReport {
 pub struct DeviceReport {
     /// The kernel's, over the window; null where it does not say.
     pub kernel: Option<BlockDelta>,
+    /// The kernel's, over the window, of every device below the store, the topmost first.
+    pub chain: Option<Vec<BlockDelta>>,
     /// Ours: bytes read.
     pub engine_read_bytes: u64,
     /// Ours: bytes written.
@@ -269,6 +291,14 @@ pub struct KernelSecondReport {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
+    /// Mean size of a request, bytes.
+    pub size_mean_bytes: Option<f64>,
+    /// Mean time a completed read took, ms (iostat's r_await).
+    pub read_await_ms: Option<f64>,
+    /// Mean time a completed write took, ms (iostat's w_await).
+    pub write_await_ms: Option<f64>,
+    /// Mean number of requests in flight (iostat's aqu-sz).
+    pub queue_depth: f64,
     /// Requests in flight at its end.
     pub in_flight: u64,
     /// Share of it in which the device had something to do.
@@ -285,6 +315,13 @@ impl KernelSecondReport {
             read_bytes: delta.read_bytes,
             writes: delta.writes,
             write_bytes: delta.write_bytes,
+            size_mean_bytes: quotient(
+                delta.read_bytes + delta.write_bytes,
+                delta.reads + delta.writes,
+            ),
+            read_await_ms: quotient(delta.read_ms, delta.reads),
+            write_await_ms: quotient(delta.write_ms, delta.writes),
+            queue_depth: delta.queue_ms as f64 / 1e3 / second.seconds.max(1e-9),
             in_flight: second.in_flight,
             // Counted in ticks: a second may seem to have a little more than all of it.
             utilisation: (delta.busy_ms as f64 / 1e3 / second.seconds.max(1e-9)).min(1.0),
@@ -311,6 +348,7 @@ impl DeviceReport {
         let seconds = result.window.seconds;
         DeviceReport {
             kernel: kernel.cloned(),
+            chain: Some(result.kernel_chain.clone()),
             engine_read_bytes: read,
             engine_write_bytes: written,
             agreement: kernel.map(|kernel| Agreement {

@@ -4,7 +4,7 @@
 
 mod cache_stats;
 mod config;
-mod engine;
+pub(crate) mod engine;
 mod latency;
 mod ours;
 mod summary;

@@ -11,13 +11,16 @@ use super::engine::{
     histograms,
 };
 use super::timeline::SecondReport;
+use crate::blocktrace::BlockTraceFigures;
 use crate::host::Machine;
+use crate::precondition::PreconditionReport;
 use crate::report::autoscaling::{self, AutoscalerReport};
 use crate::report::source::{self, SourceReport};
 use crate::report::{RunResult, SAMPLES_MAX, Warning, WatchdogReport};
+use ringfall_engine::units::GIB;
 
 /// Version of the layout of `ringfall`: readers refuse another one.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// All that the reference's keys lack.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +52,11 @@ pub struct Ours {
     /// What the window cost this process.
     pub cost: CostReport,
     /// The device's calibrated limit and the share reached; null: not calibrated.
-    pub roofline: Option<serde_json::Value>,
+    pub roofline: Option<RooflineReport>,
+    /// What writing the device before the run came to; null: it was not.
+    pub precondition: Option<PreconditionReport>,
+    /// What the block layer did; null: not traced.
+    pub block_trace: Option<BlockTraceFigures>,
     /// What failed.
     pub errors: ErrorsReport,
     /// What was compared with what had been written.
@@ -102,6 +109,39 @@ pub struct CostReport {
     pub context_switches_voluntary: Option<u64>,
     /// Context switches by force.
     pub context_switches_involuntary: Option<u64>,
+}
+
+/// The device's limits, and how near the run came to them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RooflineReport {
+    /// The file it was read from, or `fresh`: measured just before the run.
+    pub source: String,
+    /// When it was measured, s since 1970.
+    pub unix_s: f64,
+    /// Most that reads alone reach, GiB/s.
+    pub read_gib_per_s: Option<f64>,
+    /// Most that writes alone reach, GiB/s.
+    pub write_gib_per_s: Option<f64>,
+    /// Share of the device that the run used: the time that it would need at those limits for what
+    /// the run read and wrote, over the window.
+    pub share: Option<f64>,
+}
+
+impl RooflineReport {
+    fn of(result: &RunResult) -> Option<RooflineReport> {
+        let (source, roofline) = result.roofline.as_ref()?;
+        let seconds = result.window.seconds;
+        let rate = |bytes: u64| (seconds > 0.0).then(|| bytes as f64 / seconds);
+        let rates = rate(result.engine.io_read.bytes).zip(rate(result.engine.io_write.bytes));
+        let in_gib = |percent| Some(roofline.bandwidth(percent)? / GIB as f64);
+        Some(RooflineReport {
+            source: source.clone(),
+            unix_s: roofline.unix_s,
+            read_gib_per_s: in_gib(100),
+            write_gib_per_s: in_gib(0),
+            share: rates.and_then(|(read, write)| roofline.share(read, write)),
+        })
+    }
 }
 
 /// What failed.
@@ -210,7 +250,9 @@ impl Ours {
                 context_switches_voluntary: cost.context_switches_voluntary,
                 context_switches_involuntary: cost.context_switches_involuntary,
             },
-            roofline: None,
+            roofline: RooflineReport::of(result),
+            precondition: result.precondition.clone(),
+            block_trace: result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok()).cloned(),
             errors: ErrorsReport {
                 by_kind: errors.collect(),
                 requests_failed: result.requests.failed,

@@ -2,6 +2,7 @@
 //! Pictures are SVG made here; there is no script and nothing to fetch.
 
 mod axis;
+mod block;
 mod chart;
 mod heat;
 mod page;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Named, STYLE, escaped, parts, shown};
+use super::{Named, STYLE, block, escaped, parts, shown};
 use crate::report::Document;
 
 pub(super) fn page(results: &[Named]) -> String {
@@ -41,6 +41,13 @@ pub(super) fn page(results: &[Named]) -> String {
     );
     let text = "What the autoscaler measured at each number of users.";
     section(&mut html, "Scaling", text, &parts::scaling(results));
+    section(
+        &mut html,
+        "Block layer",
+        "What the kernel saw below ringfall, after its own splitting and merging, counted in the \
+         kernel (bpftrace): from before the shards began until the window's end.",
+        &block::block_layer(results),
+    );
     tiers(&mut html, results);
     device(&mut html, results);
     configuration(&mut html, results);
@@ -217,6 +224,18 @@ fn device(html: &mut String, results: &[Named]) {
         }),
         row("by the second, Pearson r", &|d| {
             d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))
+        }),
+        row("below it", &|d| {
+            let below = d.ringfall.device.chain.as_ref()?.iter().skip(1);
+            let told = |k: &crate::host::BlockDelta| {
+                format!("{}: {}", k.device, gib(k.read_bytes + k.write_bytes))
+            };
+            let all: Vec<String> = below.map(told).collect();
+            (!all.is_empty()).then(|| all.join(", "))
+        }),
+        row("share of its limits", &|d| {
+            let share = d.ringfall.roofline.as_ref()?.share?;
+            Some(format!("{:.1} %", share * 100.0))
         }),
         row("utilisation", &|d| {
             d.ringfall.device.utilisation.map(|share| format!("{:.1} %", share * 100.0))

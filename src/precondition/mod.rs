@@ -1,5 +1,7 @@
 //! Writing a device full before it is measured: a fresh drive is faster than one in use.
 
+pub mod steady;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,8 +11,7 @@ use ringfall_engine::ring::Polling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::steady::steady_mean;
-use crate::coordinator::Interrupt;
+use steady::steady_mean;
 
 /// Size of the writes: a drive's full speed, whole erase units soon.
 const IO_BYTES: u32 = 1 << 20;
@@ -70,7 +71,7 @@ pub struct PreconditionReport {
 pub fn precondition(
     file: &Arc<DataFile>,
     plan: &PreconditionPlan,
-    interrupt: &Interrupt,
+    interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PreconditionReport, LoadError> {
     // Each thread has a part of the range of its own, which must hold an I/O.
@@ -100,7 +101,7 @@ pub fn precondition(
         std::thread::sleep(LOOK);
         let done = load.progress().1;
         progress(done, bytes);
-        report.interrupted = interrupt.is_set();
+        report.interrupted = interrupted();
         let elapsed = mark.0.elapsed();
         if elapsed >= ROUND_MIN && done - mark.1 >= round_bytes {
             report.rounds_bytes_per_s.push((done - mark.1) as f64 / elapsed.as_secs_f64());

@@ -1,0 +1,199 @@
+//! What is done with an open store before the run: preconditioning, a fresh roofline.
+
+use std::io::Write;
+
+use anyhow::Result;
+use ringfall_engine::load::LoadError;
+use ringfall_engine::ring::Polling;
+use ringfall_engine::units::{GIB, MIB, gib};
+
+use super::settings::cores_near;
+use crate::blocktrace::BlockTrace;
+use crate::config::{Plan, PreconditionUntil, RooflineFrom};
+use crate::coordinator::{Interrupt, Store};
+use crate::host::Machine;
+use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
+use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
+
+/// Bytes that a fresh roofline is measured on, at most.
+const FRESH_RANGE_BYTES: u64 = 4 * GIB;
+/// Memory of its buffers.
+const FRESH_BUFFER_BYTES: u64 = 256 * MIB;
+/// Capacities written by default: the second pass finds the drive as the first left it.
+const CAPACITIES: u64 = 2;
+
+/// Where it is told.
+pub(super) struct Told {
+    /// None: quiet.
+    pub out: Option<Box<dyn Write>>,
+    /// A terminal: the line is rewritten.
+    pub live: bool,
+}
+
+impl Told {
+    fn progress(&mut self, text: &str) {
+        if let (Some(out), true) = (&mut self.out, self.live) {
+            // As everywhere: a closed pipe does not end what is measured for a file.
+            let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.progress("");
+        if let Some(out) = &mut self.out {
+            let _told = writeln!(out, "{text}");
+        }
+    }
+}
+
+/// What was done.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub precondition: Option<PreconditionReport>,
+    pub roofline: Option<(String, Roofline)>,
+}
+
+/// Does what the plan asks for before the run.
+pub(super) fn prepare(
+    plan: &Plan,
+    store: &Store,
+    interrupt: &Interrupt,
+    told: &mut Told,
+) -> Result<Prepared, LoadError> {
+    let mut prepared = Prepared::default();
+    if plan.precondition.is_some() {
+        prepared.precondition = Some(fill(plan, store, interrupt, told)?);
+    }
+    if plan.roofline == Some(RooflineFrom::Fresh) && !interrupt.is_set() {
+        prepared.roofline =
+            fresh(plan, store, interrupt, told)?.map(|roofline| ("fresh".to_owned(), roofline));
+    }
+    Ok(prepared)
+}
+
+/// Starts tracing the block layer below the store.
+pub(super) fn trace(store: &Store, told: &mut Told) -> Result<BlockTrace, String> {
+    let device = Machine::look(store.path()).device;
+    let device = device.ok_or_else(|| "there is no block device below the store".to_owned());
+    let trace = device.and_then(|device| BlockTrace::start(&device.name, &device.numbers));
+    if let Err(why) = &trace {
+        told.line(&format!("warning: the block layer is not traced: {why}"));
+    }
+    trace
+}
+
+fn fill(
+    plan: &Plan,
+    store: &Store,
+    interrupt: &Interrupt,
+    told: &mut Told,
+) -> Result<PreconditionReport, LoadError> {
+    let Some(asked) = plan.precondition else { return Ok(PreconditionReport::default()) };
+    let capacity = store.capacity_bytes();
+    let bytes = match asked.bytes {
+        0 => capacity * CAPACITIES,
+        bytes => bytes,
+    };
+    let report = precondition(
+        &store.file,
+        &PreconditionPlan {
+            bytes,
+            range_bytes: capacity,
+            until: match asked.until {
+                PreconditionUntil::Size => Until::Bytes,
+                PreconditionUntil::Steady => Until::Steady,
+            },
+            cpus: cores(plan, asked.threads),
+            seed: plan.seed,
+        },
+        &|| interrupt.is_set(),
+        &mut |done, of| {
+            told.progress(&format!("preconditioning: {:.2} of {:.2} GiB", gib(done), gib(of)));
+        },
+    )?;
+    if report.bytes >= capacity {
+        store.file.all_written();
+    }
+    let state = match (report.interrupted, report.steady) {
+        (true, _) => ", interrupted",
+        (false, true) => ", steady",
+        (false, false) => "",
+    };
+    told.line(&format!(
+        "preconditioned: {:.2} GiB in {:.1} s, {:.3} GiB/s{state}; none of it counts",
+        gib(report.bytes),
+        report.seconds,
+        gib(report.bytes) / report.seconds.max(1e-9)
+    ));
+    Ok(report)
+}
+
+fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
+    let near = plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten();
+    let near = near.unwrap_or_default();
+    let count = match threads {
+        0 => usize::from(plan.shards),
+        threads => threads as usize,
+    };
+    (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
+}
+
+fn fresh(
+    plan: &Plan,
+    store: &Store,
+    interrupt: &Interrupt,
+    told: &mut Told,
+) -> Result<Option<Roofline>, LoadError> {
+    let io_bytes = plan.io_size_bytes;
+    let settings = SaturateSettings {
+        range_bytes: store.capacity_bytes().min(FRESH_RANGE_BYTES),
+        io_bytes: (io_bytes.min(256 << 10), io_bytes.max(4 << 20)),
+        depth_max: 1024,
+        buffer_bytes_max: FRESH_BUFFER_BYTES,
+        cpus: cores(plan, 0),
+        polling: Polling::None,
+        read_percents: vec![100, 0],
+        iops: false,
+        seed: plan.seed,
+    };
+    let machine = Machine::look(store.path());
+    match find(&store.file, &settings, machine, interrupt, &mut Live(told)) {
+        Ok(roofline) => {
+            if settings.range_bytes == store.capacity_bytes() {
+                store.file.all_written();
+            }
+            let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
+            told.line(&format!(
+                "roofline: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
+                limit(100),
+                limit(0),
+                roofline.seconds
+            ));
+            Ok(Some(roofline))
+        }
+        // The run then ends at once, as interrupted.
+        Err(SaturateError::Interrupted) => Ok(None),
+        Err(SaturateError::Load(error)) => Err(error),
+    }
+}
+
+struct Live<'a>(&'a mut Told);
+
+impl Watcher for Live<'_> {
+    fn measured(&mut self, read_percent: u32, measured: &Measured, _confirmed: bool) {
+        self.0.progress(&format!(
+            "roofline: {read_percent} % read, {} KiB × {} deep: {:.2} GiB/s",
+            measured.io_bytes >> 10,
+            measured.depth,
+            measured.bytes_per_s / GIB as f64
+        ));
+    }
+
+    fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
+        self.0.progress(&format!(
+            "roofline: writing first, {:.2} of {:.2} GiB",
+            gib(done_bytes),
+            gib(of_bytes)
+        ));
+    }
+}

@@ -1,0 +1,132 @@
+//! `saturate`, `--precondition` and `--roofline`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+
+fn saturate(scratch: &Scratch, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["saturate", "--size-gb", "0.125", "--output"]).arg(limits(scratch));
+    command.arg("--cache-dir").arg(scratch.store()).args(more);
+    command.current_dir(&scratch.path).stdin(Stdio::null());
+    command
+}
+
+fn limits(scratch: &Scratch) -> PathBuf {
+    scratch.file("limits.json")
+}
+
+fn read(path: &PathBuf) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn limits_are_found_and_a_run_is_held_against_them() {
+    let scratch = Scratch::new("limits");
+    let page = scratch.file("limits.html");
+    let small = ["--io-size-min", "64k", "--depth-max", "8", "--html-output"];
+    let output_of = output(saturate(&scratch, &[&small[..], &[page.to_str().unwrap()]].concat()));
+    assert_eq!(output_of.status.code(), Some(0), "{}", text(&output_of));
+    assert!(!scratch.store().exists());
+    let found = read(&limits(&scratch));
+    assert_eq!(found["range_bytes"], 128 << 20);
+    let directions: Vec<u64> = found["limits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|l| l["read_percent"].as_u64().unwrap())
+        .collect();
+    assert_eq!(directions, [100, 0]);
+    for limit in found["limits"].as_array().unwrap() {
+        for goal in ["bandwidth", "iops"] {
+            let best = &limit[goal]["best"];
+            let (rate, iops) = (best["bytes_per_s"].as_f64(), best["iops"].as_f64());
+            let (rate, iops) = (rate.unwrap(), iops.unwrap());
+            assert!(
+                rate > 0.0 && (iops * best["io_bytes"].as_f64().unwrap() / rate - 1.0).abs() < 1e-6
+            );
+            let knee = &limit[goal]["knee"];
+            assert!(knee["depth"].as_u64() >= Some(1) && knee["depth"].as_u64() <= Some(8));
+            // Little's law: the median can't be far above the depth over the rate.
+            assert!(best["latency_p50_us"].as_f64() > Some(0.0), "{best}");
+            let depths: Vec<_> = limit[goal]["probes"].as_array().unwrap().iter().collect();
+            assert!(depths.len() >= 3, "{depths:?}");
+        }
+    }
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("<svg") && !html.contains("<script") && !html.contains("http"));
+    let ran = scratch.run(&["--roofline", limits(&scratch).to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    assert!(text(&ran).contains("roofline"), "{}", text(&ran));
+    let result = scratch.json();
+    let roofline = &result["ringfall"]["roofline"];
+    let part = |direction: &str| {
+        let rate = result["ringfall"]["io"][direction]["bandwidth_gib_per_s"].as_f64().unwrap();
+        rate / roofline[format!("{direction}_gib_per_s")].as_f64().unwrap()
+    };
+    let share = roofline["share"].as_f64().unwrap();
+    assert!((share - part("read") - part("write")).abs() < 1e-9, "{roofline}");
+}
+
+#[test]
+fn what_can_not_be_saturated_is_said_before_anything_is_made() {
+    let scratch = Scratch::new("limits-wrong");
+    for (flags, words) in [
+        (&["--io-size-min", "5000"][..], &["--io-size-min", "multiple of 4 KiB"][..]),
+        (&["--io-size-min", "1m", "--io-size-max", "4k"], &["larger than --io-size-max"]),
+        (&["--read-percent", "101"], &["--read-percent 101"]),
+        (&["--depth-max", "0"], &["--depth-max is 0"]),
+        (&["--threads", "0"], &["--threads takes 1 to 1024"]),
+        (&["--mix-of", "none.json"], &["--mix-of", "none.json"]),
+        (&["--sqpoll", "--iopoll"], &["--iopoll"]),
+        (&["--size-gb=-1"], &["--size-gb is -1"]),
+    ] {
+        assert_fails(&output(saturate(&scratch, flags)), 2, words);
+        assert!(!scratch.store().exists() && !limits(&scratch).exists(), "{flags:?}");
+    }
+    let sentence = output(saturate(&scratch, &["--size-gb", "4000000"]));
+    assert_fails(&sentence, 1, &["less than the 4000000.00 GiB"]);
+}
+
+#[test]
+fn an_interrupted_search_cleans_up() {
+    let scratch = Scratch::new("limits-interrupted");
+    let mut command = saturate(&scratch, &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the file is there", || data_bytes(&scratch.store()) > 0);
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
+    assert!(!scratch.store().exists() && !limits(&scratch).exists());
+}
+
+#[test]
+fn preconditioning_writes_what_it_says_and_none_of_it_counts() {
+    let scratch = Scratch::new("precondition");
+    let flags = ["--precondition", "--precondition-size-gb", "0.75", "--precondition-threads", "3"];
+    let ran = scratch.run(&flags);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    assert!(text(&ran).contains("preconditioned: 0.75 GiB"), "{}", text(&ran));
+    let ours = &scratch.json()["ringfall"];
+    assert_eq!(ours["precondition"]["bytes"].as_u64(), Some(768 << 20));
+    assert_eq!(ours["io"]["first_touch_bytes"], 0, "every block had been written");
+    let written = ours["device"]["engine_write_bytes"].as_u64().unwrap();
+    let entries = ours["io"]["write"]["sizes"].as_object().unwrap().values();
+    assert_eq!(entries.map(|size| size["bytes"].as_u64().unwrap()).sum::<u64>(), written);
+    // By measure: at least one whole capacity, at most what was asked for.
+    let flags = ["--precondition", "--precondition-until", "steady"];
+    let ran = scratch.run(&flags);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let bytes = scratch.json()["ringfall"]["precondition"]["bytes"].as_u64().unwrap();
+    assert!((512 << 20..=1 << 30).contains(&bytes), "{bytes}");
+    assert_fails(&scratch.run(&["--precondition-until", "steady"]), 2, &["--precondition too"]);
+    let garbage = scratch.file("result.json");
+    assert_fails(
+        &scratch.run(&["--roofline", garbage.to_str().unwrap()]),
+        2,
+        &["result.json", "ringfall saturate"],
+    );
+}

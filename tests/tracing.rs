@@ -1,0 +1,75 @@
+//! `--enable-latency-tracing` and the fio job. The trace needs root and bpftrace; where they are
+//! missing, what is tested is that the run says so and goes on.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Scratch, output, text};
+
+#[test]
+fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
+    let scratch = Scratch::new("traced");
+    let page = scratch.file("page.html");
+    let flags = ["--enable-latency-tracing", "--html-output", page.to_str().unwrap()];
+    let ran = scratch.run(&[&flags[..], &["--duration", "4"]].concat());
+    let said = text(&ran);
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(scratch.file("result.fio").exists());
+    let ours = scratch.json()["ringfall"].clone();
+    let codes: Vec<&str> =
+        ours["warnings"].as_array().unwrap().iter().filter_map(|w| w["code"].as_str()).collect();
+    if ours["block_trace"].is_null() {
+        eprintln!("skipped: no trace here: {said}");
+        assert!(codes.contains(&"not_traced") && said.contains("is not traced"), "{said}");
+        return;
+    }
+    let trace = &ours["block_trace"];
+    let bytes = |value: &Value| value.as_u64().unwrap() as f64;
+    let traced = bytes(&trace["read"]["bytes"]) + bytes(&trace["write"]["bytes"]);
+    let kernel = &ours["device"]["kernel"];
+    let counted = bytes(&kernel["read_bytes"]) + bytes(&kernel["write_bytes"]);
+    // The trace also sees the moments before and after the window, and other tests' I/O there.
+    assert!(traced >= 0.95 * counted && counted > 0.0, "{traced} of {counted}");
+    let direction = &trace["read"];
+    let count = |field: &str| -> u64 {
+        direction[field].as_array().unwrap().iter().map(|b| b["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(count("sizes"), direction["requests"].as_u64().unwrap());
+    assert!(count("depth") > 100 && count("issue_to_complete_us") > 0, "{direction}");
+    assert!(!trace["heat"].as_array().unwrap().is_empty());
+    assert!(said.contains("block layer"), "{said}");
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("Block layer") && html.contains("Places on the device"));
+}
+
+#[test]
+fn without_bpftrace_the_run_goes_on_and_says_so() {
+    let scratch = Scratch::new("untraced");
+    let mut command = scratch.run_command(&["--enable-latency-tracing"]);
+    command.env("PATH", "/nowhere");
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    assert!(text(&ran).contains("bpftrace is not installed"), "{}", text(&ran));
+    let result = scratch.json();
+    assert!(result["ringfall"]["block_trace"].is_null());
+}
+
+#[test]
+fn fio_takes_the_job_of_a_run_also_from_its_json() {
+    let scratch = Scratch::new("fio-job");
+    let job = scratch.file("job.fio");
+    let ran = scratch.run(&["--fio-output", job.to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let again = scratch.file("again.fio");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    report.arg("report").arg(scratch.file("result.json")).arg("--output").arg(&again);
+    assert_eq!(output(report).status.code(), Some(0));
+    assert_eq!(std::fs::read(&job).unwrap(), std::fs::read(&again).unwrap());
+    let mut fio = Command::new("fio");
+    fio.arg("--parse-only").arg(&job).env("FILENAME", scratch.file("data"));
+    match fio.output() {
+        Err(error) => eprintln!("skipped: fio's opinion of the job: {error}"),
+        Ok(parsed) => assert!(parsed.status.success(), "{}", text(&parsed)),
+    }
+}
