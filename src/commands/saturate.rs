@@ -260,7 +260,7 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     }
     let page = table(roofline);
     let mut out = out(args);
-    let written = write!(out, "{page}  limits       {}\n", output.display());
+    let written = writeln!(out, "{page}  limits       {}", output.display());
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

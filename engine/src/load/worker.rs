@@ -180,7 +180,7 @@ impl Worker {
     fn draw(&mut self) -> (IoKind, u64) {
         self.drawn += 1;
         let kind_draw = mix64(self.seed.wrapping_add(self.drawn)) >> 32;
-        let kind = match kind_draw * 100 >> 32 < self.read_percent {
+        let kind = match (kind_draw * 100) >> 32 < self.read_percent {
             true => IoKind::Read,
             false => IoKind::Write,
         };

@@ -32,9 +32,9 @@ pub(super) fn block_layer(results: &[Named]) -> String {
     .concat()
 }
 
-fn directions<'a>(
-    traced: &'a [(String, BlockTraceFigures)],
-) -> impl Iterator<Item = (String, usize, bool, &'a BlockDirection)> {
+fn directions(
+    traced: &[(String, BlockTraceFigures)],
+) -> impl Iterator<Item = (String, usize, bool, &BlockDirection)> {
     traced.iter().enumerate().flat_map(|(index, (name, figures))| {
         [("read", &figures.read, 0), ("write", &figures.write, 1)].map(
             |(what, direction, place)| {
