@@ -110,6 +110,7 @@ fn shard(entries: u64, steps: u64) -> f64 {
             measure: Rc::new(Measure::default()),
             verify: VerifyMode::Off,
             durability: Durability::None,
+            content: Default::default(),
             queue_depth: 64,
         }),
         shared: Arc::new(EngineShared {

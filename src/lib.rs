@@ -11,6 +11,7 @@ pub mod coordinator;
 pub mod driver;
 pub mod exit;
 pub mod host;
+pub mod iotrace;
 pub mod precondition;
 pub mod report;
 pub mod saturate;
@@ -45,6 +46,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         },
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
+        cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),

@@ -14,6 +14,7 @@ mod readme;
 mod results;
 mod run;
 mod safety;
+mod simulate;
 mod sources;
 mod support;
 mod tracing;

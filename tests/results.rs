@@ -61,7 +61,7 @@ fn what_is_no_result_is_named_with_status_2() {
         ("foreign.json", b"{\"a\": 1}", "schema_version"),
         ("list.json", b"[1]", "schema_version"),
         ("noise.json", b"\x00\xff", "not a JSON"),
-        ("hollow.json", b"{\"ringfall\": {\"schema_version\": 3}}", "missing field"),
+        ("hollow.json", b"{\"ringfall\": {\"schema_version\": 4}}", "missing field"),
         ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "schema_version is 1"),
     ] {
         std::fs::write(scratch.file(name), bytes).unwrap();

@@ -4,6 +4,7 @@ mod analysis;
 pub mod nearest;
 mod options;
 mod saturate;
+mod simulate;
 pub mod values;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
 pub use saturate::SaturateArgs;
+pub use simulate::SimulateArgs;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -39,6 +41,10 @@ pub enum Command {
     /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are reached
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
+    /// The same run on a described drive and a simulated clock; several drives, models or numbers of
+    /// users make a table
+    #[command(args_override_self = true)]
+    Simulate(SimulateArgs),
     /// Make a page, workbook or CSV of results; several are laid over each other on a page
     Report(ReportArgs),
     /// Print the JSON Schema of the results

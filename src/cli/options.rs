@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Auto, Size};
 use crate::config::{
     Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
-    PreconditionUntil, Promotion, Tokenizer, Verify, WorkloadSection,
+    PreconditionUntil, Promotion, Tokenizer, TraceEpoch, Verify, WorkloadSection,
 };
 
 /// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
@@ -287,6 +287,12 @@ options! {
     /// The run as a fio job: its sizes, mix and depth; beside --output with --enable-latency-tracing
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     fio_output: PathBuf,
+    /// Do no I/O: write every operation as a row, on a simulated clock (CSV; .zst: compressed)
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    io_trace_log: PathBuf,
+    /// When the rows' times begin: a fixed day, so that the same run is the same file, or now
+    #[arg(long, value_enum, value_name = "EPOCH", help_heading = "Results")]
+    trace_epoch: TraceEpoch,
     /// Exit status 1 when storage_health is FAIL
     #[arg(
         long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -312,8 +318,8 @@ options! {
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
-pub const NOT_YET: &[&str] = &["gpu_tier", "io_trace_log"];
+pub const NOT_YET: &[&str] = &["gpu_tier"];
 
 /// Subcommands of later versions.
 pub const NOT_YET_COMMANDS: &[&str] =
-    &["checkpoint", "datagen", "discover", "mlperf", "replay", "simulate", "suite"];
+    &["checkpoint", "datagen", "discover", "mlperf", "replay", "suite"];

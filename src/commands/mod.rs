@@ -6,6 +6,7 @@ pub mod merge;
 pub mod report;
 pub mod run;
 pub mod saturate;
+pub mod simulate;
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -32,6 +32,7 @@ use crate::source::{self, OpenSource, SourceFacts};
 
 mod prepare;
 mod settings;
+pub(super) mod simulated;
 use prepare::{Prepared, Told};
 pub(super) use settings::cores_near;
 mod trials;
@@ -42,6 +43,9 @@ mod trials;
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let interrupt = || Interrupt::install().context("no handler for Ctrl-C can be installed");
+    if plan.io_trace_log.is_some() {
+        return simulated::logical(plan, command_line);
+    }
     if plan.trials > 1 {
         return trials::run(plan, command_line, &interrupt);
     }
@@ -471,6 +475,7 @@ fn result_of(
         kernel_chain: teller.chain_deltas(),
         kernel_seconds,
         block_trace: None,
+        simulation: None,
         precondition: teller.prepared.precondition.clone(),
         roofline: teller.prepared.roofline.clone(),
         cost: cost.unwrap_or_else(|| Cost {

@@ -19,6 +19,13 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The same for a run that is simulated: it must not depend on where it is computed. One core;
+    /// no host memory but what is asked for.
+    #[must_use]
+    pub fn of_no_machine(&self) -> Facts {
+        Facts { cores: 1, memory_available_bytes: None, ..self.clone() }
+    }
+
     /// Looks; `memory_available_bytes` as the host tells it.
     #[must_use]
     pub fn look(memory_available_bytes: Option<u64>) -> Facts {

@@ -28,11 +28,7 @@ impl ConfigFile {
     pub fn read(path: &Path) -> Result<ConfigFile, InputError> {
         let name = path.display().to_string();
         let failed = |what: String| InputError::new(format!("--config {name}: {what}"));
-        let bytes = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(failed(format!("{bytes} bytes are too many for a configuration")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let text = read_small(path).map_err(failed)?;
         ConfigFile::parse(name, text)
     }
 
@@ -43,7 +39,10 @@ impl ConfigFile {
     pub fn parse(name: String, text: String) -> Result<ConfigFile, InputError> {
         match serde_saphyr::from_str(&text) {
             Ok(options) => Ok(ConfigFile { name, text, options }),
-            Err(error) => Err(InputError::new(explain(&name, &text, &error))),
+            Err(error) => {
+                let all = "`ringfall config --defaults` lists all";
+                Err(InputError::new(explain(&name, &text, &error, all)))
+            }
         }
     }
 
@@ -54,6 +53,15 @@ impl ConfigFile {
     }
 }
 
+/// Reads a file that a person wrote.
+pub(super) fn read_small(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!("{bytes} bytes are too many for a configuration"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
 /// The key of a line of the form `key: value`.
 fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.split_once(':')?;
@@ -62,7 +70,8 @@ fn key_of(line: &str) -> Option<&str> {
     (!key.is_empty() && key.chars().all(plain)).then_some(key)
 }
 
-fn explain(name: &str, text: &str, error: &serde_saphyr::Error) -> String {
+/// The parser's complaint with file and line; `all` says where all keys can be seen.
+pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: &str) -> String {
     use serde_saphyr::Error;
     let line = error.location().map(|location| location.line());
     let place = line.map_or(name.to_owned(), |line| format!("{name}, line {line}"));
@@ -72,9 +81,7 @@ fn explain(name: &str, text: &str, error: &serde_saphyr::Error) -> String {
             return format!("{place}: {}", not_yet(&format!("key {field:?}")));
         }
         let near = nearest(field, expected.iter().copied());
-        let hint = near.map_or("`ringfall config --defaults` lists all".to_owned(), |near| {
-            format!("did you mean {near:?}?")
-        });
+        let hint = near.map_or(all.to_owned(), |near| format!("did you mean {near:?}?"));
         return format!("{place}: unknown key {field:?}; {hint}");
     }
     let key = line

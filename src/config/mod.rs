@@ -1,6 +1,7 @@
 //! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
 //! What must not be here: doing anything with it.
 
+mod device_file;
 mod effective;
 mod facts;
 mod file;
@@ -9,13 +10,14 @@ mod resolve;
 mod traffic;
 mod workload;
 
+pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RooflineFrom, Tokenizer, TraceKind, Traffic, Verify,
+    RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use resolve::resolve;
 pub use workload::WorkloadSection;

@@ -156,6 +156,16 @@ choice! {
 }
 
 choice! {
+    /// When the times of a logical trace begin.
+    TraceEpoch {
+        /// 2024-01-01T00:00:00Z.
+        Fixed = "fixed",
+        /// When the run begins.
+        Now = "now",
+    }
+}
+
+choice! {
     /// What is said on standard error about the program's own workings.
     LogLevel {
         /// Failures only.
@@ -390,6 +400,10 @@ pub struct Plan {
     pub latency_tracing: bool,
     /// Where the fio job goes.
     pub fio_output: Option<PathBuf>,
+    /// Where the logical trace goes; then no I/O is done.
+    pub io_trace_log: Option<PathBuf>,
+    /// When its times begin.
+    pub trace_epoch: TraceEpoch,
     /// Whether a FAIL of `storage_health` fails the run.
     pub fail_on_health: bool,
     /// No banner, no progress, no summary.

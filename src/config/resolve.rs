@@ -107,6 +107,9 @@ pub fn resolve(
         }
         settings = settings.over(layer);
     }
+    // A logical run is one on no machine in particular.
+    let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
+    let facts = &if logical { facts.of_no_machine() } else { facts.clone() };
     let mut check = Check { origins, file, sentences: Vec::new() };
     let plan = check.plan(settings, facts, is_demo);
     match plan {
@@ -263,9 +266,14 @@ impl Check<'_> {
 
     /// Two results in one file: the second would overwrite the first.
     fn outputs_differ(&mut self, settings: &Options) {
-        let keys = ["output", "xlsx_output", "html_output", "fio_output"];
-        let paths =
-            [&settings.output, &settings.xlsx_output, &settings.html_output, &settings.fio_output];
+        let keys = ["output", "xlsx_output", "html_output", "fio_output", "io_trace_log"];
+        let paths = [
+            &settings.output,
+            &settings.xlsx_output,
+            &settings.html_output,
+            &settings.fio_output,
+            &settings.io_trace_log,
+        ];
         for (place, key) in keys.iter().enumerate() {
             let Some(path) = self.optional_path(key, paths[place]) else { continue };
             for other in place + 1..keys.len() {
@@ -426,6 +434,8 @@ impl Check<'_> {
             output,
             xlsx_output: self.optional_path("xlsx_output", &settings.xlsx_output),
             html_output: self.optional_path("html_output", &settings.html_output),
+            io_trace_log: self.optional_path("io_trace_log", &settings.io_trace_log),
+            trace_epoch: settings.trace_epoch?,
             fail_on_health: settings.fail_on_health?,
             quiet: settings.quiet?,
             json: settings.json?,

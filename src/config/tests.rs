@@ -121,7 +121,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
         assert!(error.contains(&format!("my.yaml, line {line}")), "{error}");
         assert!(error.contains(&format!("did you mean {near:?}")), "{error}");
     }
-    let error = file("io_trace_log: a.csv").unwrap_err().to_string();
+    let error = file("gpu_tier: true").unwrap_err().to_string();
     assert!(error.contains("not in this version"), "{error}");
 }
 

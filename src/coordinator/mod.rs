@@ -8,6 +8,7 @@ mod scaling;
 mod signals;
 mod store;
 mod timeline;
+mod virtual_run;
 mod watchdog;
 
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use fleet::{Fleet, ShardSeed};
 pub use signals::Interrupt;
 pub use store::{Place, Store, StoreRequest};
 pub use timeline::{SecondFigures, Timeline};
+pub use virtual_run::{BEGIN, SimulationFigures, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
 
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
@@ -194,6 +196,42 @@ pub struct RunOutcome {
     pub cleanup: Result<(), SetupError>,
 }
 
+impl RunOutcome {
+    fn empty(ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
+        RunOutcome {
+            ending,
+            window,
+            metrics: Box::default(),
+            totals: Box::default(),
+            workload: WorkloadStats::default(),
+            timeline: Timeline::default(),
+            errors: Vec::new(),
+            tiers: Default::default(),
+            space: Vec::new(),
+            autoscale: None,
+            users: Vec::new(),
+            feed: None,
+            watchdog: WatchdogFigures::default(),
+            population_failed: 0,
+            cleanup: Ok(()),
+        }
+    }
+
+    /// Adds what a shard measured; its seconds to the timeline.
+    fn add(&mut self, report: ShardReport, timeline: &mut Timeline) {
+        self.metrics.merge(&report.metrics);
+        self.totals.merge(&report.totals);
+        self.workload.merge(&report.workload);
+        timeline.add(report.seconds);
+        self.errors.extend(report.errors);
+        for (sum, one) in self.tiers.iter_mut().zip(report.tiers) {
+            sum.entries += one.entries;
+            sum.bytes += one.bytes;
+        }
+        self.space.push(report.space);
+    }
+}
+
 /// A run from open to clean.
 ///
 /// # Errors
@@ -248,20 +286,20 @@ pub fn run(
     Ok(outcome)
 }
 
-fn seeds(
+/// What all shards share: budgets and gates.
+fn shared_engine(
     settings: &RunSettings,
-    workload: &Arc<WorkloadConfig>,
-    source: &Source,
-    rows: Vec<Option<flume::Receiver<SourceRequest>>>,
-    store: &Store,
-) -> Result<Vec<ShardSeed>, FleetError> {
+    storage_blocks: u64,
+    segment_blocks: u64,
+    cpu: Arc<CpuPool>,
+) -> Arc<EngineShared> {
     let shards = settings.shards;
     let budgets = SharedBudgets::new(&BudgetConfig {
         shards,
         gpu_bytes: 0,
         cpu_bytes: settings.cpu_capacity_bytes,
-        storage_blocks: store.capacity_blocks,
-        segment_blocks: store.segment_blocks,
+        storage_blocks,
+        segment_blocks,
         segment_space: SegmentSpace::Common,
         watermarks: Watermarks::default(),
     });
@@ -270,8 +308,19 @@ fn seeds(
         permits => SharedGate::new(permits, shards),
     };
     let requests = Arc::new(SharedGate::new(settings.max_inflight_requests, shards));
+    Arc::new(EngineShared { budgets, cpu, allocations, requests })
+}
+
+fn seeds(
+    settings: &RunSettings,
+    workload: &Arc<WorkloadConfig>,
+    source: &Source,
+    rows: Vec<Option<flume::Receiver<SourceRequest>>>,
+    store: &Store,
+) -> Result<Vec<ShardSeed>, FleetError> {
+    let shards = settings.shards;
     let cpu = CpuPool::new(settings.cpu_capacity_bytes)?;
-    let shared = Arc::new(EngineShared { budgets, cpu, allocations, requests });
+    let shared = shared_engine(settings, store.capacity_blocks, store.segment_blocks, cpu);
     let seed = |(index, rows): (u16, Option<flume::Receiver<SourceRequest>>)| {
         let (config, source) = (Arc::clone(workload), source.clone());
         let users =
@@ -462,33 +511,13 @@ impl Run<'_> {
         population_failed: u64,
     ) -> RunOutcome {
         let mut outcome = RunOutcome {
-            ending,
-            window,
-            metrics: Box::default(),
-            totals: Box::default(),
-            workload: WorkloadStats::default(),
-            timeline: Timeline::default(),
-            errors: Vec::new(),
-            tiers: Default::default(),
-            space: Vec::new(),
-            autoscale: None,
-            users: Vec::new(),
             feed: self.feed.as_ref().map(Feed::figures),
             watchdog: self.fleet.watchdog_figures(),
             population_failed,
-            cleanup: Ok(()),
+            ..RunOutcome::empty(ending, window)
         };
         for report in self.reports.iter_mut().filter_map(Option::take) {
-            outcome.metrics.merge(&report.metrics);
-            outcome.totals.merge(&report.totals);
-            outcome.workload.merge(&report.workload);
-            self.timeline.add(report.seconds);
-            outcome.errors.extend(report.errors);
-            for (sum, one) in outcome.tiers.iter_mut().zip(report.tiers) {
-                sum.entries += one.entries;
-                sum.bytes += one.bytes;
-            }
-            outcome.space.push(report.space);
+            outcome.add(*report, &mut self.timeline);
         }
         if let Some(scaling) = self.scaling.take() {
             let (conclusion, users) = scaling.conclude();

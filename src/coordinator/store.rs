@@ -181,7 +181,7 @@ fn capacity(
 }
 
 /// A power of two such that each shard has many, within bounds.
-fn segment_bytes(capacity_bytes: u64, shards: u16) -> u64 {
+pub(super) fn segment_bytes(capacity_bytes: u64, shards: u16) -> u64 {
     let even = capacity_bytes / (u64::from(shards) * SEGMENTS_A_SHARD);
     let power = even.max(1).next_power_of_two() / 2;
     power.clamp(SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES)

@@ -1,6 +1,7 @@
 //! Glues the two crates on one shard: the workload's actions become engine calls, the engine's
 //! outcomes become the workload's events. Decides nothing.
 
+mod operate;
 mod real;
 mod shard_main;
 
@@ -9,20 +10,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos, SECOND};
-use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::placement::{NOBODY, Published, SharedGate};
-use ringfall_engine::shard::{GateName, Notify, ReadOutcome, Shard, WriteMode, WriteOutcome};
+use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::TimeShares;
-use ringfall_workloads::contract::{
-    Action, Class, Event, Key, Outcome, Purpose, RequestId, RequestRecord, Scope,
-};
+use ringfall_workloads::contract::{Action, Event, Outcome, RequestId, RequestRecord};
 use ringfall_workloads::source::SourceRequest;
 
+use crate::iotrace::OperationLog;
 use crate::report::{CacheStats, RequestStats};
+use operate::urgency;
 pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
 pub use shard_main::shard_main;
 
@@ -119,6 +118,8 @@ pub struct Driver {
     max_concurrent_allocs: bool,
     /// The seconds not yet reported to the autoscaler; none when there is no autoscaler.
     intervals: Option<RefCell<Vec<Interval>>>,
+    /// Told of every operation.
+    log: RefCell<Option<Rc<dyn OperationLog>>>,
 }
 
 impl Driver {
@@ -151,6 +152,7 @@ impl Driver {
             spent: Notify::default(),
             max_concurrent_allocs,
             intervals: autoscaled.then(RefCell::default),
+            log: RefCell::default(),
         })
     }
 
@@ -242,28 +244,42 @@ impl Driver {
     pub async fn run_feed(self: Rc<Self>, rows: flume::Receiver<SourceRequest>) {
         while !self.stopped.get() {
             let poked = self.poke.notified();
-            if !self.workload.borrow().wants_rows() {
+            if !self.wants_rows() {
                 poked.await;
                 continue;
             }
             match rows.recv_async().await {
                 Ok(row) => self.workload.borrow_mut().supply(row),
-                Err(flume::RecvError::Disconnected) => {
-                    self.workload.borrow_mut().supply_end();
-                    self.poke.notify_all();
-                    if self.is_exhausted() {
-                        self.spent.notify_all();
-                    }
-                    return;
-                }
+                Err(flume::RecvError::Disconnected) => return self.supply_end(),
             }
             // As many more as there are without waiting, then one look at the clock.
-            while self.workload.borrow().wants_rows()
+            while self.wants_rows()
                 && let Ok(row) = rows.try_recv()
             {
                 self.workload.borrow_mut().supply(row);
             }
             self.poke.notify_all();
+        }
+    }
+
+    /// Whether its workload has room for rows of a trace.
+    #[must_use]
+    pub fn wants_rows(&self) -> bool {
+        self.workload.borrow().wants_rows()
+    }
+
+    /// Gives its workload a row.
+    pub fn supply(&self, row: SourceRequest) {
+        self.workload.borrow_mut().supply(row);
+        self.poke.notify_all();
+    }
+
+    /// Tells its workload that there are no more rows.
+    pub fn supply_end(&self) {
+        self.workload.borrow_mut().supply_end();
+        self.poke.notify_all();
+        if self.is_exhausted() {
+            self.spent.notify_all();
         }
     }
 
@@ -402,7 +418,8 @@ impl Driver {
                 let driver = Rc::clone(self);
                 self.operations.set(self.operations.get() + 1);
                 (self.spawn)(Box::pin(async move {
-                    let (outcome, bytes, io_ns) = driver.read(key, scope, class, times).await;
+                    let (outcome, bytes, io_ns) =
+                        driver.read((key, scope), class, purpose, times).await;
                     driver.record(driver.workload_now(), |totals, second| {
                         let before = (totals.cache.hits, totals.cache.misses);
                         totals.cache.record_read(purpose, times, outcome, bytes);
@@ -444,7 +461,7 @@ impl Driver {
     }
 
     /// What the autoscaler has not seen yet of the seconds before this one.
-    fn take_intervals(&self) -> Vec<Interval> {
+    pub fn take_intervals(&self) -> Vec<Interval> {
         self.intervals.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
@@ -474,94 +491,6 @@ impl Driver {
             return;
         }
         self.event(Event::StepDone { request, outcome, io_ns });
-    }
-
-    fn home(&self, key: Key, scope: Scope) -> ShardId {
-        match scope {
-            Scope::Own => self.shard.id(),
-            Scope::Shared => EntryKey(key.0).home_shard(self.shard.shards()),
-        }
-    }
-
-    /// Reads so many times; the outcome, the entry's size if it was found, and the time taken.
-    async fn read(&self, key: Key, scope: Scope, class: Class, times: u32) -> (Outcome, u64, u64) {
-        let home = self.home(key, scope);
-        let begun = self.clock.now();
-        let mut entry_bytes = 0;
-        for reads_done in 0..times {
-            let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
-                ReadOutcome::Hit { bytes, .. } => {
-                    entry_bytes = bytes;
-                    continue;
-                }
-                ReadOutcome::Miss => Outcome::Miss { reads_done },
-                ReadOutcome::Failed(_) => Outcome::Failed,
-            };
-            return (outcome, entry_bytes, self.clock.now() - begun);
-        }
-        (Outcome::Hit, entry_bytes, self.clock.now() - begun)
-    }
-
-    async fn write(
-        &self,
-        key: Key,
-        scope: Scope,
-        class: Class,
-        purpose: Purpose,
-        bytes: u64,
-    ) -> (Outcome, u64) {
-        let home = self.home(key, scope);
-        let begun = self.clock.now();
-        let bounded = self.max_concurrent_allocs
-            && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
-        let _permit = match bounded {
-            true => {
-                let permit = self.shard.allocation_permit(urgency(class)).await;
-                let waited = self.clock.now() - begun;
-                self.record(self.workload_now(), |totals, _| totals.allocation_wait.record(waited));
-                Some(permit)
-            }
-            false => None,
-        };
-        let mode = match purpose {
-            Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
-                WriteMode::IfAbsent
-            }
-            _ => WriteMode::Replace,
-        };
-        let outcome =
-            match self.shard.write(home, EntryKey(key.0), bytes, urgency(class), mode).await {
-                WriteOutcome::Written { .. } => {
-                    self.record(self.workload_now(), |totals, _| {
-                        totals.cache.record_write(purpose, bytes);
-                    });
-                    Outcome::Written
-                }
-                WriteOutcome::AlreadyThere => Outcome::Written,
-                WriteOutcome::Refused { .. } => Outcome::Refused,
-                WriteOutcome::Failed(_) => Outcome::Failed,
-            };
-        if purpose == Purpose::Block && outcome == Outcome::Written {
-            self.record(self.workload_now(), |totals, second| {
-                totals.cache.record_block_miss();
-                totals.second(second).misses += 1;
-            });
-        }
-        (outcome, self.clock.now() - begun)
-    }
-
-    /// Writes an entry that must be there before measuring begins.
-    pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
-        self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0
-    }
-}
-
-/// The engine's urgency of a class.
-fn urgency(class: Class) -> Urgency {
-    match class {
-        Class::Interactive => Urgency(0),
-        Class::Responsive => Urgency(1),
-        Class::Batch => Urgency(2),
     }
 }
 

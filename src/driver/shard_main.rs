@@ -104,13 +104,15 @@ impl Driver {
         }
     }
 
-    fn gauges(&self) -> Gauges {
+    /// How things stand.
+    pub fn gauges(&self) -> Gauges {
         let shard = self.shard();
         let held_bytes = Tier::ALL.map(|tier| shard.counts(tier).bytes);
         Gauges { in_flight: shard.in_flight(), held_bytes }
     }
 
-    fn status(&self) -> ShardStatus {
+    /// This shard at a glance.
+    pub fn status(&self) -> ShardStatus {
         ShardStatus {
             queued: self.with_workload(|workload| workload.queue_len()),
             serving: self.serving(),
@@ -122,7 +124,7 @@ impl Driver {
     }
 
     /// Writes the population, many entries at once; how many failed.
-    async fn populate_all(self: &Rc<Self>) -> u64 {
+    pub async fn populate_all(self: &Rc<Self>) -> u64 {
         let items: Vec<_> = self.with_workload(|workload| workload.population().collect());
         let items = Rc::new(std::cell::RefCell::new(items.into_iter()));
         let failed = Rc::new(std::cell::Cell::new(0u64));
@@ -131,7 +133,7 @@ impl Driver {
         for _ in 0..POPULATE_AT_ONCE {
             let (driver, items, failed) = (Rc::clone(self), Rc::clone(&items), Rc::clone(&failed));
             let (running, all_done) = (Rc::clone(&running), Rc::clone(&all_done));
-            executor::spawn_local(async move {
+            (self.spawn)(Box::pin(async move {
                 loop {
                     let next = items.borrow_mut().next();
                     let Some(item) = next.filter(|_| !driver.is_stopped()) else { break };
@@ -142,7 +144,7 @@ impl Driver {
                 }
                 running.set(running.get() - 1);
                 all_done.notify_all();
-            });
+            }));
         }
         loop {
             let done = all_done.notified();
@@ -167,7 +169,8 @@ impl Driver {
         }
     }
 
-    fn report(&self) -> ShardReport {
+    /// All that it measured.
+    pub fn report(&self) -> ShardReport {
         let shard = self.shard();
         let measure = shard.measure();
         ShardReport {

@@ -11,24 +11,28 @@ mod model;
 pub mod progress;
 mod requests;
 mod sheet;
+mod simulation;
 mod sla;
 mod source;
 mod terminal;
 mod timeline;
 mod warnings;
+mod what_if;
 
 pub use document::Document;
 pub use fio_job::fio_job;
 pub use health::judge;
-pub use html::{Named, write_html, write_roofline_html};
+pub use html::{Named, write_html, write_roofline_html, write_what_if_html};
 pub use json::write_json;
 pub use model::{CacheStats, KernelSecond, RunResult, TierState, WatchdogReport, Window};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use sheet::write_sheet;
+pub use simulation::{Binding, IoTraceReport, SimulationReport};
 pub use sla::p95_targets_ns;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use warnings::{Warning, warnings_of};
+pub use what_if::{WhatIf, WhatIfRow};
 
 /// The JSON Schema of the results, as it stands in `config/results.schema.json`.
 #[must_use]

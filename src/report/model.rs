@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::warnings::Warning;
-use super::{RequestStats, TimelineSecond};
+use super::{RequestStats, SimulationReport, TimelineSecond};
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::host::{BlockDelta, Cost, Machine};
@@ -83,6 +83,8 @@ pub struct RunResult {
     pub block_trace: Option<Result<BlockTraceFigures, String>>,
     /// The device's limits, to hold the run against, and where they come from.
     pub roofline: Option<(String, Roofline)>,
+    /// What a simulation knows besides; none for a real run.
+    pub simulation: Option<SimulationReport>,
     /// What a reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
 }

@@ -208,6 +208,14 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         rate(written),
         gib(read + written)
     )?;
+    if let Some(simulation) = &result.simulation {
+        writeln!(text, "  simulated    {}", simulation.device)?;
+        let (binds, why) = (simulation.binds.name(), &simulation.because);
+        remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
+        if let Some(trace) = &simulation.io_trace {
+            writeln!(text, "  trace        {} rows in {}", trace.rows, trace.file)?;
+        }
+    }
     for (label, line) in autoscaling::lines(result) {
         writeln!(text, "  {label:<12} {line}")?;
     }

@@ -52,6 +52,7 @@ pub(crate) fn nothing() -> RunResult {
         kernel_chain: Vec::new(),
         precondition: None,
         block_trace: None,
+        simulation: None,
         roofline: None,
         kernel: None,
         kernel_seconds: Vec::new(),

@@ -4,14 +4,18 @@ mod directory;
 mod fault;
 mod file;
 mod memory;
+mod model;
 mod raw;
+mod sim;
 mod touched;
 
 pub use directory::CacheDir;
 pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice, Preallocate};
 pub use memory::MemoryDevice;
+pub use model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use raw::{RawDevice, is_block_device};
+pub use sim::{SimDevice, SimDrive};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;

@@ -39,7 +39,7 @@ struct Slot<B> {
 }
 
 /// Names an I/O in flight to the kernel (`user_data`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SlotToken(pub u64);
 
 impl SlotToken {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use super::hollow::HollowMemory;
 use super::measure::{Direction, Measure};
 use super::message::OperationTimes;
 use super::notify::Notify;
@@ -36,6 +37,17 @@ pub enum Durability {
     None,
 }
 
+/// Whether entries have bytes.
+#[derive(Default)]
+pub enum Content {
+    /// They are made, moved and checked.
+    #[default]
+    Real,
+    /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying takes
+    /// the time that this memory says. For runs on a simulated clock and drive.
+    Hollow(HollowMemory),
+}
+
 /// What a data path is made of.
 pub struct DataPathConfig {
     /// The storage device.
@@ -50,6 +62,8 @@ pub struct DataPathConfig {
     pub verify: VerifyMode,
     /// Whether writes are flushed.
     pub durability: Durability,
+    /// Whether entries have bytes.
+    pub content: Content,
     /// Queue places asked for: tells a wait for a buffer from one for a place.
     pub queue_depth: u32,
 }
@@ -350,15 +364,19 @@ impl Transfer<'_> {
         let kind = match self.spec.direction {
             Direction::Read => IoKind::Read,
             Direction::Write => {
-                let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
                 match &self.spec.source {
+                    _ if matches!(self.path.config.content, Content::Hollow(_)) => {}
                     Some(entry) => {
+                        let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
                         let before = self.path.config.clock.now();
                         let offset = (first_block * BLOCK_BYTES) as usize;
                         entry.borrow().copy_to(offset, buffer);
                         self.copy_ns += self.path.config.clock.now() - before;
                     }
-                    None => fill::fill_for_device(buffer, &self.spec.name, first_block),
+                    None => {
+                        let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
+                        fill::fill_for_device(buffer, &self.spec.name, first_block);
+                    }
                 }
                 let fresh = self.path.config.device.first_touch_bytes(start_block, blocks);
                 if fresh > 0 {
@@ -486,7 +504,9 @@ impl Transfer<'_> {
     }
 
     fn check(&mut self, io: &InFlight, ticket: &Ticket, now: Nanos) {
-        if self.path.config.verify == VerifyMode::Off {
+        if self.path.config.verify == VerifyMode::Off
+            || matches!(self.path.config.content, Content::Hollow(_))
+        {
             return;
         }
         let from = io.request.buffer_offset as usize;

@@ -1,36 +1,83 @@
-//! A deterministic executor on the calling thread: runs tasks in the order they were woken.
+//! A deterministic executor on the calling thread, and time that passes only when nothing else can
+//! happen: runs tasks in the order they were woken, sleepers in the order of their deadlines.
 //!
 //! For simulation and tests; a real shard runs on `executor`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use super::LocalTask;
+use crate::clock::{Clock, Nanos};
 
 type Ready = Arc<Mutex<VecDeque<u64>>>;
 
 struct TaskWaker {
     id: u64,
+    /// In the queue already.
+    queued: AtomicBool,
     ready: Ready,
 }
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        // The queue is plain data: a panic elsewhere can't have left it half-changed.
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if !ready.contains(&self.id) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            // The queue is plain data: a panic elsewhere can't have left it half-changed.
+            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
             ready.push_back(self.id);
         }
     }
 }
 
+struct Running {
+    /// `None` while it is polled.
+    task: Option<LocalTask>,
+    waker: Arc<TaskWaker>,
+}
+
+/// The tasks, by the lower half of their ids; the upper half tells a task from earlier ones in its
+/// place.
+#[derive(Default)]
+struct Tasks {
+    places: Vec<(u32, Option<Running>)>,
+    free: Vec<u32>,
+}
+
+impl Tasks {
+    fn vacant_id(&mut self) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            (self.places.len() - 1) as u32
+        });
+        u64::from(self.places[index as usize].0) << 32 | u64::from(index)
+    }
+
+    fn place(&mut self, id: u64) -> Option<&mut Option<Running>> {
+        let (generation, place) = &mut self.places[(id & 0xffff_ffff) as usize];
+        (u64::from(*generation) == id >> 32).then_some(place)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Running> {
+        let running = self.place(id)?.take()?;
+        let index = (id & 0xffff_ffff) as u32;
+        self.places[index as usize].0 += 1;
+        self.free.push(index);
+        Some(running)
+    }
+
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
 #[derive(Default)]
 struct Inner {
-    tasks: RefCell<BTreeMap<u64, Option<LocalTask>>>,
-    next_id: RefCell<u64>,
+    tasks: RefCell<Tasks>,
     ready: Ready,
 }
 
@@ -43,26 +90,27 @@ pub struct LocalRuntime {
 impl LocalRuntime {
     /// Adds a task; it first runs at the next [`LocalRuntime::run_ready`].
     pub fn spawn(&self, task: LocalTask) -> u64 {
-        let id = {
-            let mut next = self.inner.next_id.borrow_mut();
-            *next += 1;
-            *next
-        };
-        self.inner.tasks.borrow_mut().insert(id, Some(task));
-        self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
+        let tasks = &mut *self.inner.tasks.borrow_mut();
+        let id = tasks.vacant_id();
+        let ready = Arc::clone(&self.inner.ready);
+        let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
+        if let Some(place) = tasks.place(id) {
+            *place = Some(Running { task: Some(task), waker: Arc::clone(&waker) });
+        }
+        waker.wake();
         id
     }
 
     /// Drops a task where it is.
     pub fn cancel(&self, id: u64) {
-        let task = self.inner.tasks.borrow_mut().remove(&id);
+        let task = self.inner.tasks.borrow_mut().remove(id);
         drop(task);
     }
 
     /// Whether the task has not ended.
     #[must_use]
     pub fn is_running(&self, id: u64) -> bool {
-        self.inner.tasks.borrow().contains_key(&id)
+        self.inner.tasks.borrow_mut().place(id).is_some_and(|place| place.is_some())
     }
 
     /// Tasks that have not ended.
@@ -75,16 +123,25 @@ impl LocalRuntime {
     pub fn run_one(&self) -> bool {
         let next = self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(id) = next else { return false };
-        let taken = self.inner.tasks.borrow_mut().get_mut(&id).and_then(Option::take);
+        let taken = {
+            let mut tasks = self.inner.tasks.borrow_mut();
+            let running = tasks.place(id).and_then(Option::as_mut);
+            running.and_then(|running| Some((running.task.take()?, Arc::clone(&running.waker))))
+        };
         // Ended or cancelled since it was woken.
-        let Some(mut task) = taken else { return true };
-        let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.inner.ready) }));
+        let Some((mut task, waker)) = taken else { return true };
+        // Woken from here on, also by itself, it runs again.
+        waker.queued.store(false, Ordering::Relaxed);
+        let waker = Waker::from(waker);
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let finished = {
             let mut tasks = self.inner.tasks.borrow_mut();
-            match tasks.get_mut(&id) {
-                Some(_) if ended => tasks.remove(&id).flatten(),
-                Some(slot) => slot.replace(task),
+            match tasks.place(id).and_then(Option::as_mut) {
+                Some(_) if ended => {
+                    tasks.remove(id);
+                    Some(task)
+                }
+                Some(running) => running.task.replace(task),
                 None => Some(task),
             }
         };
@@ -99,5 +156,139 @@ impl LocalRuntime {
             polls += 1;
         }
         polls
+    }
+}
+
+#[derive(Default)]
+struct Sleepers {
+    next: u64,
+    /// By deadline, then by who went to sleep first.
+    wakers: BTreeMap<(Nanos, u64), Waker>,
+}
+
+/// Simulated time. Clones are the same time.
+#[derive(Clone, Default)]
+pub struct VirtualTime {
+    now: Rc<Cell<Nanos>>,
+    sleepers: Rc<RefCell<Sleepers>>,
+}
+
+impl VirtualTime {
+    /// Time that begins at `now`.
+    #[must_use]
+    pub fn starting_at(now: Nanos) -> VirtualTime {
+        VirtualTime { now: Rc::new(Cell::new(now)), sleepers: Rc::default() }
+    }
+
+    /// The clock that shows it.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock::Simulated(Rc::clone(&self.now))
+    }
+
+    /// The present time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now.get()
+    }
+
+    /// Sleeps until `deadline`.
+    pub fn sleep_until(&self, deadline: Nanos) -> Sleep {
+        Sleep { time: self.clone(), deadline, place: None }
+    }
+
+    /// When the next sleeper is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.sleepers.borrow().wakers.first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// Moves on to `now`, which is not before the present, and wakes who is due.
+    pub fn advance_to(&self, now: Nanos) {
+        debug_assert!(now >= self.now.get(), "time does not go back");
+        self.now.set(now);
+        loop {
+            let waker = {
+                let mut sleepers = self.sleepers.borrow_mut();
+                match sleepers.wakers.first_entry() {
+                    Some(first) if first.key().0 <= now => first.remove(),
+                    _ => return,
+                }
+            };
+            waker.wake();
+        }
+    }
+}
+
+/// See [`VirtualTime::sleep_until`].
+pub struct Sleep {
+    time: VirtualTime,
+    deadline: Nanos,
+    place: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.time.now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        let place = {
+            let sleepers = &mut *self.time.sleepers.borrow_mut();
+            let place = self.place.unwrap_or_else(|| {
+                sleepers.next += 1;
+                sleepers.next
+            });
+            sleepers.wakers.insert((self.deadline, place), cx.waker().clone());
+            place
+        };
+        self.place = Some(place);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            let waker = self.time.sleepers.borrow_mut().wakers.remove(&(self.deadline, place));
+            drop(waker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleepers_wake_in_the_order_of_their_deadlines() {
+        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(5));
+        let order = Rc::new(RefCell::new(Vec::new()));
+        for deadline in [30, 10, 20, 10] {
+            let (sleeper, order) = (time.clone(), Rc::clone(&order));
+            runtime.spawn(Box::pin(async move {
+                sleeper.sleep_until(deadline).await;
+                order.borrow_mut().push((deadline, sleeper.now()));
+            }));
+        }
+        runtime.run_ready();
+        while let Some(next) = time.next_deadline() {
+            time.advance_to(next);
+            runtime.run_ready();
+        }
+        assert_eq!(*order.borrow(), [(10, 10), (10, 10), (20, 20), (30, 30)]);
+        assert_eq!(runtime.task_count(), 0);
+    }
+
+    #[test]
+    fn a_dropped_sleep_is_forgotten() {
+        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(0));
+        let sleeper = time.clone();
+        let id = runtime.spawn(Box::pin(async move { sleeper.sleep_until(9).await }));
+        runtime.run_ready();
+        assert_eq!(time.next_deadline(), Some(9));
+        runtime.cancel(id);
+        assert_eq!(time.next_deadline(), None);
     }
 }

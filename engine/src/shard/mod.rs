@@ -5,6 +5,7 @@
 
 mod data_path;
 pub mod executor;
+mod hollow;
 pub mod local;
 mod measure;
 mod message;
@@ -22,7 +23,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use data_path::{DataPath, DataPathConfig, Durability};
+pub use data_path::{Content, DataPath, DataPathConfig, Durability};
+pub use hollow::HollowMemory;
 pub use measure::{
     COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
     VictimCounts,
@@ -34,6 +36,7 @@ pub use message::{
 pub use notify::{Notify, yield_now};
 pub use open::{ShardFacts, ShardSpec, open_shard};
 pub use turns::Turn;
+pub use waterfall::Demotion;
 
 use crate::clock::Clock;
 use crate::key::{EntryKey, ShardId};
@@ -57,6 +60,9 @@ pub struct EngineShared {
 
 /// The bytes of an entry above storage.
 pub(crate) type EntryData = Option<Rc<RefCell<CpuEntry>>>;
+
+/// Whoever wants to hear of demotions.
+pub type DemotionWatcher = Box<dyn Fn(Demotion)>;
 
 /// A task for the shard's own thread.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
@@ -83,6 +89,8 @@ pub struct Shard {
     moves: Cell<u32>,
     /// Where CPU-tier bytes are made and checked.
     scratch: RefCell<Vec<u8>>,
+    /// Told of every demotion.
+    on_demotion: RefCell<Option<DemotionWatcher>>,
 }
 
 /// What a shard is made of.
@@ -130,6 +138,7 @@ impl Shard {
             spawn: parts.spawn,
             moves: Cell::new(0),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+            on_demotion: RefCell::default(),
         })
     }
 
@@ -185,6 +194,11 @@ impl Shard {
     /// Lets go of the device: the last thing, when nothing is in flight.
     pub fn close(&self) {
         self.path.close();
+    }
+
+    /// Has `watcher` told of every demotion from now on, as it ends.
+    pub fn watch_demotions(&self, watcher: DemotionWatcher) {
+        *self.on_demotion.borrow_mut() = Some(watcher);
     }
 
     /// Demotions under way.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::executor;
 use super::{
-    DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Shard, ShardParts,
+    Content, DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Shard, ShardParts,
 };
 use crate::buffer::{Admission, BufferPool, PageKind};
 use crate::clock::Clock;
@@ -113,6 +113,7 @@ pub fn open_shard(
         measure: Rc::new(Measure::default()),
         verify: spec.verify,
         durability: spec.durability,
+        content: Content::Real,
         queue_depth: spec.queue_depth,
     });
     let shard = Shard::new(ShardParts {

@@ -2,19 +2,32 @@
 
 use std::rc::Rc;
 
-use super::data_path::TransferSpec;
+use super::data_path::{Content, TransferSpec};
 use super::measure::{Direction, VictimCounts};
 use super::message::{Answer, GateName, Message};
 use super::operation::shard_gone;
 use super::{Shard, Turn};
 use crate::buffer::Urgency;
 use crate::error::{IoError, Operation};
-use crate::key::ShardId;
+use crate::key::{EntryKey, ShardId};
 use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 use crate::tier::Tier;
 
 /// Demotions make room that somebody waits for.
 const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
+
+/// An entry that was moved down a tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demotion {
+    /// Which.
+    pub key: EntryKey,
+    /// Its size.
+    pub bytes: u64,
+    /// Where it was read.
+    pub from: Tier,
+    /// Where it was written.
+    pub to: Tier,
+}
 
 /// A grant that gives itself back when its operation is dropped.
 pub(super) struct HeldGrant<'a> {
@@ -157,6 +170,10 @@ impl Shard {
         assert!(held.tier() == Tier::Storage, "only storage lies below host memory");
         let data = self.placement.borrow().data(victim.id).clone();
         let source = data.expect("an entry above storage has its bytes in memory");
+        if let Content::Hollow(memory) = &self.path.config.content {
+            memory.copy(victim.bytes).await;
+        }
+        let to = held.tier();
         let extents = held.grant().extents.clone();
         let spec = TransferSpec {
             direction: Direction::Write,
@@ -176,6 +193,10 @@ impl Shard {
                     let counts = VictimCounts { entries: 1, bytes: victim.bytes };
                     let (read, write) = (Some(done.copy_ns), Some(done.times.total_ns));
                     self.measure.eviction(victim.from, counts, read, write, now);
+                    if let Some(watcher) = &*self.on_demotion.borrow() {
+                        let (key, bytes, from) = (victim.key, victim.bytes, victim.from);
+                        watcher(Demotion { key, bytes, from, to });
+                    }
                 }
             }
             Err(_counted) => self.place(|placement| placement.move_failed(victim.id)),

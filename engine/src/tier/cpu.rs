@@ -23,9 +23,22 @@ pub struct CpuPool {
     mapping: Option<Mapping>,
     chunk_count: u32,
     free: ArrayQueue<u32>,
+    /// Entries have sizes only.
+    is_hollow: bool,
 }
 
 impl CpuPool {
+    /// A tier whose entries have no memory, however large they are: for simulated runs.
+    #[must_use]
+    pub fn hollow() -> Arc<CpuPool> {
+        Arc::new(CpuPool {
+            mapping: None,
+            chunk_count: 0,
+            free: ArrayQueue::new(1),
+            is_hollow: true,
+        })
+    }
+
     /// Address space for a tier of `capacity_bytes`; no memory yet.
     ///
     /// # Errors
@@ -42,7 +55,7 @@ impl CpuPool {
         let bytes = chunk_count as usize * CHUNK_BYTES;
         let mapping = if bytes > 0 { Some(Mapping::new(bytes, false)?) } else { None };
         let free = ArrayQueue::new((chunk_count as usize).max(1));
-        Ok(Arc::new(CpuPool { mapping, chunk_count, free }))
+        Ok(Arc::new(CpuPool { mapping, chunk_count, free, is_hollow: false }))
     }
 
     /// Touches part `part` of `parts` and makes its chunks available. Each part once, by the thread
@@ -77,6 +90,9 @@ impl CpuPool {
     /// pool short, then they come from the heap.
     #[must_use]
     pub fn allocate(self: &Arc<Self>, bytes: u64) -> CpuEntry {
+        if self.is_hollow {
+            return CpuEntry { chunks: Vec::new(), tail: Box::default() };
+        }
         let bytes = round_up_to_block(bytes) as usize;
         let chunks = (0..bytes / CHUNK_BYTES).map(|_| self.chunk()).collect();
         CpuEntry { chunks, tail: vec![0; bytes % CHUNK_BYTES].into_boxed_slice() }

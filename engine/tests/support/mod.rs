@@ -103,6 +103,7 @@ impl Bed {
                 measure: Rc::new(Measure::default()),
                 verify: config.verify,
                 durability: config.durability,
+                content: Default::default(),
                 queue_depth: config.queue_depth,
             });
             let spawner = runtime.clone();

@@ -16,11 +16,11 @@ use crate::host::Machine;
 use crate::precondition::PreconditionReport;
 use crate::report::autoscaling::{self, AutoscalerReport};
 use crate::report::source::{self, SourceReport};
-use crate::report::{RunResult, SAMPLES_MAX, Warning, WatchdogReport};
+use crate::report::{RunResult, SAMPLES_MAX, SimulationReport, Warning, WatchdogReport};
 use ringfall_engine::units::GIB;
 
 /// Version of the layout of `ringfall`: readers refuse another one.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// All that the reference's keys lack.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +57,8 @@ pub struct Ours {
     pub precondition: Option<PreconditionReport>,
     /// What the block layer did; null: not traced.
     pub block_trace: Option<BlockTraceFigures>,
+    /// What a simulated run was bound by; null: it was a real one.
+    pub simulation: Option<SimulationReport>,
     /// What failed.
     pub errors: ErrorsReport,
     /// What was compared with what had been written.
@@ -252,6 +254,7 @@ impl Ours {
             },
             roofline: RooflineReport::of(result),
             precondition: result.precondition.clone(),
+            simulation: result.simulation.clone(),
             block_trace: result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok()).cloned(),
             errors: ErrorsReport {
                 by_kind: errors.collect(),

@@ -8,11 +8,13 @@ mod heat;
 mod page;
 mod parts;
 mod roofline;
+mod what_if;
 
 use std::path::Path;
 
 use super::Document;
 pub use roofline::write_roofline_html;
+pub use what_if::write_what_if_html;
 
 const STYLE: &str = include_str!("style.css");
 

@@ -1,0 +1,365 @@
+//! A drive as a few numbers: what it takes for an I/O, given what it is doing already.
+//!
+//! The drive serves one I/O at a time for as long as it occupies what all share (its bus, its
+//! controller), and each I/O besides takes a fixed time that overlaps with everybody else's (the
+//! flash, the link). So bandwidth grows with depth until the shared part is busy all the time, and
+//! latency does from there on, as the two curves of any drive's data sheet: the knee lies where
+//! `depth × shared time = shared time + fixed time`.
+//!
+//! Pure: times in, times out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::clock::{Nanos, SECOND};
+use crate::ring::IoKind;
+
+/// One direction of a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DirectionModel {
+    /// Most bytes a second.
+    pub bytes_per_s: f64,
+    /// Most I/Os a second, however small.
+    pub ios_per_s: f64,
+    /// What an I/O takes besides its share of the two above, ns: half of them more, half less.
+    pub latency_ns: Nanos,
+    /// ... and what 1 in 100 takes at least; the same as `latency_ns`: all take that.
+    pub latency_p99_ns: Nanos,
+}
+
+impl DirectionModel {
+    /// A latency, given where it stands among all (`draw`, evenly spread over 64 bits): straight
+    /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
+    /// products, so that every machine gets the same.
+    fn latency_of(&self, draw: u64) -> Nanos {
+        let tail = self.latency_p99_ns.saturating_sub(self.latency_ns) as f64;
+        if tail == 0.0 {
+            return self.latency_ns;
+        }
+        // 53 bits are exact.
+        let place = (draw >> 11) as f64 / (1u64 << 53) as f64;
+        let median = self.latency_ns as f64;
+        let latency = match place {
+            ..0.5 => median * (0.8 + 0.4 * place),
+            _ => median + tail * (place - 0.5) / 0.49,
+        };
+        latency.round() as Nanos
+    }
+}
+
+/// Writes that a drive takes before they are on its flash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteCacheModel {
+    /// How many bytes it holds; 0: none.
+    pub bytes: u64,
+    /// How fast it takes them, bytes a second; it drains at the writes' own bandwidth, and when it is
+    /// full, writes wait.
+    pub bytes_per_s: f64,
+}
+
+/// A drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceModel {
+    /// Reads.
+    pub read: DirectionModel,
+    /// Writes.
+    pub write: DirectionModel,
+    /// What a flush takes after the writes before it, ns.
+    pub flush_ns: Nanos,
+    /// I/Os that it works on at once; more wait. 0: any number.
+    pub parallel_ios: u32,
+    /// How much longer an I/O occupies the drive when the one before it went the other way: 0.1 is
+    /// a tenth.
+    pub mixed_penalty: f64,
+    /// Its write cache.
+    pub write_cache: WriteCacheModel,
+}
+
+/// What a drive is doing.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceState {
+    /// When the shared part is free again.
+    free_at: Nanos,
+    last: Option<IoKind>,
+    /// I/Os taken so far: the next one's draw.
+    taken: u64,
+    /// When those it works on end.
+    working: BinaryHeap<Reverse<Nanos>>,
+    /// When all writes taken so far are done.
+    written_at: Nanos,
+    /// Bytes in the write cache at `cache_at`.
+    cached_bytes: f64,
+    cache_at: Nanos,
+    /// Time the shared part was occupied.
+    busy_ns: Nanos,
+}
+
+impl DeviceModel {
+    /// A drive with these limits, 80 µs to read and 20 µs to write, no interference, no cache.
+    #[must_use]
+    pub fn with_bandwidth(read_bytes_per_s: f64, write_bytes_per_s: f64) -> DeviceModel {
+        let direction = |bytes_per_s, latency_ns| DirectionModel {
+            bytes_per_s,
+            // A drive's own for 4 KiB blocks: bandwidth is what binds.
+            ios_per_s: bytes_per_s / 4096.0,
+            latency_ns,
+            latency_p99_ns: latency_ns,
+        };
+        DeviceModel {
+            read: direction(read_bytes_per_s, 80_000),
+            write: direction(write_bytes_per_s, 20_000),
+            flush_ns: 0,
+            parallel_ios: 0,
+            mixed_penalty: 0.0,
+            write_cache: WriteCacheModel { bytes: 0, bytes_per_s: write_bytes_per_s },
+        }
+    }
+
+    /// A drive that takes no time but `latency_ns`: for runs of which only the order matters.
+    #[must_use]
+    pub fn ideal(latency_ns: Nanos) -> DeviceModel {
+        // 1 MiB in a thousandth of a nanosecond.
+        let mut model = DeviceModel::with_bandwidth(1e18, 1e18);
+        for direction in [&mut model.read, &mut model.write] {
+            (direction.latency_ns, direction.latency_p99_ns) = (latency_ns, latency_ns);
+        }
+        model
+    }
+
+    /// What is wrong with the numbers, if anything is.
+    ///
+    /// # Errors
+    /// A sentence: which number, and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, direction) in [("read", &self.read), ("write", &self.write)] {
+            for (what, value) in
+                [("bandwidth", direction.bytes_per_s), ("I/Os a second", direction.ios_per_s)]
+            {
+                if !(value.is_finite() && value >= 1.0) {
+                    return Err(format!("{name}: {what} is {value}: give at least 1"));
+                }
+            }
+            if direction.latency_p99_ns > 3_600 * SECOND {
+                return Err(format!("{name}: a latency of over an hour"));
+            }
+            if direction.latency_p99_ns < direction.latency_ns {
+                return Err(format!("{name}: a 99th percentile below the median"));
+            }
+        }
+        if !(0.0..=100.0).contains(&self.mixed_penalty) {
+            return Err(format!("mixed penalty is {}: give 0 to 100", self.mixed_penalty));
+        }
+        let cache = &self.write_cache;
+        if cache.bytes > 0 && !(cache.bytes_per_s.is_finite() && cache.bytes_per_s >= 1.0) {
+            return Err(format!(
+                "write cache: bandwidth is {}: give at least 1",
+                cache.bytes_per_s
+            ));
+        }
+        Ok(())
+    }
+
+    /// How long an I/O occupies the shared part.
+    fn occupies_ns(&self, direction: &DirectionModel, bytes: u64) -> f64 {
+        let seconds = (bytes as f64 / direction.bytes_per_s).max(1.0 / direction.ios_per_s);
+        seconds * SECOND as f64
+    }
+
+    /// Takes an I/O at `now`; returns when it is done.
+    pub fn serve(&self, state: &mut DeviceState, now: Nanos, kind: IoKind, bytes: u64) -> Nanos {
+        let direction = match kind {
+            IoKind::Read => &self.read,
+            IoKind::Write => &self.write,
+            IoKind::Flush => return state.written_at.max(now) + self.flush_ns,
+        };
+        let turned = state.last.is_some_and(|last| last != kind);
+        let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
+        let mut occupied = self.occupies_ns(direction, bytes) * factor;
+        let start = state.free_at.max(now).max(self.place_free_at(state, now));
+        if kind == IoKind::Write && self.write_cache.bytes > 0 {
+            let waits = self.wait_for_cache_ns(state, start, bytes);
+            // Whoever comes behind a write that waits for the cache waits too.
+            occupied = waits + bytes as f64 / self.write_cache.bytes_per_s * SECOND as f64;
+        }
+        let occupied = occupied.round() as Nanos;
+        state.free_at = start.saturating_add(occupied);
+        state.busy_ns = state.busy_ns.saturating_add(occupied);
+        state.last = Some(kind);
+        state.taken += 1;
+        let latency = direction.latency_of(mix(state.taken));
+        let done = state.free_at.saturating_add(latency);
+        if self.parallel_ios > 0 {
+            state.working.push(Reverse(done));
+        }
+        if kind == IoKind::Write {
+            state.written_at = state.written_at.max(done);
+        }
+        done
+    }
+
+    /// When fewer than `parallel_ios` are being worked on.
+    fn place_free_at(&self, state: &mut DeviceState, now: Nanos) -> Nanos {
+        if self.parallel_ios == 0 {
+            return 0;
+        }
+        while state.working.peek().is_some_and(|Reverse(end)| *end <= now) {
+            state.working.pop();
+        }
+        match state.working.len() < self.parallel_ios as usize {
+            true => 0,
+            false => state.working.pop().map_or(0, |Reverse(end)| end),
+        }
+    }
+
+    /// How long after `start` the cache has room for a write, which it then holds.
+    fn wait_for_cache_ns(&self, state: &mut DeviceState, start: Nanos, bytes: u64) -> f64 {
+        let drained = start.saturating_sub(state.cache_at) as f64 / SECOND as f64;
+        let held = (state.cached_bytes - drained * self.write.bytes_per_s).max(0.0);
+        let capacity = self.write_cache.bytes as f64;
+        // A write larger than the cache goes through it.
+        let excess = (held + (bytes as f64).min(capacity) - capacity).max(0.0);
+        let wait_s = excess / self.write.bytes_per_s;
+        state.cached_bytes = held - excess + bytes as f64;
+        let wait_ns = wait_s * SECOND as f64;
+        state.cache_at = start + wait_ns.round() as Nanos;
+        wait_ns
+    }
+}
+
+/// Spreads a counter evenly over 64 bits (SplitMix64, Steele et al., OOPSLA 2014).
+fn mix(counter: u64) -> u64 {
+    let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl DeviceState {
+    /// Time that the shared part was occupied so far, ns.
+    #[must_use]
+    pub fn busy_ns(&self) -> Nanos {
+        self.busy_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::MICROSECOND;
+    use crate::units::MIB;
+
+    /// Bytes a second of `depth` I/Os in a closed loop.
+    fn closed_loop(model: &DeviceModel, kinds: &[IoKind], bytes: u64, depth: usize) -> f64 {
+        let mut state = DeviceState::default();
+        let mut done = std::collections::BinaryHeap::new();
+        let count = 20_000;
+        let mut end = 0;
+        for index in 0..count {
+            let now = match done.len() < depth {
+                true => 0,
+                false => done.pop().map_or(0, |std::cmp::Reverse(at)| at),
+            };
+            let kind = kinds[index % kinds.len()];
+            let at = model.serve(&mut state, now, kind, bytes);
+            done.push(std::cmp::Reverse(at));
+            end = end.max(at);
+        }
+        (count as u64 * bytes) as f64 / (end as f64 / SECOND as f64)
+    }
+
+    #[test]
+    fn bandwidth_grows_with_depth_up_to_the_limit() {
+        let model = DeviceModel::with_bandwidth(3e9, 1e9);
+        let one = closed_loop(&model, &[IoKind::Read], MIB, 1);
+        let alone_s = MIB as f64 / 3e9 + 80e-6;
+        assert!((one / (MIB as f64 / alone_s) - 1.0).abs() < 1e-3, "{one}");
+        let deep = closed_loop(&model, &[IoKind::Read], MIB, 32);
+        assert!((deep / 3e9 - 1.0).abs() < 1e-3, "{deep}");
+        let writes = closed_loop(&model, &[IoKind::Write], MIB, 32);
+        assert!((writes / 1e9 - 1.0).abs() < 1e-3, "{writes}");
+        // Reads and writes share the drive's time: half of each takes the mean of their times.
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 32);
+        assert!((mixed / 1.5e9 - 1.0).abs() < 1e-3, "{mixed}");
+    }
+
+    #[test]
+    fn small_ios_are_bound_by_their_number() {
+        let mut model = DeviceModel::with_bandwidth(3e9, 1e9);
+        model.read.ios_per_s = 100_000.0;
+        let rate = closed_loop(&model, &[IoKind::Read], 4096, 64);
+        assert!((rate / 4096.0 / 100_000.0 - 1.0).abs() < 1e-3, "{rate}");
+    }
+
+    #[test]
+    fn parallel_places_bound_what_small_ios_reach() {
+        let model = DeviceModel { parallel_ios: 8, ..DeviceModel::with_bandwidth(100e9, 1e9) };
+        let rate = closed_loop(&model, &[IoKind::Read], 4096, 64) / 4096.0;
+        let one_s = 4096.0 / 100e9 + 80e-6;
+        assert!((rate * one_s / 8.0 - 1.0).abs() < 1e-2, "{rate}");
+    }
+
+    #[test]
+    fn latencies_have_the_median_and_the_tail_they_were_given() {
+        let mut model = DeviceModel::with_bandwidth(1e15, 1e15);
+        (model.read.latency_ns, model.read.latency_p99_ns) = (80_000, 200_000);
+        let mut state = DeviceState::default();
+        let mut all: Vec<Nanos> = (0..100_000u64)
+            .map(|index| {
+                let now = index * MICROSECOND;
+                model.serve(&mut state, now, IoKind::Read, 4096) - now
+            })
+            .collect();
+        all.sort_unstable();
+        let near = |place: usize, ns: f64| (all[place] as f64 / ns - 1.0).abs() < 0.02;
+        assert!(
+            near(50_000, 80_000.0) && near(99_000, 200_000.0),
+            "{} {}",
+            all[50_000],
+            all[99_000]
+        );
+        assert!(all[0] >= 64_000);
+    }
+
+    #[test]
+    fn turning_round_costs_what_the_model_says() {
+        let model = DeviceModel { mixed_penalty: 0.25, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let alternating = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 32);
+        assert!((alternating * 1.25 / 1e9 - 1.0).abs() < 1e-3, "{alternating}");
+        let same = closed_loop(&model, &[IoKind::Read], MIB, 32);
+        assert!((same / 1e9 - 1.0).abs() < 1e-3, "{same}");
+    }
+
+    #[test]
+    fn a_write_cache_takes_a_burst_and_then_no_more() {
+        let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 10e9 };
+        let model = DeviceModel { write_cache: cache, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mut state = DeviceState::default();
+        let burst = (0..64).map(|_| model.serve(&mut state, 0, IoKind::Write, MIB)).max().unwrap();
+        assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst}");
+        let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
+        assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_writes_before_it() {
+        let model = DeviceModel { flush_ns: 500, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mut state = DeviceState::default();
+        let written = model.serve(&mut state, 100, IoKind::Write, MIB);
+        assert_eq!(model.serve(&mut state, 200, IoKind::Flush, 0), written + 500);
+        assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + 500);
+        assert!(state.busy_ns() > 0);
+    }
+
+    #[test]
+    fn numbers_that_no_drive_has_are_named() {
+        let good = DeviceModel::with_bandwidth(1e9, 1e9);
+        good.check().unwrap();
+        for (bad, word) in [
+            (DeviceModel { mixed_penalty: f64::NAN, ..good }, "mixed penalty"),
+            (DeviceModel::with_bandwidth(0.0, 1e9), "read: bandwidth"),
+            (DeviceModel::with_bandwidth(1e9, f64::INFINITY), "write: bandwidth"),
+        ] {
+            assert!(bad.check().unwrap_err().contains(word));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Host memory that only keeps time: for entries that have sizes and no bytes.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::local::VirtualTime;
+use crate::clock::{Nanos, SECOND};
+
+/// What one shard's thread can copy. It copies one piece after the other, as a thread does.
+pub struct HollowMemory {
+    time: VirtualTime,
+    bytes_per_s: f64,
+    /// What an operation takes besides, ns: without it a run of nothing but hits would never
+    /// reach its end.
+    latency_ns: Nanos,
+    free_at: Cell<Nanos>,
+    busy: Rc<Cell<Nanos>>,
+}
+
+impl HollowMemory {
+    /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency_ns` besides.
+    #[must_use]
+    pub fn new(time: VirtualTime, bytes_per_s: f64, latency_ns: Nanos) -> HollowMemory {
+        HollowMemory { time, bytes_per_s, latency_ns, free_at: Cell::new(0), busy: Rc::default() }
+    }
+
+    /// Shows how long it has copied so far, ns.
+    #[must_use]
+    pub fn busy(&self) -> Rc<Cell<Nanos>> {
+        Rc::clone(&self.busy)
+    }
+
+    /// Copies an entry.
+    pub(super) async fn copy(&self, bytes: u64) {
+        let copying = (bytes as f64 / self.bytes_per_s * SECOND as f64).round() as Nanos;
+        let begin = self.free_at.get().max(self.time.now());
+        let end = begin.saturating_add(copying).saturating_add(self.latency_ns);
+        self.free_at.set(end);
+        self.busy.set(self.busy.get().saturating_add(end - begin));
+        self.time.sleep_until(end).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::local::LocalRuntime;
+
+    #[test]
+    fn one_piece_is_copied_after_the_other() {
+        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(1_000));
+        let memory = Rc::new(HollowMemory::new(time.clone(), 1e9, 100));
+        for _ in 0..3 {
+            let memory = Rc::clone(&memory);
+            runtime.spawn(Box::pin(async move { memory.copy(5_000).await }));
+        }
+        runtime.run_ready();
+        while let Some(next) = time.next_deadline() {
+            time.advance_to(next);
+            runtime.run_ready();
+        }
+        assert_eq!(time.now(), 1_000 + 3 * 5_100);
+        assert_eq!(runtime.task_count(), 0);
+    }
+}

@@ -1,0 +1,165 @@
+//! A run without a drive: the same plan on a simulated clock, to the same results.
+
+use std::io::Write;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use ringfall_engine::clock::{MICROSECOND, Nanos};
+use ringfall_engine::device::DeviceModel;
+
+use super::{
+    Sources, Teller, check_outputs, exit_of, output, result_of, settings, show, unless_reader_left,
+    write_results,
+};
+use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Origin, Plan, TraceEpoch};
+use crate::coordinator::{self, Interrupt, Load, VirtualSystem};
+use crate::exit::Exit;
+use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
+use crate::report::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+
+/// What an I/O takes when no drive is simulated: something, or users without pauses would do
+/// infinitely much in no time.
+const IDEAL_NS: Nanos = MICROSECOND;
+const LOGICAL_IO_BYTES: u32 = 64 << 20;
+const LOGICAL_DEPTH: u32 = 16;
+/// The storage tier when no size is given: larger than any run fills.
+const STORAGE_BYTES_DEFAULT: u64 = 1 << 46;
+
+/// Settings that ask for something of a real drive.
+const REAL_ONLY: [(&str, &str); 6] = [
+    ("precondition", "there is no drive to precondition"),
+    ("roofline", "the drive's limits are in its model"),
+    ("enable_latency_tracing", "there is no block layer to trace"),
+    ("fio_output", "there is nothing that fio could repeat"),
+    ("destroy_device_contents", "no device is touched"),
+    ("trials", "the same run again gives the same numbers: give another --seed"),
+];
+
+/// Runs the plan without any drive, for its logical trace.
+///
+/// # Errors
+/// When the run could not begin, or its results could not be written.
+pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
+    let ideal = DeviceFile {
+        name: "none".to_owned(),
+        source: "every I/O takes 1 µs".to_owned(),
+        model: DeviceModel::ideal(IDEAL_NS),
+        memory_bytes_per_s: 1e18,
+    };
+    // Entries in one piece, as far as may be: nobody looks at the I/Os.
+    let plan = Plan {
+        io_size_bytes: LOGICAL_IO_BYTES,
+        queue_depth: LOGICAL_DEPTH,
+        io_buffer_bytes: u64::from(LOGICAL_IO_BYTES)
+            * u64::from(LOGICAL_DEPTH)
+            * u64::from(plan.shards),
+        ..plan.clone()
+    };
+    one(&plan, &ideal, command_line)
+}
+
+/// Runs the plan on that drive, writes and shows its results.
+///
+/// # Errors
+/// As [`logical`].
+pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
+    refuse_what_needs_a_drive(plan)?;
+    check_outputs(plan)?;
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    if !plan.quiet {
+        let what = format!("simulating {} s of {} users…", plan.duration_s, plan.users);
+        unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;
+    }
+    let result = run(plan, device, command_line, &interrupt)?;
+    let document = Document::of(&result);
+    let written = write_results(plan, &document);
+    unless_reader_left(show(plan, &result, &document))?;
+    written?;
+    Ok(exit_of(&result))
+}
+
+/// Says what makes no sense without a drive.
+///
+/// # Errors
+/// A sentence for each.
+pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
+    let given =
+        |key: &str| matches!(plan.origins.get(key), Some(Origin::CommandLine | Origin::File));
+    let asked = |key: &str| match key {
+        "precondition" => plan.precondition.is_some(),
+        "roofline" => plan.roofline.is_some(),
+        "enable_latency_tracing" => plan.latency_tracing,
+        "fio_output" => plan.fio_output.is_some(),
+        "destroy_device_contents" => plan.destroy_device_contents,
+        _ => plan.trials > 1,
+    };
+    let wrong = REAL_ONLY.iter().filter(|(key, _)| given(key) && asked(key));
+    let sentences: Vec<String> = wrong
+        .map(|(key, why)| {
+            let flag = key.replace('_', "-");
+            format!("--{flag} says nothing in a simulated run ({why}): leave it out")
+        })
+        .collect();
+    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+}
+
+/// Runs the plan on that drive.
+///
+/// # Errors
+/// Its inputs can't be read, or its trace can't be written.
+pub fn run(
+    plan: &Plan,
+    device: &DeviceFile,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+) -> Result<RunResult> {
+    let Sources { opened, validation, .. } = Sources::open(plan)?;
+    let workload = Arc::new(plan.workload_config());
+    let mut settings = settings::engine(plan);
+    if settings.storage_capacity_bytes == 0 {
+        settings.storage_capacity_bytes = STORAGE_BYTES_DEFAULT;
+    }
+    let mut teller = Teller::new(plan, &workload, interrupt);
+    teller.storage_bytes = settings.storage_capacity_bytes;
+    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
+    let system = VirtualSystem {
+        model: device.model,
+        memory_bytes_per_s: device.memory_bytes_per_s,
+        memory_latency_ns: MEMORY_LATENCY_NS,
+    };
+    let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
+    let (outcome, figures) =
+        coordinator::simulate(&settings, load, &system, log.as_ref(), interrupt)?;
+    let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
+    result.source = opened.facts;
+    result.validation = validation;
+    let trace = log.map(|log| end_trace(plan, &log)).transpose()?;
+    let named = (device.name.clone(), device.source.clone());
+    result.simulation = Some(SimulationReport::of(named, figures, trace, &result));
+    result.warnings = warnings_of(&result);
+    Ok(result)
+}
+
+fn begin_trace(plan: &Plan, path: &Path) -> Result<Rc<TraceWriter>> {
+    let epoch_s = match plan.trace_epoch {
+        TraceEpoch::Fixed => FIXED_EPOCH_S,
+        TraceEpoch::Now => {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs())
+        }
+    };
+    let log = TraceWriter::create(path, epoch_s).with_context(|| told(path))?;
+    Ok(Rc::new(log))
+}
+
+fn end_trace(plan: &Plan, log: &TraceWriter) -> Result<IoTraceReport> {
+    let path = plan.io_trace_log.as_deref().unwrap_or(Path::new(""));
+    let rows = log.finish().with_context(|| told(path))?;
+    Ok(IoTraceReport { file: path.display().to_string(), rows })
+}
+
+fn told(path: &Path) -> String {
+    format!("the trace can't be written to {}", path.display())
+}

@@ -1,0 +1,187 @@
+//! `ringfall simulate`: runs on described drives; several drives, models or numbers of users make
+//! a table.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::{Context, Result};
+
+use super::run::simulated;
+use super::{figure, percent, wrapped};
+use crate::cli::{Options, SimulateArgs};
+use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
+use crate::coordinator::Interrupt;
+use crate::exit::Exit;
+use crate::host::Machine;
+use crate::report::{WhatIf, WhatIfRow, write_what_if_html};
+
+/// Combinations that a person may ask for.
+const COMBINATIONS_MAX: usize = 10_000;
+
+/// Simulates what was asked for.
+///
+/// # Errors
+/// A file or a setting is wrong, or results can't be written.
+pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
+    let devices =
+        args.device.iter().map(|path| DeviceFile::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let plans = plans(args)?;
+    match (&devices[..], &plans[..]) {
+        ([device], [plan]) => simulated::one(plan, device, command_line),
+        _ => table(&devices, &plans),
+    }
+}
+
+/// A plan for each model and number of users.
+fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
+    let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
+    let facts = Facts::look(Machine::available_memory_bytes()).of_no_machine();
+    let options = &args.run.options;
+    let models: Vec<Option<String>> = match args.what_if_models.is_empty() {
+        true => vec![options.model.clone()],
+        false => args.what_if_models.iter().cloned().map(Some).collect(),
+    };
+    let users: Vec<Option<i64>> = match args.what_if_users.is_empty() {
+        true => vec![options.num_users],
+        false => args.what_if_users.iter().copied().map(Some).collect(),
+    };
+    if args.device.len() * models.len() * users.len() > COMBINATIONS_MAX {
+        let what = format!("more than {COMBINATIONS_MAX} combinations: give fewer");
+        return Err(InputError::new(what));
+    }
+    let mut plans = Vec::new();
+    for model in &models {
+        for users in &users {
+            let options = Options { model: model.clone(), num_users: *users, ..options.clone() };
+            plans.push(config::resolve(&options, file.as_ref(), &facts)?);
+        }
+    }
+    Ok(plans)
+}
+
+fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
+    let Some(plan) = plans.first() else { return Ok(Exit::Done) };
+    refuse(plan)?;
+    let outputs = [("--output", Some(&plan.output)), ("--html-output", plan.html_output.as_ref())];
+    for (flag, path) in outputs {
+        path.map_or(Ok(()), |path| super::run::check_output_writable(flag, path))?;
+    }
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let mut what_if = WhatIf::new(plan);
+    let mut exit = Exit::Done;
+    'all: for plan in plans {
+        for device in devices {
+            if interrupt.is_set() {
+                exit = Exit::Interrupted;
+                break 'all;
+            }
+            let result = simulated::run(plan, device, Vec::new(), &interrupt)?;
+            if let Some(failure) = &result.failure {
+                anyhow::bail!("{}, {} users on {}: {failure}", plan.model, plan.users, device.name);
+            }
+            if !result.interrupted {
+                what_if.rows.push(WhatIfRow::of(&result));
+            }
+        }
+    }
+    let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
+    let json = format!("{}\n", serde_json::to_string_pretty(&what_if)?);
+    std::fs::write(&plan.output, &json).with_context(|| told(&plan.output))?;
+    if let Some(path) = &plan.html_output {
+        write_what_if_html(&what_if, path).with_context(|| told(path))?;
+    }
+    if plan.json {
+        super::print(&json)?;
+    }
+    if !plan.quiet {
+        let page = page(&what_if, plan);
+        if plan.json {
+            // A reader that left has seen enough.
+            let _told = std::io::stderr().lock().write_all(page.as_bytes());
+        } else {
+            super::print(&page)?;
+        }
+    }
+    Ok(exit)
+}
+
+/// What a table has no place for.
+fn refuse(plan: &Plan) -> Result<(), InputError> {
+    simulated::refuse_what_needs_a_drive(plan)?;
+    let one_only = [
+        ("--xlsx-output", plan.xlsx_output.is_some()),
+        ("--io-trace-log", plan.io_trace_log.is_some()),
+        ("--enable-autoscaling", plan.autoscaler.is_some()),
+    ];
+    let wrong = one_only.iter().filter(|(_, given)| *given);
+    let sentences: Vec<String> = wrong
+        .map(|(flag, _)| format!("{flag} goes with one drive, model and number of users only"))
+        .collect();
+    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+}
+
+fn page(what_if: &WhatIf, plan: &Plan) -> String {
+    let mut page = String::new();
+    let names: Vec<&str> = what_if.devices();
+    let short = |row: &WhatIfRow| {
+        let place = names.iter().position(|name| *name == row.device).unwrap_or(0);
+        format!("{}", (b'A' + (place % 26) as u8) as char)
+    };
+    let _infallible = writeln!(
+        page,
+        "What if: {} s simulated, seed {}, {} GiB of CPU memory",
+        what_if.seconds,
+        what_if.seed,
+        figure(what_if.cpu_memory_gib)
+    );
+    for (place, name) in names.iter().enumerate() {
+        wrapped(&mut page, &format!("  {}  ", (b'A' + (place % 26) as u8) as char), name);
+    }
+    let widest = what_if.models().iter().map(|model| model.len()).max().unwrap_or(0).max(5);
+    let _infallible = writeln!(
+        page,
+        "\n  {:<widest$} {:>6} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} bound by",
+        "model", "users", "", "GiB/s", "ratio", "tokens/s", "P95 by class, s", "busy"
+    );
+    for row in &what_if.rows {
+        let p95: Vec<String> =
+            row.p95_s.iter().map(|p95| p95.map_or("–".to_owned(), figure3)).collect();
+        let _infallible = writeln!(
+            page,
+            "  {:<widest$} {:>6} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} {}",
+            row.model,
+            row.users,
+            short(row),
+            figure3(row.storage_gib_per_s),
+            what_if.ratio(row).map_or("–".to_owned(), |ratio| format!("{ratio:.2}")),
+            figure3(row.tokens_per_s),
+            p95.join(" "),
+            percent(Some(row.drive_busy_share)).replace(' ', ""),
+            row.binds.name()
+        );
+    }
+    page.push('\n');
+    let mut reasons: Vec<&str> = Vec::new();
+    for row in &what_if.rows {
+        if !reasons.contains(&row.binds.name()) {
+            reasons.push(row.binds.name());
+            let head = format!("  {}: ", row.binds.name());
+            let example = format!("{} users on {}: {}", row.users, short(row), row.because);
+            wrapped(&mut page, &head, &example);
+        }
+    }
+    let _infallible = writeln!(page, "\n  table        {}", plan.output.display());
+    if let Some(path) = &plan.html_output {
+        let _infallible = writeln!(page, "               {}", path.display());
+    }
+    page
+}
+
+/// Three digits that count.
+fn figure3(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}

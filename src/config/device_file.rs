@@ -1,0 +1,241 @@
+//! A drive described in YAML, for `ringfall simulate`: every complaint names the key and the line.
+
+use std::path::Path;
+
+use ringfall_engine::clock::Nanos;
+use ringfall_engine::device::{DeviceModel, DirectionModel, WriteCacheModel};
+use ringfall_engine::units::MIB;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::InputError;
+use super::file::{explain, read_small};
+
+/// MB here are 10⁶ bytes, as on data sheets.
+const MB: f64 = 1e6;
+/// What one core copies when the file doesn't say: about the speed of one core of a current server
+/// copying between buffers that are in no cache.
+const MEMORY_MB_PER_S_DEFAULT: f64 = 8_000.0;
+/// What an operation on host memory takes besides the copying.
+pub const MEMORY_LATENCY_NS: Nanos = 1_000;
+
+/// A described system: its drive, and what its memory does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFile {
+    /// As the file calls it.
+    pub name: String,
+    /// Where the numbers are from.
+    pub source: String,
+    /// The drive.
+    pub model: DeviceModel,
+    /// Bytes that one core copies a second.
+    pub memory_bytes_per_s: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    name: String,
+    #[serde(default)]
+    source: String,
+    read: DirectionText,
+    write: DirectionText,
+    flush_us: Option<Spanned<f64>>,
+    parallel_ios: Option<Spanned<f64>>,
+    mixed_penalty: Option<Spanned<f64>>,
+    write_cache: Option<CacheText>,
+    memory_mb_per_s: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DirectionText {
+    mb_per_s: Spanned<f64>,
+    iops: Spanned<f64>,
+    latency_us: Spanned<f64>,
+    latency_p99_us: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheText {
+    mib: Spanned<f64>,
+    mb_per_s: Spanned<f64>,
+}
+
+impl DeviceFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It can't be read, isn't YAML, lacks a key, has an unknown one, or a value that no drive has;
+    /// with the line.
+    pub fn read(path: &Path) -> Result<DeviceFile, InputError> {
+        let name = path.display().to_string();
+        let text =
+            read_small(path).map_err(|what| InputError::new(format!("--device {name}: {what}")))?;
+        DeviceFile::parse(&name, &text)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// As [`DeviceFile::read`].
+    pub fn parse(file: &str, text: &str) -> Result<DeviceFile, InputError> {
+        let all = "config/devices/ has examples with all keys";
+        let parsed: Text = serde_saphyr::from_str(text)
+            .map_err(|error| InputError::new(explain(file, text, &error, all)))?;
+        let mut check = Check { file, wrong: None };
+        let read = check.direction(&parsed.read);
+        let write = check.direction(&parsed.write);
+        let optional = |check: &mut Check, key, value: &Option<Spanned<f64>>, low, high| {
+            value.as_ref().map(|value| check.within(key, value, low, high))
+        };
+        let flush_us = optional(&mut check, "flush_us", &parsed.flush_us, 0.0, US_MAX);
+        let parallel = optional(&mut check, "parallel_ios", &parsed.parallel_ios, 0.0, 65_536.0);
+        let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
+        let memory =
+            optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
+        let cache = parsed.write_cache.as_ref().map(|cache| WriteCacheModel {
+            // Within 2^53.
+            bytes: (check.within("mib", &cache.mib, 0.0, 1e9) * MIB as f64) as u64,
+            bytes_per_s: check.within("mb_per_s", &cache.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
+        });
+        if let Some(wrong) = check.wrong {
+            return Err(InputError::new(wrong));
+        }
+        let model = DeviceModel {
+            read,
+            write,
+            flush_ns: ns(flush_us.unwrap_or(0.0)),
+            parallel_ios: parallel.unwrap_or(0.0) as u32,
+            mixed_penalty: penalty.unwrap_or(0.0),
+            write_cache: cache
+                .unwrap_or(WriteCacheModel { bytes: 0, bytes_per_s: write.bytes_per_s }),
+        };
+        model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
+        Ok(DeviceFile {
+            name: parsed.name,
+            source: parsed.source,
+            model,
+            memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,
+        })
+    }
+}
+
+/// An hour.
+const US_MAX: f64 = 3.6e9;
+/// A petabyte a second.
+const MB_PER_S_MAX: f64 = 1e9;
+
+fn ns(us: f64) -> Nanos {
+    // Within bounds: at most an hour.
+    (us * 1e3).round() as Nanos
+}
+
+struct Check<'a> {
+    file: &'a str,
+    wrong: Option<String>,
+}
+
+impl Check<'_> {
+    /// Notes the first value out of bounds.
+    fn within(&mut self, key: &str, value: &Spanned<f64>, low: f64, high: f64) -> f64 {
+        let line = value.referenced.line();
+        if !(low..=high).contains(&value.value) {
+            let what = format!(
+                "{}, line {line}: {key}: {} is out of bounds: {low} to {high}",
+                self.file, value.value
+            );
+            self.wrong.get_or_insert(what);
+            return low;
+        }
+        value.value
+    }
+
+    fn direction(&mut self, text: &DirectionText) -> DirectionModel {
+        let median = self.within("latency_us", &text.latency_us, 0.0, US_MAX);
+        let tail = match &text.latency_p99_us {
+            Some(tail) => self.within("latency_p99_us", tail, median, US_MAX),
+            None => median,
+        };
+        DirectionModel {
+            bytes_per_s: self.within("mb_per_s", &text.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
+            ios_per_s: self.within("iops", &text.iops, 1.0, 1e12),
+            latency_ns: ns(median),
+            latency_p99_ns: ns(tail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+name: a drive
+read: {mb_per_s: 3000, iops: 500000, latency_us: 80, latency_p99_us: 200}
+write:
+  mb_per_s: 1000
+  iops: 100000
+  latency_us: 20
+flush_us: 500
+parallel_ios: 128
+mixed_penalty: 0.1
+write_cache: {mib: 64, mb_per_s: 2000}
+memory_mb_per_s: 5000
+";
+
+    #[test]
+    fn a_drive_is_what_its_file_says() {
+        let file = DeviceFile::parse("d.yaml", GOOD).unwrap();
+        assert_eq!(file.name, "a drive");
+        let read = file.model.read;
+        assert_eq!((read.bytes_per_s, read.ios_per_s), (3e9, 500_000.0));
+        assert_eq!((read.latency_ns, read.latency_p99_ns), (80_000, 200_000));
+        assert_eq!(file.model.write.latency_p99_ns, 20_000);
+        assert_eq!((file.model.flush_ns, file.model.parallel_ios), (500_000, 128));
+        assert_eq!(file.model.write_cache, WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 2e9 });
+        assert_eq!(file.memory_bytes_per_s, 5e9);
+        let short: String = GOOD.lines().take(6).map(|line| format!("{line}\n")).collect();
+        let file = DeviceFile::parse("d.yaml", &short).unwrap();
+        assert_eq!((file.model.write_cache.bytes, file.model.mixed_penalty), (0, 0.0));
+        assert_eq!(file.memory_bytes_per_s, 8e9);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (from, to, line, word) in [
+            ("mb_per_s: 1000", "mb_per_s: 0", 4, "mb_per_s: 0 is out of bounds"),
+            ("mb_per_s: 1000", "mb_per_s: .nan", 4, "mb_per_s: NaN is out of bounds"),
+            ("iops: 100000", "iops: many", 5, "iops"),
+            ("latency_us: 20", "latencies: 20", 6, "did you mean \"latency_us\""),
+            ("latency_p99_us: 200", "latency_p99_us: 2", 2, "out of bounds: 80"),
+            ("parallel_ios: 128", "parallel_ios: -1", 8, "parallel_ios"),
+            ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
+            ("name: a drive", "name: [a", 1, "d.yaml"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = DeviceFile::parse("d.yaml", &GOOD.replace(from, to)).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(word), "{error}");
+            assert!(word == "d.yaml" || error.contains(&format!("line {line}")), "{error}");
+        }
+        for text in ["", "name: x", "[]", "\u{0}", "name: &a [*a]"] {
+            let error = DeviceFile::parse("d.yaml", text).unwrap_err().to_string();
+            assert!(error.contains("d.yaml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_drives_that_come_with_the_program_are_valid() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/devices");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let file = DeviceFile::read(&entry.unwrap().path()).unwrap();
+            assert!(!file.source.is_empty(), "{}: where are its numbers from?", file.name);
+            names.push((file.model.read.bytes_per_s, file.name));
+        }
+        names.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(names.len() >= 2, "{names:?}");
+    }
+}

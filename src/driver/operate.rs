@@ -1,0 +1,138 @@
+//! One operation of the engine for the workload: what it was, how it ended, who is told.
+
+use std::rc::Rc;
+
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::key::{EntryKey, ShardId};
+use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_engine::tier::Tier;
+use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope};
+
+use super::Driver;
+use crate::iotrace::{OperationLog, TracePhase, TraceRow};
+
+impl Driver {
+    fn home(&self, key: Key, scope: Scope) -> ShardId {
+        match scope {
+            Scope::Own => self.shard.id(),
+            Scope::Shared => EntryKey(key.0).home_shard(self.shard.shards()),
+        }
+    }
+
+    /// Reads so many times; the outcome, the entry's size if it was found, and the time taken.
+    pub(super) async fn read(
+        &self,
+        (key, scope): (Key, Scope),
+        class: Class,
+        purpose: Purpose,
+        times: u32,
+    ) -> (Outcome, u64, u64) {
+        let home = self.home(key, scope);
+        let begun = self.clock.now();
+        let mut entry_bytes = 0;
+        for reads_done in 0..times {
+            let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
+                ReadOutcome::Hit { bytes, tier, .. } => {
+                    entry_bytes = bytes;
+                    self.log(key, false, tier, purpose, bytes);
+                    continue;
+                }
+                ReadOutcome::Miss => Outcome::Miss { reads_done },
+                ReadOutcome::Failed(_) => Outcome::Failed,
+            };
+            return (outcome, entry_bytes, self.clock.now() - begun);
+        }
+        (Outcome::Hit, entry_bytes, self.clock.now() - begun)
+    }
+
+    pub(super) async fn write(
+        &self,
+        key: Key,
+        scope: Scope,
+        class: Class,
+        purpose: Purpose,
+        bytes: u64,
+    ) -> (Outcome, u64) {
+        let home = self.home(key, scope);
+        let begun = self.clock.now();
+        let bounded = self.max_concurrent_allocs
+            && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
+        let _permit = match bounded {
+            true => {
+                let permit = self.shard.allocation_permit(urgency(class)).await;
+                let waited = self.clock.now() - begun;
+                self.record(self.workload_now(), |totals, _| totals.allocation_wait.record(waited));
+                Some(permit)
+            }
+            false => None,
+        };
+        let mode = match purpose {
+            Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
+                WriteMode::IfAbsent
+            }
+            _ => WriteMode::Replace,
+        };
+        let outcome =
+            match self.shard.write(home, EntryKey(key.0), bytes, urgency(class), mode).await {
+                WriteOutcome::Written { tier, .. } => {
+                    self.log(key, true, tier, purpose, bytes);
+                    self.record(self.workload_now(), |totals, _| {
+                        totals.cache.record_write(purpose, bytes);
+                    });
+                    Outcome::Written
+                }
+                WriteOutcome::AlreadyThere => Outcome::Written,
+                WriteOutcome::Refused { .. } => Outcome::Refused,
+                WriteOutcome::Failed(_) => Outcome::Failed,
+            };
+        if purpose == Purpose::Block && outcome == Outcome::Written {
+            self.record(self.workload_now(), |totals, second| {
+                totals.cache.record_block_miss();
+                totals.second(second).misses += 1;
+            });
+        }
+        (outcome, self.clock.now() - begun)
+    }
+
+    /// Writes an entry that must be there before measuring begins.
+    pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
+        self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0
+    }
+    fn log(&self, key: Key, is_write: bool, tier: Tier, purpose: Purpose, bytes: u64) {
+        let Some(log) = &*self.log.borrow() else { return };
+        let phase = match purpose {
+            Purpose::Decode | Purpose::Rewrite => TracePhase::Decode,
+            // Not part of the load: whoever replays it finds out what must be there.
+            Purpose::Populate => return,
+            _ => TracePhase::Prefill,
+        };
+        log.operation(self.clock.now(), TraceRow { key: key.0, is_write, tier, phase, bytes });
+    }
+
+    /// Has `log` told of every operation and every demotion from now on.
+    pub fn log_to(&self, log: &Rc<dyn OperationLog>) {
+        *self.log.borrow_mut() = Some(Rc::clone(log));
+        let (log, clock) = (Rc::clone(log), self.clock.clone());
+        self.shard.watch_demotions(Box::new(move |demotion| {
+            let now = clock.now();
+            let row = TraceRow {
+                key: demotion.key.0,
+                is_write: false,
+                tier: demotion.from,
+                phase: TracePhase::Evict,
+                bytes: demotion.bytes,
+            };
+            log.operation(now, row);
+            log.operation(now, TraceRow { is_write: true, tier: demotion.to, ..row });
+        }));
+    }
+}
+
+/// The engine's urgency of a class.
+pub(super) fn urgency(class: Class) -> Urgency {
+    match class {
+        Class::Interactive => Urgency(0),
+        Class::Responsive => Urgency(1),
+        Class::Batch => Urgency(2),
+    }
+}

@@ -1,0 +1,43 @@
+//! Logical traces: every operation on an entry as a row, for other tools and for replaying.
+
+mod writer;
+
+use ringfall_engine::clock::Nanos;
+use ringfall_engine::tier::Tier;
+
+pub use writer::{FIXED_EPOCH_S, TraceWriter};
+
+/// The columns.
+pub const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
+
+/// What an operation was part of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TracePhase {
+    /// Up to the end of the turn's own write.
+    Prefill,
+    /// Generating.
+    Decode,
+    /// Moving to a slower tier.
+    Evict,
+}
+
+/// One operation, when it ended. The order of the fields is the order of rows of the same time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct TraceRow {
+    /// Which entry.
+    pub key: u128,
+    /// A write, or a read.
+    pub is_write: bool,
+    /// In which tier.
+    pub tier: Tier,
+    /// What for.
+    pub phase: TracePhase,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Told of every operation as it ends.
+pub trait OperationLog {
+    /// An operation ended at `now`, on the engine's clock.
+    fn operation(&self, now: Nanos, row: TraceRow);
+}

@@ -1,0 +1,190 @@
+//! Simulated runs: logical traces, described drives.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, assert_valid, output, text};
+
+const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
+
+fn ringfall(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(arguments).current_dir(&scratch.path).stdin(Stdio::null());
+    command
+}
+
+/// The trace of a logical run.
+fn trace(scratch: &Scratch, arguments: &str) -> String {
+    let line = format!("run --io-trace-log t.csv --output result.json --quiet {arguments}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ended = output(ringfall(scratch, &words));
+    assert_eq!(ended.status.code(), Some(0), "{line}: {}", text(&ended));
+    std::fs::read_to_string(scratch.file("t.csv")).unwrap()
+}
+
+/// FNV-1a, 64 bits: enough to see a change.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Closed users; a full storage tier below a CPU tier; everything else there is.
+const GOLDEN: [(&str, u64); 3] = [
+    (
+        "--model tiny-1b --num-users 20 --duration 60 --seed 1 --arrival closed",
+        0x2e03_7ad6_0ce3_db3a,
+    ),
+    (
+        "--model llama3.1-8b --num-users 50 --duration 30 --seed 2 --cpu-mem-gb 4 \
+         --storage-capacity-gb 16 --shards 3 --max-concurrent-allocs 4",
+        0x9bf3_ac4a_e055_b5fd,
+    ),
+    (
+        "--model llama3.1-8b --num-users 40 --duration 40 --seed 3 --enable-rag --rag-num-docs 5 \
+         --arrival poisson --request-rate 20 --cpu-mem-gb 2 --generation-mode fast --shards 2 \
+         --num-gpus 2 --tensor-parallel 2",
+        0x1212_df4f_2480_7bbd,
+    ),
+];
+
+#[test]
+fn the_same_run_is_the_same_trace_on_any_machine() {
+    let found: Vec<u64> =
+        GOLDEN.iter().map(|(line, _)| hash(&trace(&Scratch::new("golden"), line))).collect();
+    let known: Vec<u64> = GOLDEN.iter().map(|(_, hash)| *hash).collect();
+    assert_eq!(found, known, "decisions have changed: if that was meant, these are the new hashes");
+}
+
+#[test]
+fn where_no_tier_is_full_the_trace_is_the_same_at_any_shard_count() {
+    let base = "--model tiny-1b --num-users 30 --duration 30 --seed 5 --enable-rag \
+                --max-inflight-requests 30 --arrival closed";
+    let traces = ["1", "2", "5"]
+        .map(|shards| trace(&Scratch::new("shards"), &format!("{base} --shards {shards}")));
+    assert!(traces[0].lines().count() > 500, "{}", traces[0].lines().count());
+    assert!(traces[0] == traces[1] && traces[0] == traces[2]);
+}
+
+#[test]
+fn the_rows_of_a_trace_are_what_its_results_count() {
+    let scratch = Scratch::new("rows");
+    let line = "--model llama3.1-8b --num-users 20 --duration 30 --seed 2 --cpu-mem-gb 2 \
+                --storage-capacity-gb 8 --generation-mode fast";
+    let plain = trace(&scratch, line);
+    let result = scratch.json();
+    let mut rows: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    let mut before = 0.0;
+    let mut written = BTreeMap::new();
+    for line in plain.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [time, operation, bytes, tier, key, phase] = fields[..] else { panic!("{line}") };
+        let time: f64 = time.parse().unwrap();
+        assert!(time >= before && (1_704_067_200.0..1_704_067_240.0).contains(&time), "{line}");
+        before = time;
+        let bytes: u64 = bytes.parse().unwrap();
+        match operation {
+            "Write" => drop(written.insert(key.to_owned(), bytes)),
+            _ => assert_eq!(written.get(key), Some(&bytes), "read before it was written: {line}"),
+        }
+        if phase == "Evict" {
+            assert!(
+                matches!((operation, tier), ("Read", "Tier-1") | ("Write", "Tier-2")),
+                "{line}"
+            );
+        }
+        let sums = rows.entry((tier.to_owned(), phase.to_owned())).or_default();
+        if operation == "Read" { sums.0 += 1 } else { sums.1 += 1 }
+    }
+    let of = |tier: &str, phase: &str| {
+        rows.get(&(tier.to_owned(), phase.to_owned())).copied().unwrap_or_default()
+    };
+    assert!(of("Tier-1", "Evict").0 > 0, "nothing was demoted: {rows:?}");
+    assert_eq!(of("Tier-1", "Evict").0, of("Tier-2", "Evict").1);
+    let stats = &result["summary"]["cache_stats"];
+    let decode = of("Tier-1", "Decode").0 + of("Tier-2", "Decode").0;
+    // Rows go on while the last operations end; the results end with the window.
+    let counted = stats["decode_reads"].as_u64().unwrap();
+    assert!(counted > 0 && decode >= counted && decode <= counted + 100, "{decode} {counted}");
+    let told = &result["ringfall"]["simulation"]["io_trace"]["rows"];
+    assert_eq!(told.as_u64().unwrap() as usize, plain.lines().count() - 1);
+
+    let packed = line.replace("--seed 2", "--seed 2 --io-trace-log t.csv.zst");
+    trace(&scratch, &packed);
+    let packed = std::fs::read(scratch.file("t.csv.zst")).unwrap();
+    assert!(packed.len() * 3 < plain.len());
+    assert_eq!(zstd::decode_all(&packed[..]).unwrap(), plain.as_bytes());
+}
+
+#[test]
+fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
+    let scratch = Scratch::new("what-if");
+    let devices = format!("{DEVICES}/slow-vmfs.yaml,{DEVICES}/fast-nvme.yaml");
+    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --generation-mode none --what-if-users 50,200 \
+                --what-if-models llama3.1-8b,mistral-7b --output w.json --html-output w.html";
+    let mut arguments = vec!["simulate", "--device", &devices];
+    arguments.extend(line.split_whitespace());
+    let ended = output(ringfall(&scratch, &arguments));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let table: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("w.json")).unwrap()).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for pair in rows.chunks(2) {
+        let rate = |row: &Value| row["storage_gib_per_s"].as_f64().unwrap();
+        let ratio = rate(&pair[1]) / rate(&pair[0]);
+        assert!((ratio / (14.0 / 3.0) - 1.0).abs() < 0.03, "{ratio}");
+        assert!(pair.iter().all(|row| row["binds"] == "drive"), "{pair:?}");
+    }
+    assert!(text(&ended).contains("4.67"), "{}", text(&ended));
+    let page = std::fs::read_to_string(scratch.file("w.html")).unwrap();
+    assert!(page.contains("<svg") && !page.contains("http"));
+}
+
+#[test]
+fn a_drive_that_does_not_bind_is_said_not_to() {
+    let scratch = Scratch::new("users-bind");
+    let devices = format!("{DEVICES}/fast-nvme.yaml");
+    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --num-users 2 --model tiny-1b --arrival closed \
+                --generation-mode realistic --output result.json";
+    let mut arguments = vec!["simulate", "--device", &devices];
+    arguments.extend(line.split_whitespace());
+    let ended = output(ringfall(&scratch, &arguments));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    assert_valid(&result);
+    let simulation = &result["ringfall"]["simulation"];
+    assert_eq!(simulation["binds"], "users", "{simulation}");
+    assert!(simulation["drive_busy_share"].as_f64().unwrap() < 0.5);
+    assert!(text(&ended).contains("bound by"), "{}", text(&ended));
+}
+
+#[test]
+fn what_no_simulation_can_do_is_refused_with_status_2() {
+    let scratch = Scratch::new("refused");
+    std::fs::write(
+        scratch.file("bad.yaml"),
+        "name: x\nread: {mb_per_s: 0, iops: 1, latency_us: 1}\n",
+    )
+    .unwrap();
+    let good = format!("{DEVICES}/fast-nvme.yaml");
+    for (line, words) in [
+        ("simulate --device none.yaml", &["none.yaml", "No such file"][..]),
+        ("simulate --device bad.yaml", &["bad.yaml", "missing"]),
+        ("simulate --device GOOD --precondition", &["--precondition", "leave it out"]),
+        ("simulate --device GOOD --trials 3", &["--trials", "seed"]),
+        ("simulate --device GOOD,GOOD --xlsx-output x.xlsx", &["--xlsx-output"]),
+        ("simulate --device GOOD --what-if-users 0,3", &["num-users", "out of bounds"]),
+        ("simulate --device GOOD --what-if-models gpt-9", &["gpt-9"]),
+        ("run --io-trace-log x.csv --roofline fresh", &["--roofline"]),
+        ("run --io-trace-log x.csv --output x.csv", &["--output", "same file"]),
+    ] {
+        let line = line.replace("GOOD", &good);
+        let words_of: Vec<&str> = line.split_whitespace().collect();
+        assert_fails(&output(ringfall(&scratch, &words_of)), 2, words);
+    }
+    let full = ["run", "--io-trace-log", "/dev/full", "--output", "result.json", "--seed", "1"];
+    assert_fails(&output(ringfall(&scratch, &full)), 1, &["/dev/full", "space"]);
+}
