@@ -10,6 +10,7 @@ pub mod config;
 pub mod coordinator;
 pub mod driver;
 pub mod exit;
+pub mod faultsim;
 pub mod host;
 pub mod iotrace;
 pub mod precondition;
@@ -44,9 +45,17 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             }
             Err(error) => wrong(&error),
         },
+        cli::Command::Replay(args) => match replay_plan(&args) {
+            Ok(plan) => {
+                log_to_stderr(plan.log_level);
+                ended(commands::run::run(&plan, typed))
+            }
+            Err(error) => wrong(&error),
+        },
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
+        cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema => page(&report::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
@@ -63,6 +72,29 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look(host::Machine::available_memory_bytes());
     config::resolve(&args.options, file.as_ref(), &facts)
+}
+
+/// The longest a run may last: a replay ends with its trace.
+const REPLAY_SECONDS: i64 = 86_400;
+
+/// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is said.
+fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
+    let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
+    let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
+    let mut options = args.run.options.clone();
+    options.replay_trace = Some(args.trace.clone());
+    if options.duration.is_none() && from_file.duration.is_none() {
+        options.duration = Some(REPLAY_SECONDS);
+    }
+    let tiers = options.replay_tiers.or(from_file.replay_tiers);
+    if options.cpu_mem_gb.is_none()
+        && from_file.cpu_mem_gb.is_none()
+        && tiers != Some(config::ReplayTiers::All)
+    {
+        options.cpu_mem_gb = Some(cli::values::Auto::Given(0.0));
+    }
+    let facts = Facts::look(host::Machine::available_memory_bytes());
+    config::resolve(&options, file.as_ref(), &facts)
 }
 
 fn log_to_stderr(level: LogLevel) {

@@ -24,7 +24,7 @@ fn wrong_flags_are_told_with_the_remedy() {
         (&["run", "--gpu-mem-gb", "16"], &["GPU"]),
         (&["run", "--prefill-only", "--decode-only"], &["prefill", "decode"]),
         (&["run", "--config", "/no/such/file.yaml"], &["/no/such/file.yaml"]),
-        (&["replay"], &["not in this version"]),
+        (&["discover"], &["not in this version"]),
         (&["nonsense"], &["nonsense"]),
     ];
     for (args, words) in cases {

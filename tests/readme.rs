@@ -19,7 +19,11 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
         let output = ringfall.args([command, "--help"]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let help = ["run", "saturate", "analyze", "compare", "merge", "report"].map(help).concat();
+    let help = [
+        "run", "saturate", "simulate", "replay", "faults", "analyze", "compare", "merge", "report",
+    ]
+    .map(help)
+    .concat();
     let usage = readme.split("## How it compares").next().unwrap();
     let words = usage.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     let flags: Vec<&str> = words

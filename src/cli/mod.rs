@@ -1,6 +1,7 @@
 //! The command line as typed. What it means, and whether it may, is `config`'s business.
 
 mod analysis;
+mod faults;
 pub mod nearest;
 mod options;
 mod saturate;
@@ -14,6 +15,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
+pub use faults::FaultsArgs;
 pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
@@ -45,6 +47,11 @@ pub enum Command {
     /// users make a table
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
+    /// Check this program: whole systems, simulated, with drives that go wrong by seed
+    Faults(FaultsArgs),
+    /// Replay a logical trace (`--io-trace-log`) on the real engine, and measure it like a run
+    #[command(args_override_self = true)]
+    Replay(ReplayArgs),
     /// Make a page, workbook or CSV of results; several are laid over each other on a page
     Report(ReportArgs),
     /// Print the JSON Schema of the results
@@ -69,6 +76,17 @@ pub struct RunArgs {
     /// The settings.
     #[command(flatten)]
     pub options: Options,
+}
+
+/// Arguments of `replay`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ReplayArgs {
+    /// The trace: CSV, also .zst or .gz
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// As for `run`; --trace-speedup sets the pace, 0: as fast as possible
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// Arguments of `config`.

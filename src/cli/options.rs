@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Auto, Size};
 use crate::config::{
     Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
-    PreconditionUntil, Promotion, Tokenizer, TraceEpoch, Verify, WorkloadSection,
+    PreconditionUntil, Promotion, ReplayTiers, Tokenizer, TraceEpoch, Verify, WorkloadSection,
 };
 
 /// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
@@ -147,6 +147,13 @@ options! {
     /// Replay a Mooncake JSONL trace: its prefix blocks are the cache's entries
     #[arg(long, value_name = "FILE", help_heading = "Traces")]
     mooncake_trace: PathBuf,
+    /// Replay a logical trace: its operations on the real engine (`ringfall replay` is short for it)
+    #[arg(long, value_name = "FILE", help_heading = "Traces")]
+    replay_trace: PathBuf,
+    /// Which of its operations: those that reached storage, or all that were asked for, in whatever
+    /// tier
+    #[arg(long, value_enum, value_name = "TIERS", help_heading = "Traces")]
+    replay_tiers: ReplayTiers,
     /// Divide a trace's gaps by this; 0: no gaps
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Traces")]
     trace_speedup: f64,
@@ -321,5 +328,4 @@ options! {
 pub const NOT_YET: &[&str] = &["gpu_tier"];
 
 /// Subcommands of later versions.
-pub const NOT_YET_COMMANDS: &[&str] =
-    &["checkpoint", "datagen", "discover", "mlperf", "replay", "suite"];
+pub const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];

@@ -57,6 +57,9 @@ pub struct SaturateArgs {
     /// The limits as a page that opens offline
     #[arg(long, value_name = "FILE")]
     pub html_output: Option<PathBuf>,
+    /// The drive described for `ringfall simulate`, in YAML
+    #[arg(long, value_name = "FILE")]
+    pub device_output: Option<PathBuf>,
     /// The JSON on standard output too; the rest then goes to standard error
     #[arg(long)]
     pub json: bool,

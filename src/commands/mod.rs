@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod compare;
+pub mod faults;
 pub mod merge;
 pub mod report;
 pub mod run;

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::host::Machine;
 use crate::report::{Document, write_json, write_roofline_html};
 use crate::saturate::{
-    Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, find,
+    Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
 
 /// Largest and smallest I/O that may be asked for, bytes.
@@ -38,6 +38,13 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     check_output_writable("--output", &output)?;
     if let Some(page) = &args.html_output {
         check_output_writable("--html-output", page)?;
+    }
+    if let Some(device) = &args.device_output {
+        check_output_writable("--device-output", device)?;
+        if !(read_percents.contains(&100) && read_percents.contains(&0)) {
+            let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
+            return Err(InputError::new(what).into());
+        }
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let cpus = cores(args);
@@ -81,6 +88,10 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     write_json(&roofline, &output).with_context(|| told(&output))?;
     if let Some(page) = &args.html_output {
         write_roofline_html(&roofline, page).with_context(|| told(page))?;
+    }
+    if let Some(path) = &args.device_output {
+        let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
+        std::fs::write(path, text).with_context(|| told(path))?;
     }
     show(args, &roofline, &output)?;
     removed?;

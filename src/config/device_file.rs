@@ -43,6 +43,8 @@ struct Text {
     flush_us: Option<Spanned<f64>>,
     parallel_ios: Option<Spanned<f64>>,
     mixed_penalty: Option<Spanned<f64>>,
+    #[serde(default)]
+    duplex: bool,
     write_cache: Option<CacheText>,
     memory_mb_per_s: Option<Spanned<f64>>,
 }
@@ -109,6 +111,7 @@ impl DeviceFile {
             flush_ns: ns(flush_us.unwrap_or(0.0)),
             parallel_ios: parallel.unwrap_or(0.0) as u32,
             mixed_penalty: penalty.unwrap_or(0.0),
+            is_duplex: parsed.duplex,
             write_cache: cache
                 .unwrap_or(WriteCacheModel { bytes: 0, bytes_per_s: write.bytes_per_s }),
         };

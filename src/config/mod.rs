@@ -17,7 +17,7 @@ pub use file::ConfigFile;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
+    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use resolve::resolve;
 pub use workload::WorkloadSection;

@@ -156,6 +156,16 @@ choice! {
 }
 
 choice! {
+    /// Which operations of a logical trace are replayed.
+    ReplayTiers {
+        /// Those that reached storage, evictions to it included.
+        Storage = "storage",
+        /// What was asked for, in any tier.
+        All = "all",
+    }
+}
+
+choice! {
     /// When the times of a logical trace begin.
     TraceEpoch {
         /// 2024-01-01T00:00:00Z.
@@ -282,6 +292,7 @@ impl Traffic {
             Traffic::ShareGpt { .. } => "sharegpt",
             Traffic::Trace { kind: TraceKind::BurstGpt, .. } => "burstgpt",
             Traffic::Trace { kind: TraceKind::Mooncake, .. } => "mooncake",
+            Traffic::Trace { kind: TraceKind::Io(_), .. } => "io_trace",
         }
     }
 }
@@ -293,6 +304,8 @@ pub enum TraceKind {
     BurstGpt,
     /// JSONL with prefix blocks.
     Mooncake,
+    /// Operations on entries.
+    Io(ReplayTiers),
 }
 
 /// How users are added and removed.

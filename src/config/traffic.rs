@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::resolve::Check;
-use super::{Arrival, AutoscalerPlan, Origin, Phases, TraceKind, Traffic};
+use super::{Arrival, AutoscalerPlan, Origin, Phases, ReplayTiers, TraceKind, Traffic};
 use crate::cli::Options;
 
 /// Most arrivals a second.
@@ -32,6 +32,7 @@ impl Check<'_> {
         let burst_path = self.optional_path("burst_trace_path", &settings.burst_trace_path);
         let dataset = self.optional_path("dataset_path", &settings.dataset_path);
         let mooncake = self.optional_path("mooncake_trace", &settings.mooncake_trace);
+        let replay = self.optional_path("replay_trace", &settings.replay_trace);
         let burst = match (settings.use_burst_trace == Some(true), burst_path) {
             (true, Some(path)) => Some(path),
             (true, None) => {
@@ -50,6 +51,7 @@ impl Check<'_> {
             ("use_burst_trace", burst.is_some()),
             ("dataset_path", dataset.is_some()),
             ("mooncake_trace", mooncake.is_some()),
+            ("replay_trace", replay.is_some()),
         ];
         let mut asked = asked.into_iter().filter(|&(_, is)| is).map(|(key, _)| key);
         if let (Some(one), Some(other)) = (asked.next(), asked.next()) {
@@ -68,6 +70,9 @@ impl Check<'_> {
         let conversations =
             self.whole("max_conversations", settings.max_conversations, 0, most) as u32;
         let trace = |kind, path| Traffic::Trace { kind, path, speedup, cycles };
+        if let (Some(path), Some(tiers)) = (replay, settings.replay_tiers) {
+            return self.replay(settings, path, tiers, speedup);
+        }
         match (burst, mooncake, dataset) {
             (Some(path), _, _) => trace(TraceKind::BurstGpt, path),
             (_, Some(path), _) => self.mooncake(settings, trace(TraceKind::Mooncake, path)),
@@ -79,6 +84,29 @@ impl Check<'_> {
             },
             _ => Traffic::Drawn,
         }
+    }
+
+    fn replay(
+        &mut self,
+        settings: &Options,
+        path: std::path::PathBuf,
+        tiers: ReplayTiers,
+        speedup: f64,
+    ) -> Traffic {
+        for (key, is_on) in [
+            ("decode_only", settings.decode_only == Some(true)),
+            ("prefill_only", settings.prefill_only == Some(true)),
+            ("enable_rag", settings.enable_rag == Some(true)),
+            ("replay_cycles", settings.replay_cycles.is_some_and(|cycles| cycles > 1)),
+        ] {
+            if is_on {
+                let trace = self.name_of("replay_trace");
+                let what =
+                    format_args!("does not go with {trace}: its operations are all there is");
+                self.wrong(key, what);
+            }
+        }
+        Traffic::Trace { kind: TraceKind::Io(tiers), path, speedup, cycles: 1 }
     }
 
     fn mooncake(&mut self, settings: &Options, traffic: Traffic) -> Traffic {

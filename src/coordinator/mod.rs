@@ -278,7 +278,7 @@ pub fn run(
         populated: vec![None; usize::from(settings.shards)],
         scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
         feed,
-        users: (!matches!(load.source, Source::Rows)).then_some(load.config.num_users),
+        users: (!load.source.is_rows()).then_some(load.config.num_users),
     };
     let mut outcome = run.phases()?;
     run.fleet.join()?;

@@ -12,7 +12,7 @@ const VALIDATION_TOLERANCE: f64 = 0.05;
 /// `ringfall.source`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SourceReport {
-    /// `synthetic`, `sharegpt`, `burstgpt` or `mooncake`.
+    /// `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
     pub kind: String,
     /// Files read.
     pub files: Vec<String>,
@@ -24,6 +24,12 @@ pub struct SourceReport {
     pub rows: Option<u64>,
     /// Whole passes over the trace.
     pub cycles: Option<u32>,
+    /// Operations of a logical trace.
+    pub operations: Option<u64>,
+    /// Entries that it reads before it writes them: they were written before the run.
+    pub populated_objects: Option<u64>,
+    /// Their size.
+    pub populated_bytes: Option<u64>,
     /// Rows or conversations that did not parse.
     pub skipped: u64,
     /// Where and why the first did not.
@@ -79,6 +85,9 @@ pub(super) fn report(result: &RunResult) -> SourceReport {
         turns: result.source.turns,
         rows: feed.map(|feed| feed.rows),
         cycles: feed.map(|feed| feed.cycles),
+        operations: result.source.operations,
+        populated_objects: result.source.populated.map(|(objects, _)| objects),
+        populated_bytes: result.source.populated.map(|(_, bytes)| bytes),
         skipped: skipped.rows,
         first_skipped: skipped.first.clone(),
         block_hits: (blocks > 0).then_some(workload.block_hits),

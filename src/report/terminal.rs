@@ -219,6 +219,13 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
     for (label, line) in autoscaling::lines(result) {
         writeln!(text, "  {label:<12} {line}")?;
     }
+    if let Some((operations, (objects, bytes))) =
+        result.source.operations.zip(result.source.populated)
+    {
+        writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
+        let gib = gib(bytes);
+        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before")?;
+    }
     if let Some(rate) = source::report(result).block_hit_rate {
         let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
         writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;

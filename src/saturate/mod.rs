@@ -3,6 +3,7 @@
 //! What lives here: which load is tried when, for how long, and what it came to. What must not: how
 //! a load is made (`engine/load`), how the answer is shown.
 
+mod device_model;
 mod roofline;
 mod search;
 
@@ -18,6 +19,7 @@ use crate::coordinator::Interrupt;
 use crate::host::Machine;
 use crate::precondition::steady::{self, WINDOW, steady_mean};
 use crate::precondition::{PreconditionPlan, Until, precondition};
+pub use device_model::device_yaml;
 pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, Roofline};
 use search::{Bounds, Goal, Point, Search, Step};
 

@@ -128,10 +128,10 @@ impl Roofline {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn roofline(read: f64, write: f64) -> Roofline {
+    pub(in crate::saturate) fn roofline(read: f64, write: f64) -> Roofline {
         let limit = |read_percent, bytes_per_s| {
             let best = Measured { bytes_per_s, ..Measured::default() };
             let best = Best { best: best.clone(), knee: best, probes: Vec::new() };

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use ringfall_workloads::Source;
 use ringfall_workloads::source::{
-    BurstGpt, Mooncake, Pace, Rows, ShareGptLimits, Skipped, SourceRequest, Stream, StreamSettings,
-    ValidationTrace, read_sharegpt, read_validation,
+    BurstGpt, IoTrace, Mooncake, Pace, ReplayObject, ReplayedRows, Rows, ShareGptLimits, Skipped,
+    SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first, read_sharegpt,
+    read_validation,
 };
 
 pub use feed::{Feed, FeedFigures};
 
-use crate::config::{Arrival, InputError, Plan, Tokenizer, TraceKind, Traffic};
+use crate::config::{Arrival, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic};
 
 /// Where a run's requests come from, ready to go.
 pub struct OpenSource {
@@ -44,6 +45,10 @@ pub struct SourceFacts {
     pub conversations: Option<u64>,
     /// Their turns.
     pub turns: Option<u64>,
+    /// Operations of a logical trace.
+    pub operations: Option<u64>,
+    /// Entries that it reads before it writes them, and their bytes: they were written before.
+    pub populated: Option<(u64, u64)>,
     /// What of a dataset was skipped.
     pub skipped: Skipped,
 }
@@ -80,6 +85,7 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 conversations: Some(u64::from(dataset.len())),
                 turns: Some(dataset.turns_in_all()),
                 skipped,
+                ..SourceFacts::default()
             };
             Ok(OpenSource { workload: Source::Dataset(Arc::new(dataset)), rows: None, facts })
         }
@@ -87,6 +93,7 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
             let flag = match kind {
                 TraceKind::BurstGpt => "--burst-trace-path",
                 TraceKind::Mooncake => "--mooncake-trace",
+                TraceKind::Io(_) => "--replay-trace",
             };
             let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
             let pace = match (plan.request_rate_per_s, speedup) {
@@ -103,7 +110,15 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 users: plan.users,
                 seed: plan.seed,
             };
+            let operations = match kind {
+                TraceKind::Io(tiers) => Some(read_operations(path, &paths, *tiers)?),
+                _ => None,
+            };
             let facts = SourceFacts {
+                operations: operations.as_ref().map(|(count, _)| *count),
+                populated: operations.as_ref().map(|(_, objects)| {
+                    (objects.len() as u64, objects.iter().map(|object| object.bytes).sum())
+                }),
                 files: paths.iter().map(|path| path.display().to_string()).collect(),
                 ..SourceFacts::default()
             };
@@ -119,6 +134,10 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                         Box::new(rows)
                     }
                     TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
+                    TraceKind::Io(tiers) => {
+                        let rows = IoTrace::new(reader, replayed(tiers));
+                        Box::new(rows.map_err(|e| named(e.to_string()))?)
+                    }
                 })
             };
             let mut stream = Stream::new(Box::new(open), count, settings);
@@ -134,12 +153,46 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 })?
                 .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
             Ok(OpenSource {
-                workload: Source::Rows,
+                workload: operations
+                    .map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into())),
                 rows: Some(OpenTrace { first, stream }),
                 facts,
             })
         }
     }
+}
+
+fn replayed(tiers: ReplayTiers) -> ReplayedRows {
+    match tiers {
+        ReplayTiers::Storage => ReplayedRows::Storage,
+        ReplayTiers::All => ReplayedRows::Asked,
+    }
+}
+
+/// Reads a logical trace once to its end: every row must be one, and what it reads before it writes
+/// must be known.
+fn read_operations(
+    path: &std::path::Path,
+    paths: &[std::path::PathBuf],
+    tiers: ReplayTiers,
+) -> Result<(u64, Vec<ReplayObject>), InputError> {
+    let wrong = |what: String| wrong("--replay-trace", path, what);
+    let [file] = paths else {
+        return Err(wrong("it stands for several files: give one".to_owned()));
+    };
+    if file.exists() && !file.is_file() {
+        return Err(wrong("it is no file: a replay reads the trace twice".to_owned()));
+    }
+    let reader = files::open(file).map_err(wrong)?;
+    let mut rows =
+        IoTrace::new(reader, replayed(tiers)).map_err(|error| wrong(error.to_string()))?;
+    let found = objects_read_first(&mut rows).map_err(|error| wrong(error.to_string()))?;
+    if found.0 == 0 {
+        let what =
+            "none of its operations is one to replay (--replay-tiers all: those in any tier)";
+        return Err(wrong(what.to_owned()));
+    }
+    Ok(found)
 }
 
 /// Reads the trace to compare with, if one is given.

@@ -38,6 +38,11 @@ pub(crate) fn block(cycle: u32, hash_id: u64) -> Key {
     key(5, u64::from(cycle), hash_id)
 }
 
+/// An entry of a logical trace.
+pub(crate) fn replayed(user: u64) -> Key {
+    key(6, user, 0)
+}
+
 /// Largest part of a key.
 pub(crate) const PART_MAX: u64 = NUMBER_MASK as u64;
 
@@ -55,6 +60,7 @@ mod tests {
             turn(1, 1 << 40),
             chunk(1, 2),
             block(1, 2),
+            replayed(1),
         ];
         for (i, a) in keys.iter().enumerate() {
             assert!(keys[i + 1..].iter().all(|b| a != b));

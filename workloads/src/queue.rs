@@ -55,6 +55,7 @@ mod tests {
             generate_tokens: 1,
             prompt: None,
             entry: 0,
+            operation: None,
         };
         let mut queue = Queue::new();
         for (class, arrived) in [

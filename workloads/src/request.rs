@@ -4,7 +4,7 @@ use crate::config::{PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestRecord, Scope};
 use crate::key;
 use crate::rag;
-use crate::source::BLOCK_TOKENS;
+use crate::source::{BLOCK_TOKENS, Operation};
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
@@ -27,6 +27,8 @@ pub enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Begin,
+    /// Doing a trace's operation.
+    Operation,
     PrefixRead,
     PrefixWrite,
     History(u32),
@@ -237,6 +239,11 @@ impl Request {
     fn advance(&mut self, config: &WorkloadConfig) -> Step {
         loop {
             self.phase = match self.phase {
+                Phase::Begin if self.demand.operation.is_some() => Phase::Operation,
+                Phase::Operation => match self.demand.operation.take() {
+                    Some(operation) => return self.operate(operation),
+                    None => Phase::End,
+                },
                 Phase::Begin if config.phases == PhaseMode::DecodeOnly => {
                     return self.decode(config);
                 }
@@ -285,6 +292,17 @@ impl Request {
                     return Step::Done;
                 }
             };
+        }
+    }
+
+    fn operate(&self, operation: Operation) -> Step {
+        let key = key::replayed(self.user);
+        let Operation { bytes, is_write, is_decode } = operation;
+        match (is_write, is_decode) {
+            (true, true) => Step::Write(key, Scope::Own, Purpose::Rewrite, bytes),
+            (true, false) => Step::Write(key, Scope::Own, Purpose::Prefill, bytes),
+            (false, true) => Step::Read(key, Scope::Own, Purpose::Decode, 1),
+            (false, false) => Step::Read(key, Scope::Own, Purpose::History, 1),
         }
     }
 
@@ -344,6 +362,7 @@ mod tests {
             generate_tokens,
             prompt: Some(1),
             entry: 0,
+            operation: None,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Nanos};
 use crate::dataset::Dataset;
 use crate::rng::{Stream, StreamPurpose, stream};
+use crate::source::Operation;
 
 /// A user's fixed traits, drawn once.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,6 +64,8 @@ pub struct Demand {
     pub prompt: Option<u32>,
     /// Decode-only: which entry of the population. A trace of blocks: where its blocks are kept.
     pub entry: u32,
+    /// It is no request, but this operation on an entry.
+    pub operation: Option<Operation>,
 }
 
 /// Place of a request in its conversation.
@@ -141,6 +144,7 @@ impl Cursor {
             generate_tokens,
             prompt: extras.prompt,
             entry: extras.entry,
+            operation: None,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::rag;
 use crate::request::{Past, Request, Step};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
+use crate::source::ReplayObject;
 use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
 use crate::user::{Demand, Extras, Habits, Profile, Turn, User};
@@ -114,7 +115,7 @@ impl Workload {
     pub fn start(&mut self, now: Nanos) {
         match self.source {
             // The file may have been read ahead; nothing of it arrives before.
-            Source::Rows => self.rows.start(),
+            Source::Rows | Source::Operations(_) => self.rows.start(),
             Source::Synthetic | Source::Dataset(_) => self.set_users(self.config.num_users, now),
         }
     }
@@ -174,7 +175,7 @@ impl Workload {
     /// Whether [`Workload::supply`] has room for a row.
     #[must_use]
     pub fn wants_rows(&self) -> bool {
-        matches!(self.source, Source::Rows) && !self.stopped && self.rows.has_room()
+        self.source.is_rows() && !self.stopped && self.rows.has_room()
     }
 
     /// Takes a row of the trace, in the order of the trace.
@@ -192,7 +193,7 @@ impl Workload {
     /// Whether nothing will ever arrive any more, nor is queued.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        let rows_over = !matches!(self.source, Source::Rows) || self.rows.is_over();
+        let rows_over = !self.source.is_rows() || self.rows.is_over();
         rows_over && self.arrivals.is_empty() && self.queued == 0
     }
 
@@ -258,7 +259,19 @@ impl Workload {
                 bytes: config.entry_bytes(tokens),
             })
         });
-        entries.chain(chunks)
+        let objects: &[ReplayObject] = match &self.source {
+            Source::Operations(objects) => objects,
+            _ => &[],
+        };
+        let shards = u64::from(self.shards);
+        let objects =
+            objects.iter().filter(move |object| object.user % shards == u64::from(self.shard));
+        let objects = objects.map(|object| PopulationItem {
+            key: key::replayed(object.user),
+            scope: Scope::Own,
+            bytes: object.bytes,
+        });
+        entries.chain(chunks).chain(objects)
     }
 
     /// Takes an event at `now` and appends what is to be done.
@@ -314,15 +327,20 @@ impl Workload {
             self.note_arrival(now - arrived);
             let mut draws = stream(self.seed, StreamPurpose::Row, row.sequence);
             let extras = Extras::draw(&mut draws, &config);
-            let class = Profile::draw(&config, self.seed, row.user).class;
+            let class = match row.operation {
+                // One class keeps them in order.
+                Some(_) => Class::Interactive,
+                None => Profile::draw(&config, self.seed, row.user).class,
+            };
             let demand = Demand {
                 number: row.sequence,
-                retrieval: extras.retrieval,
+                retrieval: extras.retrieval.filter(|_| row.operation.is_none()),
                 turn: if config.multi_turn { row.turn } else { Turn::Alone },
                 context_tokens: row.context_tokens,
                 generate_tokens: row.generate_tokens,
-                prompt: extras.prompt,
+                prompt: extras.prompt.filter(|_| row.operation.is_none()),
                 entry: self.rows.keep_blocks(row.cycle, row.blocks).unwrap_or(extras.entry),
+                operation: row.operation,
             };
             self.queue.push(Queued { class, arrived, user: row.user, demand });
         }
@@ -338,13 +356,15 @@ impl Workload {
     fn begin(&mut self, queued: Queued, now: Nanos) -> RequestId {
         let Queued { class, arrived, user, demand } = queued;
         self.queued -= 1;
-        let is_row = matches!(self.source, Source::Rows);
+        let is_row = self.source.is_rows();
         if !is_row {
             self.queue_next_of(user as u32, class);
         }
         let reads_only = self.config.phases == PhaseMode::DecodeOnly;
         let blocks = is_row.then(|| self.rows.take_blocks(demand.entry)).flatten();
-        let history = match self.config.multi_turn && !reads_only && blocks.is_none() {
+        let is_operation = demand.operation.is_some();
+        let is_alone = reads_only || is_operation || blocks.is_some();
+        let history = match self.config.multi_turn && !is_alone {
             true => self.conversations.take_turn(user, demand.turn, demand.number),
             false => Vec::new(),
         };
@@ -410,7 +430,7 @@ impl Workload {
                 let record = request.record(now);
                 *slot = None;
                 self.free_requests.push(id.0);
-                if self.config.arrival == Arrival::Closed && !matches!(self.source, Source::Rows) {
+                if self.config.arrival == Arrival::Closed && !self.source.is_rows() {
                     self.think_again(record.user as u32, now);
                 }
                 Action::Done { request: id, record }
@@ -430,7 +450,7 @@ impl Workload {
 fn habits<'a>(config: &'a WorkloadConfig, source: &'a Source, users: u32) -> Habits<'a> {
     let dataset = match source {
         Source::Dataset(dataset) => Some(&**dataset),
-        Source::Synthetic | Source::Rows => None,
+        Source::Synthetic | Source::Rows | Source::Operations(_) => None,
     };
     let rate_per_ns = config.request_rate_per_s / 1e9;
     Habits { config, dataset, mean_gap_ns: f64::from(users.max(1)) / rate_per_ns }

@@ -227,6 +227,7 @@ fn nothing_of_a_trace_arrives_before_the_start() {
         let (user, sequence, cycle, blocks) = (0, 0, 0, None);
         let (context_tokens, generate_tokens, turn) = (1, 1, Turn::Alone);
         workload.supply(SourceRequest {
+            operation: None,
             arrival,
             user,
             sequence,
@@ -255,6 +256,7 @@ fn a_trace_that_falls_behind_stays_in_its_file() {
     // Blocks of 1,600 bytes, due long ago, none of them served.
     while workload.wants_rows() {
         workload.supply(SourceRequest {
+            operation: None,
             arrival: Some(supplied),
             user: supplied,
             sequence: supplied,

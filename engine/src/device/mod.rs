@@ -3,6 +3,7 @@
 mod directory;
 mod fault;
 mod file;
+mod flaws;
 mod memory;
 mod model;
 mod raw;
@@ -12,6 +13,7 @@ mod touched;
 pub use directory::CacheDir;
 pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice, Preallocate};
+pub use flaws::{FlawCounts, FlawRates};
 pub use memory::MemoryDevice;
 pub use model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use raw::{RawDevice, is_block_device};

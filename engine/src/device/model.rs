@@ -71,6 +71,8 @@ pub struct DeviceModel {
     /// How much longer an I/O occupies the drive when the one before it went the other way: 0.1 is
     /// a tenth.
     pub mixed_penalty: f64,
+    /// Whether reads and writes have a shared part each, and so a limit each.
+    pub is_duplex: bool,
     /// Its write cache.
     pub write_cache: WriteCacheModel,
 }
@@ -78,8 +80,8 @@ pub struct DeviceModel {
 /// What a drive is doing.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
-    /// When the shared part is free again.
-    free_at: Nanos,
+    /// When the shared part is free again; of reads and of writes, if each has one.
+    free_at: [Nanos; 2],
     last: Option<IoKind>,
     /// I/Os taken so far: the next one's draw.
     taken: u64,
@@ -90,8 +92,8 @@ pub struct DeviceState {
     /// Bytes in the write cache at `cache_at`.
     cached_bytes: f64,
     cache_at: Nanos,
-    /// Time the shared part was occupied.
-    busy_ns: Nanos,
+    /// Time the shared part was occupied, or both were.
+    busy_ns: [Nanos; 2],
 }
 
 impl DeviceModel {
@@ -111,6 +113,7 @@ impl DeviceModel {
             flush_ns: 0,
             parallel_ios: 0,
             mixed_penalty: 0.0,
+            is_duplex: false,
             write_cache: WriteCacheModel { bytes: 0, bytes_per_s: write_bytes_per_s },
         }
     }
@@ -172,22 +175,24 @@ impl DeviceModel {
             IoKind::Write => &self.write,
             IoKind::Flush => return state.written_at.max(now) + self.flush_ns,
         };
-        let turned = state.last.is_some_and(|last| last != kind);
+        let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
         let mut occupied = self.occupies_ns(direction, bytes) * factor;
-        let start = state.free_at.max(now).max(self.place_free_at(state, now));
+        let part = usize::from(self.is_duplex && kind == IoKind::Write);
+        let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
         if kind == IoKind::Write && self.write_cache.bytes > 0 {
             let waits = self.wait_for_cache_ns(state, start, bytes);
             // Whoever comes behind a write that waits for the cache waits too.
             occupied = waits + bytes as f64 / self.write_cache.bytes_per_s * SECOND as f64;
         }
         let occupied = occupied.round() as Nanos;
-        state.free_at = start.saturating_add(occupied);
-        state.busy_ns = state.busy_ns.saturating_add(occupied);
+        let free_at = start.saturating_add(occupied);
+        state.free_at[part] = free_at;
+        state.busy_ns[part] = state.busy_ns[part].saturating_add(occupied);
         state.last = Some(kind);
         state.taken += 1;
         let latency = direction.latency_of(mix(state.taken));
-        let done = state.free_at.saturating_add(latency);
+        let done = free_at.saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
         }
@@ -235,10 +240,17 @@ fn mix(counter: u64) -> u64 {
 }
 
 impl DeviceState {
-    /// Time that the shared part was occupied so far, ns.
+    /// Does nothing for so long.
+    pub(super) fn stall(&mut self, now: Nanos, for_ns: Nanos) {
+        if for_ns > 0 {
+            self.free_at = self.free_at.map(|at| at.max(now).saturating_add(for_ns));
+        }
+    }
+
+    /// Time that the shared part was occupied so far, ns; where there are two, the busier one.
     #[must_use]
     pub fn busy_ns(&self) -> Nanos {
-        self.busy_ns
+        self.busy_ns[0].max(self.busy_ns[1])
     }
 }
 
@@ -280,6 +292,13 @@ mod tests {
         // Reads and writes share the drive's time: half of each takes the mean of their times.
         let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 32);
         assert!((mixed / 1.5e9 - 1.0).abs() < 1e-3, "{mixed}");
+    }
+
+    #[test]
+    fn a_duplex_drive_has_both_limits_at_once() {
+        let model = DeviceModel { is_duplex: true, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 64);
+        assert!((mixed / 2e9 - 1.0).abs() < 1e-2, "{mixed}");
     }
 
     #[test]

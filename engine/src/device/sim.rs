@@ -1,43 +1,96 @@
-//! A drive that only keeps time: nothing is stored, every I/O ends when the model says. All shards
-//! of a simulation share the drive; whoever runs the simulation moves its clock to
+//! A drive on a simulated clock: every I/O ends when the model says. It only keeps time, and no bytes,
+//! unless it is made with a medium and its flaws. All shards of a simulation share the drive; whoever runs the simulation moves its clock to
 //! [`SimDrive::next_completion`] and lets what is due complete.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use super::flaws::{Flaw, FlawCounts, FlawRates, FlawedMedium};
 use super::model::{DeviceModel, DeviceState};
 use super::{Device, DeviceFuture, DeviceSlots};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
 use crate::ring::{IoRequest, SlotToken, Slots};
 
-/// A completion to come: when, in the order submitted, whose, which, and what it will say.
-type Due = Reverse<(Nanos, u64, usize, SlotToken, i32)>;
+/// A completion to come.
+struct Due {
+    /// When, and, at the same time, in the order submitted.
+    at: (Nanos, u64),
+    shard: usize,
+    token: SlotToken,
+    request: IoRequest,
+    flaw: Flaw,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at.cmp(&other.at)
+    }
+}
 
 /// The drive.
 pub struct SimDrive {
     model: DeviceModel,
     state: RefCell<DeviceState>,
     clock: Clock,
-    due: RefCell<BinaryHeap<Due>>,
+    due: RefCell<BinaryHeap<Reverse<Due>>>,
     submitted: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
+    medium: Option<RefCell<FlawedMedium>>,
 }
 
 impl SimDrive {
     /// A drive that does nothing yet.
     #[must_use]
     pub fn new(model: DeviceModel, clock: Clock) -> Rc<SimDrive> {
-        Rc::new(SimDrive {
+        Rc::new(SimDrive::with(model, clock, None))
+    }
+
+    /// A drive of `blocks` that keeps what is written, as well as its flaws let it; they follow from
+    /// `seed`.
+    #[must_use]
+    pub fn flawed(
+        model: DeviceModel,
+        clock: Clock,
+        blocks: u64,
+        rates: FlawRates,
+        seed: u64,
+    ) -> Rc<SimDrive> {
+        Rc::new(SimDrive::with(model, clock, Some(FlawedMedium::new(blocks, rates, seed))))
+    }
+
+    fn with(model: DeviceModel, clock: Clock, medium: Option<FlawedMedium>) -> SimDrive {
+        SimDrive {
             model,
             state: RefCell::default(),
             clock,
             due: RefCell::default(),
             submitted: Cell::new(0),
             shards: RefCell::default(),
-        })
+            medium: medium.map(RefCell::new),
+        }
+    }
+
+    /// What went wrong so far, if it has a medium.
+    #[must_use]
+    pub fn flaws(&self) -> Option<FlawCounts> {
+        self.medium.as_ref().map(|medium| medium.borrow().counts())
     }
 
     /// The drive as one shard sees it.
@@ -52,7 +105,7 @@ impl SimDrive {
     /// When the next I/O ends; none while nothing is in flight.
     #[must_use]
     pub fn next_completion(&self) -> Option<Nanos> {
-        self.due.borrow().peek().map(|Reverse((at, ..))| *at)
+        self.due.borrow().peek().map(|Reverse(due)| due.at.0)
     }
 
     /// Completes what is due now, in the order of the times, then of submission; how many.
@@ -63,13 +116,21 @@ impl SimDrive {
             let next = {
                 let mut due = self.due.borrow_mut();
                 match due.peek() {
-                    Some(Reverse((at, ..))) if *at <= now => due.pop(),
+                    Some(Reverse(next)) if next.at.0 <= now => due.pop(),
                     _ => None,
                 }
             };
-            let Some(Reverse((at, _, shard, token, result))) = next else { return completed };
-            let slots = Rc::clone(&self.shards.borrow()[shard]);
-            slots.complete(token, result, at);
+            let Some(Reverse(due)) = next else { return completed };
+            let slots = Rc::clone(&self.shards.borrow()[due.shard]);
+            let result = match &self.medium {
+                // A length is at most 64 MiB.
+                None => due.request.length_bytes as i32,
+                Some(medium) => slots.with_owned(due.token, |ticket, is_live| {
+                    let buffer = ticket.map(|ticket| ticket.buffer_mut().bytes_mut());
+                    medium.borrow_mut().finish(due.request, due.flaw, buffer, is_live)
+                }),
+            };
+            slots.complete(due.token, result, due.at.0);
             completed += 1;
         }
     }
@@ -93,13 +154,22 @@ impl Device for SimDevice {
         let drive = &self.drive;
         let now = drive.clock.now();
         let bytes = u64::from(request.length_bytes);
-        let at = drive.model.serve(&mut drive.state.borrow_mut(), now, request.kind, bytes);
+        let state = &mut *drive.state.borrow_mut();
+        let (flaw, late) = match &drive.medium {
+            None => (Flaw::None, 0),
+            Some(medium) => {
+                let medium = &mut *medium.borrow_mut();
+                let (late, stall) = medium.delays();
+                state.stall(now, stall);
+                (medium.draw(request), late)
+            }
+        };
+        let at = drive.model.serve(state, now, request.kind, bytes) + late;
         let (token, future) = self.slots.insert(ticket, now);
         let number = drive.submitted.get();
         drive.submitted.set(number + 1);
-        // A length is at most 64 MiB.
-        let result = request.length_bytes as i32;
-        drive.due.borrow_mut().push(Reverse((at, number, self.index, token, result)));
+        let due = Due { at: (at, number), shard: self.index, token, request, flaw };
+        drive.due.borrow_mut().push(Reverse(due));
         future
     }
 

@@ -66,6 +66,12 @@ impl SharedGate {
         self.available.load(SeqCst) > 0
     }
 
+    /// Permits that are free at this moment.
+    #[must_use]
+    pub fn available(&self) -> i64 {
+        self.available.load(SeqCst)
+    }
+
     /// Says how urgent the best local waiter of `shard` is; `NOBODY` withdraws.
     ///
     /// Stores first and looks for a free permit second, `release` adds first and looks for waiters

@@ -98,6 +98,20 @@ impl<B: 'static> Slots<B> {
         (token, IoFuture { slots: Rc::clone(self), token, collected: false })
     }
 
+    /// Looks at what an I/O in flight owns, and whether anybody waits for it: for devices that move
+    /// the data themselves.
+    pub fn with_owned<T>(
+        &self,
+        token: SlotToken,
+        look: impl FnOnce(Option<&mut B>, bool) -> T,
+    ) -> T {
+        let inner = &mut *self.inner.borrow_mut();
+        let slot = &mut inner.slots[token.index()];
+        assert_eq!(slot.generation, token.generation(), "it is in flight");
+        let is_live = matches!(slot.state, State::Pending(_));
+        look(slot.owned.as_mut(), is_live)
+    }
+
     /// The kernel is done with the I/O: wakes who waits, or frees what nobody waits for.
     pub fn complete(&self, token: SlotToken, result: i32, now: Nanos) {
         let (waker, freed) = {

@@ -40,7 +40,7 @@ pub use waterfall::Demotion;
 
 use crate::clock::Clock;
 use crate::key::{EntryKey, ShardId};
-use crate::placement::{Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
+use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
 use crate::tier::Tier;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use turns::Turns;
@@ -207,12 +207,12 @@ impl Shard {
         self.moves.get()
     }
 
-    /// Checks every sum of the index against its entries.
+    /// Checks every sum of the index against its entries; what they come to.
     ///
     /// # Panics
     /// When one differs: a bug of ours.
-    pub fn check_sums(&self) {
-        let _sums = self.placement.borrow().check_sums();
+    pub fn check_sums(&self) -> LocalSums {
+        self.placement.borrow().check_sums()
     }
 
     /// Tickets out: buffers and queue places in use.
@@ -227,6 +227,16 @@ impl Shard {
 
     /// Changes the placement, and tells who may have been waiting for that.
     fn place<T>(&self, change: impl FnOnce(&mut Placement<EntryData>) -> T) -> T {
+        self.try_place(change, |_| true)
+    }
+
+    /// The same for a step that may come to nothing: then nobody is told, or two who wait would wake
+    /// each other for ever.
+    fn try_place<T>(
+        &self,
+        change: impl FnOnce(&mut Placement<EntryData>) -> T,
+        has_changed: impl FnOnce(&T) -> bool,
+    ) -> T {
         let output = change(&mut self.placement.borrow_mut());
         loop {
             let Some(wakeup) = self.placement.borrow_mut().take_wakeup() else { break };
@@ -235,7 +245,9 @@ impl Shard {
                 let _delivered = self.links.send(wakeup.shard, Message::Room);
             }
         }
-        self.changed.notify_all();
+        if has_changed(&output) {
+            self.changed.notify_all();
+        }
         output
     }
 }

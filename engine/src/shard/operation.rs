@@ -78,6 +78,8 @@ impl Shard {
             let changed = self.changed.notified();
             let found = self.placement.borrow().lookup(key);
             match found {
+                // A write that came before is waiting for room: it counts as before.
+                None if self.arriving.borrow().contains(&key) => changed.await,
                 None => return ReadOutcome::Miss,
                 // On its way in: it will be there, or gone, when its writer is done.
                 Some(view) if view.state == EntryState::Writing => changed.await,

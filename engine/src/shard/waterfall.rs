@@ -65,7 +65,10 @@ impl Shard {
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
         let mut baton: Option<Turn> = None;
         let grant = loop {
-            let step = self.place(|placement| placement.admit(state));
+            let step = self.try_place(
+                |placement| placement.admit(state),
+                |step| !matches!(step, Admission::Wait(_) | Admission::NeedBaton(_)),
+            );
             match step {
                 Admission::Granted(grant) => break grant,
                 Admission::Refused { .. } => return Ok(None),
@@ -96,7 +99,10 @@ impl Shard {
         let tier = held.tier();
         loop {
             let grant = held.grant.as_mut().expect("taken only by into_inner");
-            let step = self.place(|placement| placement.enter(grant, door.is_some()));
+            let step = self.try_place(
+                |placement| placement.enter(grant, door.is_some()),
+                |step| matches!(step, Enter::Entered),
+            );
             match step {
                 Enter::Entered => return,
                 Enter::NeedDoor => {

@@ -146,6 +146,13 @@ impl World {
     pub fn start(&self, origin: Nanos, window: (Nanos, Nanos)) {
         for driver in &self.drivers {
             driver.shard().measure().open(window.0, window.1);
+        }
+        self.start_clocks(origin, window);
+    }
+
+    /// The same, where what the engine does is measured already.
+    pub fn start_clocks(&self, origin: Nanos, window: (Nanos, Nanos)) {
+        for driver in &self.drivers {
             driver.start(origin, window);
             let (driver, time) = (Rc::clone(driver), self.time.clone());
             self.runtime.spawn(Box::pin(async move {

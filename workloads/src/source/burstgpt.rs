@@ -60,17 +60,11 @@ impl<R: BufRead> BurstGpt<R> {
 }
 
 fn columns(fields: &Fields) -> Option<Columns> {
-    let find = |name: &str| {
-        (0..fields.len()).find(|&at| {
-            let field = fields.get(at).unwrap_or_default().trim_ascii();
-            field.eq_ignore_ascii_case(name.as_bytes())
-        })
-    };
     Some(Columns {
-        timestamp: find("Timestamp")?,
-        request: find("Request tokens")?,
-        response: find("Response tokens")?,
-        session: find("Session ID"),
+        timestamp: fields.find("Timestamp")?,
+        request: fields.find("Request tokens")?,
+        response: fields.find("Response tokens")?,
+        session: fields.find("Session ID"),
     })
 }
 
@@ -102,16 +96,17 @@ fn row(fields: &Fields, columns: Columns) -> Result<Row, String> {
     let session = columns.session.and_then(|column| fields.get(column)).map(<[u8]>::trim_ascii);
     Ok(Row {
         timestamp_ns: seconds_as_ns("Timestamp", number("Timestamp", columns.timestamp)?)?,
-        session: session.filter(|name| !name.is_empty()).map(session_hash),
+        session: session.filter(|name| !name.is_empty()).map(name_hash),
         context_tokens: count("Request tokens", columns.request)?,
         generate_tokens: count("Response tokens", columns.response)?,
         blocks: None,
+        operation: None,
     })
 }
 
 /// A session's name as a number of a key's width. Among a million sessions, two share one with a
 /// probability of 4e-7.
-fn session_hash(name: &[u8]) -> u64 {
+pub(super) fn name_hash(name: &[u8]) -> u64 {
     let folded = name.chunks(8).fold(name.len() as u64, |hash, chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
@@ -122,13 +117,13 @@ fn session_hash(name: &[u8]) -> u64 {
 
 /// The fields of one CSV line.
 #[derive(Default)]
-struct Fields {
+pub(super) struct Fields {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Fields {
-    fn split(&mut self, line: &[u8]) -> Result<(), String> {
+    pub(super) fn split(&mut self, line: &[u8]) -> Result<(), String> {
         self.bytes.resize(line.len() + 1, 0);
         self.ends.resize(COLUMNS_MAX, 0);
         let mut reader = csv_core::Reader::new();
@@ -153,11 +148,15 @@ impl Fields {
         Ok(())
     }
 
-    fn len(&self) -> usize {
-        self.ends.len()
+    /// Which field is `name`, in any case.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        (0..self.ends.len()).find(|&at| {
+            let field = self.get(at).unwrap_or_default().trim_ascii();
+            field.eq_ignore_ascii_case(name.as_bytes())
+        })
     }
 
-    fn get(&self, at: usize) -> Option<&[u8]> {
+    pub(super) fn get(&self, at: usize) -> Option<&[u8]> {
         let end = *self.ends.get(at)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.bytes.get(begin..end)

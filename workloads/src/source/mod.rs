@@ -4,6 +4,7 @@
 //! A row that does not parse is skipped and counted; a file without one that does is an error.
 
 mod burstgpt;
+mod iotrace;
 mod lines;
 mod mooncake;
 mod sharegpt;
@@ -14,6 +15,7 @@ mod validation;
 use std::sync::Arc;
 
 pub use burstgpt::BurstGpt;
+pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
@@ -32,6 +34,16 @@ pub enum Source {
     Dataset(Arc<Dataset>),
     /// Rows of a trace, given by [`crate::Workload::supply`].
     Rows,
+    /// The same, where each row is an operation; these entries must be there before.
+    Operations(Arc<[ReplayObject]>),
+}
+
+impl Source {
+    /// Whether requests are rows of a trace.
+    #[must_use]
+    pub fn is_rows(&self) -> bool {
+        matches!(self, Source::Rows | Source::Operations(_))
+    }
 }
 
 /// One row of a trace, as the file says it.
@@ -47,6 +59,8 @@ pub struct Row {
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,
+    /// It is no request, but this operation on an entry; `session` is then the entry's name.
+    pub operation: Option<Operation>,
 }
 
 /// A file of rows.

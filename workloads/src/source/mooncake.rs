@@ -62,5 +62,6 @@ fn row(line: &[u8]) -> Result<Row, String> {
         context_tokens: input_tokens,
         generate_tokens: tokens("output_length", record.output_length)?,
         blocks: Some(record.hash_ids.into()),
+        operation: None,
     })
 }

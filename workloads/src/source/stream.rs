@@ -60,6 +60,8 @@ pub struct SourceRequest {
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,
+    /// It is no request, but this operation on the entry of that `user`.
+    pub operation: Option<super::Operation>,
     /// Which repetition of the trace it belongs to.
     pub cycle: u32,
 }
@@ -188,6 +190,7 @@ impl Stream {
             Pace::Rate { per_s, .. } => 1e9 / per_s,
         };
         let user = match (&row.blocks, row.session) {
+            (_, Some(key)) if row.operation.is_some() => super::iotrace::user_of_key(key),
             (Some(_), _) => sequence,
             (None, Some(session)) => mix64(session ^ mix64(u64::from(self.cycle))) & PART_MAX,
             (None, None) => {
@@ -205,6 +208,7 @@ impl Stream {
             context_tokens: row.context_tokens,
             generate_tokens: row.generate_tokens,
             blocks: row.blocks,
+            operation: row.operation,
             cycle: self.cycle,
         }
     }

@@ -1,0 +1,320 @@
+//! What a simulated drive may do wrong, drawn from a seed; and what it keeps, so that what it did
+//! wrong can be told from what the engine did wrong.
+//!
+//! What must be survived: failing, short, empty, late and reordered I/Os, a drive that stands still
+//! for seconds, blocks that were damaged on the way and blocks that went elsewhere. Data moves when
+//! an I/O ends, so that whoever touches a buffer or an extent before that is found out.
+
+use std::collections::BTreeSet;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use crate::ring::{IoKind, IoRequest};
+use crate::units::BLOCK_BYTES;
+
+/// How often an I/O suffers each flaw, of a thousand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlawRates {
+    /// Fails with an errno that means it.
+    pub failing: u32,
+    /// Fails with `EAGAIN` or `EINTR`.
+    pub transient: u32,
+    /// Transfers a part, in whole blocks.
+    pub short: u32,
+    /// Transfers nothing and says so.
+    pub empty: u32,
+    /// Takes up to two seconds longer.
+    pub late: u32,
+    /// All that come after it wait up to three seconds.
+    pub stalling: u32,
+    /// A write with a bit flipped on the way.
+    pub corrupt: u32,
+    /// Goes to other blocks than asked for.
+    pub misdirected: u32,
+    /// Up to a millisecond more for every I/O, so that later ones overtake it.
+    pub is_reordering: bool,
+}
+
+/// What happens to one I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    None,
+    Errno(i32),
+    /// So many bytes, whole blocks.
+    Short(u32),
+    Empty,
+    /// Which byte of it, and which bit.
+    Corrupt(u32, u8),
+    /// Where it goes instead.
+    Misdirected(u64),
+}
+
+/// What the drive did, of I/Os that somebody still waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlawCounts {
+    /// I/Os that failed for good, by errno.
+    pub failed: Vec<(i32, u64)>,
+    /// Reads and writes of nothing.
+    pub empty: u64,
+    /// Reads and writes that moved a part.
+    pub short: u64,
+    /// Blocks read that were not what had been written there.
+    pub wrong_blocks: u64,
+    /// Bytes read, by I/Os that said so.
+    pub read_bytes: u64,
+    /// Bytes written, by I/Os that said so.
+    pub written_bytes: u64,
+    /// I/Os that were damaged or went elsewhere, whether or not anybody ever saw.
+    pub damaged_ios: u64,
+}
+
+impl FlawCounts {
+    /// I/Os that failed for good.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failed.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Errnos that mean it, of a read and of a write.
+const READ_ERRNOS: [i32; 3] = [libc::EIO, libc::ENODATA, libc::ETIMEDOUT];
+const WRITE_ERRNOS: [i32; 3] = [libc::EIO, libc::ENOSPC, libc::EREMOTEIO];
+
+/// The medium, and its flaws.
+pub(super) struct FlawedMedium {
+    content: Vec<u8>,
+    /// Blocks whose content is not what was last to be written there.
+    damaged: BTreeSet<u64>,
+    rates: FlawRates,
+    rng: Xoshiro256PlusPlus,
+    counts: FlawCounts,
+}
+
+impl FlawedMedium {
+    pub(super) fn new(blocks: u64, rates: FlawRates, seed: u64) -> FlawedMedium {
+        let bytes = usize::try_from(blocks * BLOCK_BYTES).expect("a test's drive fits in memory");
+        FlawedMedium {
+            content: vec![0; bytes],
+            damaged: BTreeSet::new(),
+            rates,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            counts: FlawCounts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> FlawCounts {
+        self.counts.clone()
+    }
+
+    fn happens(&mut self, of_thousand: u32) -> bool {
+        of_thousand > 0 && self.rng.random_range(0..1_000) < of_thousand
+    }
+
+    fn pick(&mut self, from: [i32; 3]) -> i32 {
+        from[self.rng.random_range(0..from.len())]
+    }
+
+    /// How much longer an I/O takes, and for how long the whole drive stands still before it.
+    pub(super) fn delays(&mut self) -> (Nanos, Nanos) {
+        let rates = self.rates;
+        let mut late = match rates.is_reordering {
+            true => self.rng.random_range(0..MILLISECOND),
+            false => 0,
+        };
+        if self.happens(rates.late) {
+            late += self.rng.random_range(MICROSECOND..2 * SECOND);
+        }
+        let stall = match self.happens(rates.stalling) {
+            true => self.rng.random_range(MILLISECOND..3 * SECOND),
+            false => 0,
+        };
+        (late, stall)
+    }
+
+    /// What happens to an I/O.
+    pub(super) fn draw(&mut self, request: IoRequest) -> Flaw {
+        let rates = self.rates;
+        let blocks = request.length_bytes / BLOCK_BYTES as u32;
+        if self.happens(rates.failing) {
+            let errnos = if request.kind == IoKind::Read { READ_ERRNOS } else { WRITE_ERRNOS };
+            return Flaw::Errno(self.pick(errnos));
+        }
+        if self.happens(rates.transient) {
+            return Flaw::Errno(if self.rng.random() { libc::EAGAIN } else { libc::EINTR });
+        }
+        if request.kind == IoKind::Flush {
+            return Flaw::None;
+        }
+        if self.happens(rates.empty) {
+            return Flaw::Empty;
+        }
+        if blocks > 1 && self.happens(rates.short) {
+            return Flaw::Short(self.rng.random_range(1..blocks) * BLOCK_BYTES as u32);
+        }
+        if request.kind == IoKind::Write && self.happens(rates.corrupt) {
+            let byte = self.rng.random_range(0..request.length_bytes);
+            return Flaw::Corrupt(byte, self.rng.random_range(0..8));
+        }
+        if self.happens(rates.misdirected) {
+            let last = self.content.len() as u64 / BLOCK_BYTES - u64::from(blocks);
+            let block = self.rng.random_range(0..=last);
+            if block * BLOCK_BYTES != request.offset_bytes {
+                return Flaw::Misdirected(block * BLOCK_BYTES);
+            }
+        }
+        Flaw::None
+    }
+
+    /// Does what is left of the I/O, into or out of its buffer; what the kernel would say. `is_live`:
+    /// somebody waits for it.
+    pub(super) fn finish(
+        &mut self,
+        request: IoRequest,
+        flaw: Flaw,
+        buffer: Option<&mut [u8]>,
+        is_live: bool,
+    ) -> i32 {
+        let Some(buffer) = buffer else { return self.finish_flush(flaw, is_live) };
+        let length = match flaw {
+            Flaw::Errno(errno) => return self.fail(errno, is_live),
+            Flaw::Empty => {
+                self.counts.empty += u64::from(is_live);
+                return 0;
+            }
+            Flaw::Short(bytes) => {
+                self.counts.short += u64::from(is_live);
+                bytes
+            }
+            _ => request.length_bytes,
+        };
+        let buffer = &mut buffer[request.buffer_offset as usize..][..length as usize];
+        let bytes = u64::from(length);
+        match request.kind {
+            IoKind::Read => {
+                let wrong = self.read(request.offset_bytes, flaw, buffer);
+                if is_live {
+                    self.counts.wrong_blocks += wrong;
+                    self.counts.read_bytes += bytes;
+                }
+            }
+            IoKind::Write => {
+                self.write(request.offset_bytes, flaw, buffer);
+                self.counts.written_bytes += if is_live { bytes } else { 0 };
+            }
+            IoKind::Flush => {}
+        }
+        // At most 64 MiB.
+        length as i32
+    }
+
+    fn finish_flush(&mut self, flaw: Flaw, is_live: bool) -> i32 {
+        match flaw {
+            Flaw::Errno(errno) => self.fail(errno, is_live),
+            _ => 0,
+        }
+    }
+
+    fn fail(&mut self, errno: i32, is_live: bool) -> i32 {
+        let is_transient = matches!(errno, libc::EAGAIN | libc::EINTR);
+        if is_live && !is_transient {
+            match self.counts.failed.iter_mut().find(|(known, _)| *known == errno) {
+                Some((_, count)) => *count += 1,
+                None => self.counts.failed.push((errno, 1)),
+            }
+        }
+        -errno
+    }
+
+    fn blocks_of(offset_bytes: u64, length: usize) -> std::ops::Range<u64> {
+        let first = offset_bytes / BLOCK_BYTES;
+        first..first + length as u64 / BLOCK_BYTES
+    }
+
+    /// Returns how many blocks are not what the reader should get.
+    fn read(&mut self, offset_bytes: u64, flaw: Flaw, buffer: &mut [u8]) -> u64 {
+        let from = match flaw {
+            Flaw::Misdirected(elsewhere) => {
+                self.counts.damaged_ios += 1;
+                elsewhere
+            }
+            _ => offset_bytes,
+        };
+        buffer.copy_from_slice(&self.content[from as usize..][..buffer.len()]);
+        let asked = Self::blocks_of(offset_bytes, buffer.len());
+        if from == offset_bytes {
+            return self.damaged.range(asked).count() as u64;
+        }
+        let block = BLOCK_BYTES as usize;
+        let right = &self.content[offset_bytes as usize..][..buffer.len()];
+        let pairs = buffer.chunks(block).zip(right.chunks(block)).zip(asked);
+        pairs.filter(|((got, right), at)| got != right || self.damaged.contains(at)).count() as u64
+    }
+
+    fn write(&mut self, offset_bytes: u64, flaw: Flaw, buffer: &[u8]) {
+        let asked = Self::blocks_of(offset_bytes, buffer.len());
+        match flaw {
+            Flaw::Misdirected(elsewhere) => {
+                self.counts.damaged_ios += 1;
+                self.content[elsewhere as usize..][..buffer.len()].copy_from_slice(buffer);
+                self.damaged.extend(asked);
+                self.damaged.extend(Self::blocks_of(elsewhere, buffer.len()));
+            }
+            _ => {
+                let place = &mut self.content[offset_bytes as usize..][..buffer.len()];
+                place.copy_from_slice(buffer);
+                for block in asked {
+                    self.damaged.remove(&block);
+                }
+            }
+        }
+        if let Flaw::Corrupt(byte, bit) = flaw {
+            self.counts.damaged_ios += 1;
+            let at = offset_bytes + u64::from(byte);
+            self.content[at as usize] ^= 1 << bit;
+            self.damaged.insert(at / BLOCK_BYTES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kind: IoKind, block: u64, blocks: u32) -> IoRequest {
+        let length_bytes = blocks * BLOCK_BYTES as u32;
+        IoRequest { kind, offset_bytes: block * BLOCK_BYTES, length_bytes, buffer_offset: 0 }
+    }
+
+    #[test]
+    fn the_drive_knows_what_it_got_wrong() {
+        let mut medium = FlawedMedium::new(16, FlawRates::default(), 1);
+        let mut buffer = vec![7u8; 4 * BLOCK_BYTES as usize];
+        let (write, read) = (request(IoKind::Write, 4, 4), request(IoKind::Read, 4, 4));
+        let whole = write.length_bytes as i32;
+        assert_eq!(medium.finish(write, Flaw::None, Some(&mut buffer), true), whole);
+        assert_eq!(medium.finish(read, Flaw::None, Some(&mut buffer), true), whole);
+        assert_eq!(medium.counts().wrong_blocks, 0);
+        // One block damaged, then all read from elsewhere.
+        medium.finish(write, Flaw::Corrupt(5_000, 3), Some(&mut buffer), true);
+        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        assert_eq!(medium.counts().wrong_blocks, 1);
+        assert_eq!(buffer[5_000], 7 ^ 8);
+        medium.finish(read, Flaw::Misdirected(0), Some(&mut buffer), true);
+        assert_eq!(medium.counts().wrong_blocks, 5);
+        // Nobody waits: nobody can notice.
+        medium.finish(read, Flaw::Misdirected(0), Some(&mut buffer), false);
+        assert_eq!(medium.counts().wrong_blocks, 5);
+        // Written again, all is well, but for what then lands on it.
+        buffer.fill(9);
+        medium.finish(write, Flaw::None, Some(&mut buffer), true);
+        let other = request(IoKind::Write, 0, 2);
+        medium.finish(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
+        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        assert_eq!(medium.counts().wrong_blocks, 6);
+        assert_eq!(medium.finish(read, Flaw::Errno(5), Some(&mut buffer), true), -5);
+        assert_eq!(medium.finish(read, Flaw::Short(4096), Some(&mut buffer), true), 4096);
+        assert_eq!(medium.counts().failed, [(5, 1)]);
+    }
+}

@@ -1,0 +1,130 @@
+//! `ringfall faults`: whole systems with drives that go wrong, by seed.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::cli::FaultsArgs;
+use crate::config::InputError;
+use crate::exit::Exit;
+use crate::faultsim::{self, FaultRun};
+
+/// Failures told one by one.
+const FAILURES_SHOWN: usize = 20;
+
+#[derive(Default)]
+struct Sums {
+    runs: u64,
+    requests: u64,
+    cancelled: u64,
+    failing: u64,
+    short: u64,
+    empty: u64,
+    damaged: u64,
+    wrong_blocks: u64,
+    failures: Vec<(u64, String)>,
+}
+
+impl Sums {
+    fn add(&mut self, seed: u64, result: Result<FaultRun, String>) {
+        self.runs += 1;
+        match result {
+            Ok(run) => {
+                self.requests += run.requests;
+                self.cancelled += run.cancelled;
+                self.failing += run.flaws.failures();
+                self.short += run.flaws.short;
+                self.empty += run.flaws.empty;
+                self.damaged += run.flaws.damaged_ios;
+                self.wrong_blocks += run.flaws.wrong_blocks;
+            }
+            Err(what) => self.failures.push((seed, what)),
+        }
+    }
+}
+
+/// Runs the seeds asked for.
+///
+/// # Errors
+/// The seeds are no range.
+pub fn run(args: &FaultsArgs) -> Result<Exit> {
+    let (first, end) = range(&args.seeds)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or(cores, |threads| threads as usize).max(1);
+    let began = Instant::now();
+    let next = AtomicU64::new(first);
+    let sums = Mutex::new(Sums::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let result = faultsim::run(seed);
+                    sums.lock().unwrap_or_else(PoisonError::into_inner).add(seed, result);
+                }
+            });
+        }
+    });
+    let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    sums.failures.sort();
+    let mut page = String::new();
+    let _infallible = writeln!(
+        page,
+        "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
+         drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
+         read, all noticed",
+        sums.runs,
+        began.elapsed().as_secs_f64(),
+        sums.requests,
+        sums.cancelled,
+        sums.failing,
+        sums.short,
+        sums.empty,
+        sums.damaged,
+        sums.wrong_blocks
+    );
+    for (seed, what) in sums.failures.iter().take(FAILURES_SHOWN) {
+        let _infallible =
+            writeln!(page, "seed {seed}: {what}\n  again: ringfall faults --seeds {seed}");
+    }
+    if sums.failures.is_empty() {
+        page.push_str("nothing was lost\n");
+    } else {
+        let _infallible = writeln!(page, "{} systems lost something", sums.failures.len());
+    }
+    let told = super::print(&page)?;
+    Ok(if sums.failures.is_empty() { told } else { Exit::Failed })
+}
+
+/// `N` or `FIRST..END`.
+fn range(text: &str) -> Result<(u64, u64), InputError> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let range = match text.split_once("..") {
+        Some((first, end)) => number(first).zip(number(end)),
+        None => number(text).and_then(|seed| Some((seed, seed.checked_add(1)?))),
+    };
+    range.filter(|(first, end)| first < end).ok_or_else(|| {
+        let what = format!("--seeds {text:?} is no range: give a seed, or the first and the end of a range (0..1000)");
+        InputError::new(what)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_one_or_a_range() {
+        assert_eq!(range("7").unwrap(), (7, 8));
+        assert_eq!(range("0..10").unwrap(), (0, 10));
+        for wrong in ["", "x", "3..3", "5..2", "-1", "1...2", &u64::MAX.to_string()] {
+            assert!(range(wrong).unwrap_err().to_string().contains("--seeds"), "{wrong}");
+        }
+    }
+}

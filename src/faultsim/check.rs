@@ -1,0 +1,136 @@
+//! What must hold after a run, whatever the drive did.
+
+use ringfall_engine::device::FlawCounts;
+use ringfall_engine::error::ErrorKind;
+use ringfall_engine::metrics::Metrics;
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::BLOCK_BYTES;
+use ringfall_workloads::WorkloadStats;
+
+use super::scenario::Scenario;
+use crate::coordinator::World;
+
+/// How things stood when the run was stopped.
+pub(super) struct AtStop {
+    serving: u32,
+}
+
+impl AtStop {
+    pub(super) fn of(world: &World) -> AtStop {
+        AtStop { serving: world.drivers.iter().map(|driver| driver.serving()).sum() }
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, left: T, right: T) -> Result<(), String> {
+    match left == right {
+        true => Ok(()),
+        false => Err(format!("{what}: {left:?}, not {right:?}")),
+    }
+}
+
+/// Nothing is held by anybody, and every sum is right.
+pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> Result<(), String> {
+    same("tasks that never end", world.runtime.task_count(), 0)?;
+    let settings = &scenario.settings;
+    let (mut committed, mut used, mut leased) = ([0; 2], [0; 2], 0);
+    let mut tier_bytes = [0; 3];
+    for driver in &world.drivers {
+        let shard = driver.shard();
+        let id = shard.id().0;
+        same(&format!("shard {id}: I/Os in flight"), shard.in_flight(), 0)?;
+        same(&format!("shard {id}: buffers held"), shard.tickets(), 0)?;
+        same(&format!("shard {id}: entries being moved"), shard.moves(), 0)?;
+        same(&format!("shard {id}: operations"), driver.operations(), 0)?;
+        let sums = shard.check_sums();
+        for tier in 0..2 {
+            committed[tier] += sums.committed_bytes[tier];
+            used[tier] += sums.used_bytes[tier];
+        }
+        leased += sums.leased_blocks;
+        for tier in Tier::ALL {
+            tier_bytes[tier.index()] += shard.counts(tier).bytes;
+        }
+    }
+    let budgets = &world.shared.budgets;
+    for tier in [Tier::Gpu, Tier::Cpu] {
+        let at = tier.index();
+        same(&format!("{tier:?}: bytes committed"), budgets.committed_bytes(tier), committed[at])?;
+        same(&format!("{tier:?}: bytes used"), budgets.used_bytes(tier), used[at])?;
+        same(&format!("{tier:?}: committed is used, at rest"), committed[at], used[at])?;
+        same(&format!("{tier:?}: bytes of entries"), tier_bytes[at], used[at])?;
+        if used[at] > budgets.capacity_bytes(tier) {
+            return Err(format!("{tier:?} holds {} bytes, more than it has", used[at]));
+        }
+    }
+    let blocks = settings.storage_capacity_bytes / BLOCK_BYTES;
+    // A capacity is rounded down to whole segments.
+    let whole = budgets.capacity_bytes(Tier::Storage) / BLOCK_BYTES;
+    same("storage blocks", leased + budgets.unleased_blocks(), whole)?;
+    if whole > blocks || tier_bytes[2] > whole * BLOCK_BYTES {
+        return Err(format!("storage holds {} bytes of {blocks} blocks", tier_bytes[2]));
+    }
+    for tier in Tier::ALL {
+        same(&format!("{tier:?}: batons"), budgets.baton(tier).available(), 1)?;
+    }
+    same("doors", budgets.door(Tier::Cpu).available(), 1)?;
+    // A request under way when the run stops goes no further and keeps its slot.
+    let slots = i64::from(settings.max_inflight_requests) - i64::from(at_stop.serving);
+    same("serving slots", world.shared.requests.available(), slots)?;
+    if settings.max_concurrent_allocs > 0 {
+        let permits = i64::from(settings.max_concurrent_allocs);
+        same("allocation permits", world.shared.allocations.available(), permits)?;
+    }
+    requests(world, at_stop)
+}
+
+/// Every request that arrived is done, was dropped, or was being served.
+fn requests(world: &World, at_stop: &AtStop) -> Result<(), String> {
+    let mut stats = WorkloadStats::default();
+    let mut ended = 0;
+    for driver in &world.drivers {
+        stats.merge(&driver.with_workload(|workload| workload.stats()));
+        let totals = driver.totals();
+        ended += totals.requests.completed() + totals.requests.failed;
+    }
+    let known = ended + stats.dropped + u64::from(at_stop.serving);
+    same("requests that ended, were dropped or being served", known, stats.arrived)
+}
+
+/// What the engine counted is what the drive did.
+pub(super) fn report_tells_what_happened(
+    world: &World,
+    scenario: &Scenario,
+    flaws: &FlawCounts,
+) -> Result<(), String> {
+    let mut metrics = Metrics::default();
+    for driver in &world.drivers {
+        metrics.merge(&driver.shard().measure().snapshot());
+    }
+    let errors = |of: &dyn Fn(ErrorKind, i32) -> bool| -> u64 {
+        let known = metrics.errors.iter().filter(|error| of(error.kind, error.errno));
+        known.map(|error| error.count).sum()
+    };
+    same("bytes read", metrics.io_read.bytes, flaws.read_bytes)?;
+    // Writes of a dropped operation go on, and nobody counts them.
+    let counted = |what: &str, counted: u64, done: u64| match scenario.cancels {
+        true if counted <= done => Ok(()),
+        _ => same(what, counted, done),
+    };
+    counted("bytes written", metrics.io_write.bytes, flaws.written_bytes)?;
+    same("wrong blocks noticed", metrics.verify.blocks_bad, flaws.wrong_blocks)?;
+    let corrupt = errors(&|kind, _| kind == ErrorKind::Corrupt);
+    same("wrong blocks told", corrupt > 0, flaws.wrong_blocks > 0)?;
+    counted("I/Os of nothing told", errors(&|kind, _| kind == ErrorKind::Truncated), flaws.empty)?;
+    counted("short I/Os told", metrics.short_transfers, flaws.short)?;
+    for (errno, count) in &flaws.failed {
+        counted(
+            &format!("I/Os that failed with errno {errno}"),
+            errors(&|_, e| e == *errno),
+            *count,
+        )?;
+    }
+    if scenario.rates == Default::default() {
+        same("errors of a drive without flaws", metrics.error_count(), 0)?;
+    }
+    Ok(())
+}

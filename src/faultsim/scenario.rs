@@ -1,0 +1,147 @@
+//! A small system, drawn.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::shard::Durability;
+use ringfall_engine::units::{KIB, MIB};
+use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode};
+use ringfall_workloads::model::{Dtype, ModelSpec};
+use ringfall_workloads::{Source, WorkloadConfig};
+
+use crate::coordinator::{Load, RunSettings};
+
+/// What is run.
+pub(super) struct Scenario {
+    pub(super) settings: RunSettings,
+    pub(super) load: Load,
+    pub(super) model: DeviceModel,
+    pub(super) rates: FlawRates,
+    /// Whether operations are dropped half-way.
+    pub(super) cancels: bool,
+    /// How long, on the simulated clock, before it is stopped.
+    pub(super) run_ns: Nanos,
+}
+
+/// A quarter of the seeds have none of a flaw; the others, up to so many of a thousand.
+fn rate(rng: &mut Xoshiro256PlusPlus, most: u32) -> u32 {
+    if rng.random_range(0..4) == 0 { 0 } else { rng.random_range(0..=most) }
+}
+
+impl Scenario {
+    pub(super) fn draw(rng: &mut Xoshiro256PlusPlus) -> Scenario {
+        let shards = rng.random_range(1..=4u16);
+        let users = rng.random_range(1..=12u32);
+        let io_size_bytes = 4 * KIB << rng.random_range(0..5);
+        let queue_depth = rng.random_range(1..=16u32);
+        let buffers = rng.random_range(1..=u64::from(queue_depth));
+        let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
+        let settings = RunSettings {
+            shards,
+            cpus: None,
+            cache_dir: None,
+            destroy_device_contents: false,
+            storage_capacity_bytes: rng.random_range(u64::from(shards).max(2)..=12) * MIB,
+            storage_free_percent_max: None,
+            cpu_capacity_bytes: match one_of(rng) {
+                0 => 0,
+                _ => rng.random_range(32..=2_048) * KIB,
+            },
+            preallocate: Preallocate::Reserve,
+            io_size_bytes,
+            queue_depth,
+            io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
+            durability: if rng.random() { Durability::Flush } else { Durability::None },
+            verify: VerifyMode::Full,
+            seed: rng.random(),
+            warmup: 0,
+            duration: SECOND,
+            max_inflight_requests: rng.random_range(1..=16),
+            max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
+            ends_when_exhausted: false,
+            autoscale: None,
+        };
+        let bandwidth = rng.random_range(2.0e6..2.0e7);
+        let mut model = DeviceModel::with_bandwidth(bandwidth, bandwidth / 2.0);
+        model.flush_ns = rng.random_range(0..MILLISECOND);
+        model.read.latency_p99_ns = model.read.latency_ns + rng.random_range(0..500) * MICROSECOND;
+        let is_flawless = rng.random_range(0..10) == 0;
+        let rates = FlawRates {
+            failing: rate(rng, 20),
+            transient: rate(rng, 20),
+            short: rate(rng, 50),
+            empty: rate(rng, 5),
+            late: rate(rng, 10),
+            stalling: rate(rng, 2),
+            corrupt: rate(rng, 10),
+            misdirected: rate(rng, 10),
+            is_reordering: rng.random(),
+        };
+        let rates = if is_flawless { FlawRates::default() } else { rates };
+        let load =
+            Load { config: Arc::new(workload(rng, users)), source: Source::Synthetic, rows: None };
+        let run_ns = rng.random_range(10 * MILLISECOND..4 * SECOND);
+        Scenario { settings, load, model, rates, cancels: rng.random(), run_ns }
+    }
+}
+
+/// Users of a model so small that entries are a few blocks to half a MiB.
+fn workload(rng: &mut Xoshiro256PlusPlus, users: u32) -> WorkloadConfig {
+    let model = ModelSpec {
+        num_layers: 2,
+        hidden_dim: 64,
+        num_heads: 4,
+        kv_heads: 2,
+        kv_dim_per_head: Some(16),
+        dtype: Dtype::Float16,
+        mla: None,
+    };
+    let personas = vec![
+        Persona {
+            context_tokens: [8, 400],
+            generation_tokens: [1, 100],
+            think_time_s: [0.002, 0.05],
+        },
+        Persona {
+            context_tokens: [200, 2_000],
+            generation_tokens: [20, 200],
+            think_time_s: [0.01, 0.2],
+        },
+    ];
+    let arrivals = [Arrival::Open, Arrival::Closed, Arrival::Poisson];
+    let arrival = arrivals[rng.random_range(0..arrivals.len())];
+    let phases = match rng.random_range(0..6) {
+        0 => PhaseMode::PrefillOnly,
+        1 => PhaseMode::DecodeOnly,
+        _ => PhaseMode::Both,
+    };
+    let is_fast = rng.random();
+    let retrieves = phases != PhaseMode::DecodeOnly && rng.random_range(0..3) == 0;
+    WorkloadConfig {
+        model,
+        num_users: users,
+        personas,
+        arrival,
+        request_rate_per_s: if arrival == Arrival::Poisson { 20.0 } else { 0.0 },
+        multi_turn: rng.random(),
+        prefix_caching: rng.random(),
+        prefix_probability: 0.5,
+        system_prompt_tokens: [20, 200],
+        rag_documents: if retrieves { 3 } else { 0 },
+        rag: ringfall_workloads::config::RagConfig {
+            probability: 0.5,
+            document_tokens: [400, 1_200],
+            ..Default::default()
+        },
+        prefill_only_context_tokens: 1_800,
+        generation_mode: if is_fast { GenerationMode::Fast } else { GenerationMode::None },
+        phases,
+        decode_only_entries_per_user: 3,
+        decode_only_entry_tokens: 300,
+        ..WorkloadConfig::default()
+    }
+}

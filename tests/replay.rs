@@ -1,0 +1,99 @@
+//! Logical traces on the real engine.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Scratch, assert_fails, assert_valid, output, text};
+
+const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n";
+
+fn ringfall(scratch: &Scratch, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(line.split_whitespace()).current_dir(&scratch.path).stdin(Stdio::null());
+    output(command)
+}
+
+fn replay(scratch: &Scratch, trace: &str, more: &str) -> Output {
+    let small = "--cache-dir store --storage-capacity-gb 1 --queue-depth 8 --io-buffer-mb 16";
+    ringfall(scratch, &format!("replay {trace} {small} --output result.json --seed 1 {more}"))
+}
+
+#[test]
+fn a_trace_of_ours_is_replayed_operation_by_operation() {
+    let scratch = Scratch::new("replay");
+    let line = "run --io-trace-log t.csv.zst --output logical.json --quiet --model tiny-1b --seed 4 \
+                --num-users 6 --duration 20 --arrival closed --storage-capacity-gb 1 \
+                --config SMALL --shards 1";
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
+    let made = ringfall(&scratch, &line.replace("SMALL", small));
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    let packed = std::fs::read(scratch.file("t.csv.zst")).unwrap();
+    let trace = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let of = |operation: &str| {
+        let rows = trace.lines().skip(1).filter(|line| line.contains(operation));
+        rows.map(|line| line.split(',').nth(2).unwrap().parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    let (reads, writes) = (of(",Read,"), of(",Write,"));
+    assert!(reads.len() > 100 && writes.len() > 20);
+    for shards in ["1", "2"] {
+        let ended = replay(&scratch, "t.csv.zst", &format!("--trace-speedup 0 --shards {shards}"));
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let result = scratch.json();
+        let source = &result["ringfall"]["source"];
+        assert_eq!(source["kind"], "io_trace");
+        assert_eq!(source["operations"].as_u64().unwrap(), (reads.len() + writes.len()) as u64);
+        assert_eq!(source["arrived"], source["operations"]);
+        assert_eq!(source["populated_objects"], 0);
+        // Every read finds what the write before it left, however fast they come.
+        let stats = &result["summary"]["cache_stats"];
+        assert_eq!(stats["cache_misses"], 0, "{stats}");
+        assert_eq!(stats["cache_hits"].as_u64().unwrap(), reads.len() as u64);
+        let storage = &result["ringfall"]["histograms"];
+        assert!(storage.is_object());
+        assert_eq!(
+            result["requests_completed"].as_u64().unwrap(),
+            (reads.len() + writes.len()) as u64
+        );
+    }
+    assert!(!scratch.store().join("ringfall.kv").exists());
+}
+
+#[test]
+fn what_a_trace_reads_before_it_writes_is_there() {
+    let scratch = Scratch::new("replay-populated");
+    let rows: String = (0..40)
+        .map(|n| format!("{}.25,Read,65536,Tier-2,seq_{},Decode\n", 1_704_067_200 + n / 20, n % 10))
+        .collect();
+    let written =
+        "1704067203,Write,8192,Tier-2,new,Prefill\n1704067203.1,Read,8192,Tier-2,new,Decode\n";
+    std::fs::write(scratch.file("t.csv"), format!("{HEADER}{rows}{written}")).unwrap();
+    let ended = replay(&scratch, "t.csv", "--trace-speedup 10");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    let source = &result["ringfall"]["source"];
+    assert_eq!(source["populated_objects"], 10);
+    assert_eq!(source["populated_bytes"], 655_360);
+    let stats = &result["summary"]["cache_stats"];
+    assert_eq!((&stats["cache_hits"], &stats["cache_misses"]), (&41.into(), &0.into()));
+    assert!(text(&ended).contains("10 entries"), "{}", text(&ended));
+    assert_valid(&result);
+}
+
+#[test]
+fn a_trace_that_is_none_is_named_with_line_and_reason() {
+    let scratch = Scratch::new("replay-wrong");
+    let good = "1704067200,Write,4096,Tier-2,k,Prefill\n";
+    for (name, content, words) in [
+        ("bad.csv", format!("{HEADER}{good}1704067200,Write,lots,Tier-2,k,Prefill\n"), "line 3"),
+        ("foreign.csv", "a,b\n1,2\n".to_owned(), "header"),
+        ("empty.csv", String::new(), "empty"),
+        ("none.csv", format!("{HEADER}1704067200,Write,4096,Tier-1,k,Prefill\n"), "--replay-tiers"),
+        ("cut.csv.zst", good.to_owned(), "cut.csv.zst"),
+    ] {
+        std::fs::write(scratch.file(name), content).unwrap();
+        assert_fails(&replay(&scratch, name, ""), 2, &[name, words]);
+    }
+    assert_fails(&replay(&scratch, "no.csv", ""), 2, &["no.csv", "no such file"]);
+    assert_fails(&replay(&scratch, "/dev/zero", ""), 2, &["/dev/zero"]);
+    std::fs::write(scratch.file("good.csv"), format!("{HEADER}{good}")).unwrap();
+    assert_fails(&replay(&scratch, "good.csv", "--enable-rag"), 2, &["--enable-rag"]);
+}
