@@ -53,6 +53,9 @@ const PROBE: Pace =
 const CONFIRM: Pace =
     Pace { ramp: Duration::from_millis(200), round: Duration::from_millis(400), rounds_max: 40 };
 
+/// Between two looks at what is done.
+const SAMPLING: Duration = Duration::from_millis(10);
+
 struct Pace {
     ramp: Duration,
     round: Duration,
@@ -219,8 +222,13 @@ impl Bench<'_> {
         load.open_window();
         let (mut rounds, mut is_steady) = (Vec::new(), false);
         let mut mark = (Instant::now(), load.progress());
+        let mut samples = vec![mark];
         while rounds.len() < pace.rounds_max && !is_steady && !load.is_over() {
-            std::thread::sleep(pace.round);
+            while mark.0.elapsed() + SAMPLING < pace.round {
+                std::thread::sleep(SAMPLING);
+                samples.push((Instant::now(), load.progress()));
+            }
+            std::thread::sleep(pace.round.saturating_sub(mark.0.elapsed()));
             if self.interrupt.is_set() {
                 load.stop()?;
                 return Err(SaturateError::Interrupted);
@@ -233,14 +241,42 @@ impl Bench<'_> {
             };
             rounds.push(done as f64 / seconds);
             mark = now;
+            samples.push(now);
             is_steady = rounds.len() >= WINDOW && steady_mean(&rounds).is_some();
         }
         let figures = load.stop()?;
-        Ok(measured(point, &figures, is_steady))
+        let rates =
+            [slope(&samples, |progress| progress.0), slope(&samples, |progress| progress.1)];
+        Ok(measured(point, &figures, rates, is_steady))
     }
 }
 
-fn measured(point: Point, figures: &LoadFigures, steady: bool) -> Measured {
+/// Rise a second of the least-squares line through a count, sampled over time. Where the samples begin
+/// and end in the bursts of a device that works in bursts matters by the square of a burst's share
+/// of the time; with last minus first it would matter by that share itself.
+fn slope(samples: &[(Instant, (u64, u64))], pick: fn((u64, u64)) -> u64) -> f64 {
+    let Some(&(began, first)) = samples.first() else { return 0.0 };
+    let points = || {
+        samples.iter().map(|&(at, progress)| {
+            let seconds = at.duration_since(began).as_secs_f64();
+            (seconds, (pick(progress) - pick(first)) as f64)
+        })
+    };
+    let n = samples.len() as f64;
+    let sum = points().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+    let (x_mean, y_mean) = (sum.0 / n, sum.1 / n);
+    let (xy, xx) = points().fold((0.0, 0.0), |(xy, xx), (x, y)| {
+        (xy + (x - x_mean) * (y - y_mean), xx + (x - x_mean) * (x - x_mean))
+    });
+    if xx > 0.0 { xy / xx } else { 0.0 }
+}
+
+fn measured(
+    point: Point,
+    figures: &LoadFigures,
+    [iops, bytes_per_s]: [f64; 2],
+    steady: bool,
+) -> Measured {
     let seconds = (figures.window_ns as f64 / 1e9).max(1e-9);
     let bytes = figures.bytes() as f64;
     let mut latency = figures.read.latency.clone();
@@ -249,12 +285,31 @@ fn measured(point: Point, figures: &LoadFigures, steady: bool) -> Measured {
     Measured {
         io_bytes: point.io_bytes,
         depth: point.depth,
-        bytes_per_s: bytes / seconds,
-        iops: figures.ios() as f64 / seconds,
+        bytes_per_s,
+        iops,
         latency_p50_us: us(0.5),
         latency_p99_us: us(0.99),
         cpu_s_per_gib: figures.cpu_ns as f64 / 1e9 / (bytes / GIB as f64).max(1e-9),
         steady,
         seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_do_not_show_in_the_rate() {
+        let began = Instant::now();
+        for phase_ms in (0..100u64).step_by(7) {
+            // 50 at once, ten times a second; looked at for two seconds.
+            let at = |ms: u64| (began + Duration::from_millis(ms), (0, (ms + phase_ms) / 100 * 50));
+            let samples: Vec<_> = (0..=200).map(|tick| at(tick * 10)).collect();
+            let rate = slope(&samples, |progress| progress.1);
+            assert!((rate / 500.0 - 1.0).abs() < 0.01, "{rate}");
+        }
+        assert_eq!(slope(&[], |progress| progress.0), 0.0);
+        assert_eq!(slope(&[(began, (3, 3))], |progress| progress.0), 0.0);
     }
 }

@@ -22,7 +22,7 @@ use worker::Worker;
 /// Where I/Os go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// One after the other, each thread in a part of its own, from the start again at its end.
+    /// One after the other over all threads, from the start again at the end.
     Sequential,
     /// Anywhere, a multiple of the I/O's size.
     Random,
@@ -124,6 +124,8 @@ struct Shared {
     bytes: AtomicU64,
     /// Bytes that may still be asked for.
     left: AtomicU64,
+    /// I/Os begun, where they go in order.
+    cursor: AtomicU64,
     running: AtomicU64,
 }
 
@@ -152,6 +154,7 @@ impl Load {
             window_end: AtomicU64::new(Nanos::MAX),
             ios: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            cursor: AtomicU64::new(0),
             left: AtomicU64::new(plan.bytes_max.unwrap_or(u64::MAX)),
             running: AtomicU64::new(count as u64),
         });
@@ -261,6 +264,26 @@ mod tests {
             bytes_max: None,
             seed: 7,
         }
+    }
+
+    #[test]
+    fn one_pass_in_order_leaves_no_gap_however_unlike_the_threads_are() {
+        let (directory, file) = scratch("pass", 4096);
+        let plan = LoadPlan {
+            access: Access::Sequential,
+            bytes_max: Some(16 << 20),
+            depth: 7,
+            cpus: vec![None; 5],
+            ..plan(0)
+        };
+        let load = Load::start(&file, &plan).unwrap();
+        while !load.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        load.stop().unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert!(bytes.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+        directory.remove().unwrap();
     }
 
     #[test]

@@ -26,8 +26,7 @@ pub(super) struct Worker {
     io_bytes: u32,
     read_percent: u64,
     access: Access,
-    /// First I/O of the part that this thread goes through in order, and how many there are.
-    first_io: u64,
+    /// How many there are room for in the range.
     ios: u64,
     drawn: u64,
     seed: u64,
@@ -41,14 +40,6 @@ impl Worker {
         file: Arc<DataFile>,
         shared: Arc<Shared>,
     ) -> Worker {
-        let (index_io, count_io) = (index as u64, count as u64);
-        let all_ios = plan.range_bytes / u64::from(plan.io_bytes);
-        let (first_io, end_io) = match plan.access {
-            Access::Random => (0, all_ios),
-            Access::Sequential => {
-                (all_ios * index_io / count_io, all_ios * (index_io + 1) / count_io)
-            }
-        };
         // The first threads have the odd lanes.
         let (even, odd) = (plan.depth / count as u32, plan.depth % count as u32);
         Worker {
@@ -60,10 +51,9 @@ impl Worker {
             io_bytes: plan.io_bytes,
             read_percent: u64::from(plan.read_percent),
             access: plan.access,
-            first_io,
-            ios: end_io - first_io,
+            ios: plan.range_bytes / u64::from(plan.io_bytes),
             drawn: 0,
-            seed: mix64(plan.seed ^ mix64(index_io + 1)),
+            seed: mix64(plan.seed ^ mix64(index as u64 + 1)),
         }
     }
 
@@ -185,13 +175,15 @@ impl Worker {
             false => IoKind::Write,
         };
         let place = match self.access {
-            Access::Sequential => (self.drawn - 1) % self.ios,
+            // One cursor for all: with a part for each, a thread that is ahead would begin its part
+            // again while the others' still have gaps.
+            Access::Sequential => self.shared.cursor.fetch_add(1, Ordering::Relaxed) % self.ios,
             Access::Random => {
                 let draw = mix64(self.seed.wrapping_sub(self.drawn));
                 ((u128::from(draw) * u128::from(self.ios)) >> 64) as u64
             }
         };
-        (kind, (self.first_io + place) * u64::from(self.io_bytes))
+        (kind, place * u64::from(self.io_bytes))
     }
 
     fn completion_failure(&self, kind: IoKind, offset_bytes: u64, result: i32) -> IoError {
