@@ -45,6 +45,7 @@ struct Text {
     mixed_penalty: Option<Spanned<f64>>,
     #[serde(default)]
     duplex: bool,
+    burst_ms: Option<Spanned<f64>>,
     write_cache: Option<CacheText>,
     memory_mb_per_s: Option<Spanned<f64>>,
 }
@@ -97,6 +98,7 @@ impl DeviceFile {
         let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
         let memory =
             optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
+        let burst_ms = optional(&mut check, "burst_ms", &parsed.burst_ms, 0.0, 60_000.0);
         let cache = parsed.write_cache.as_ref().map(|cache| WriteCacheModel {
             // Within 2^53.
             bytes: (check.within("mib", &cache.mib, 0.0, 1e9) * MIB as f64) as u64,
@@ -112,6 +114,7 @@ impl DeviceFile {
             parallel_ios: parallel.unwrap_or(0.0) as u32,
             mixed_penalty: penalty.unwrap_or(0.0),
             is_duplex: parsed.duplex,
+            burst_ns: ns(burst_ms.unwrap_or(0.0) * 1e3),
             write_cache: cache
                 .unwrap_or(WriteCacheModel { bytes: 0, bytes_per_s: write.bytes_per_s }),
         };

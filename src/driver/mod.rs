@@ -305,14 +305,20 @@ impl Driver {
         self.clock.now().saturating_sub(self.origin.get())
     }
 
-    fn next_deadline(&self) -> Option<Nanos> {
+    /// When something is due, on the engine's clock; none once it is stopped.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        if self.stopped.get() {
+            return None;
+        }
         let wake = self.workload.borrow().next_wake();
         let wait = self.waits.borrow().peek().map(|Reverse((until, _))| *until);
         let next = [wake, wait].into_iter().flatten().min()?;
         Some(next.saturating_add(self.origin.get()))
     }
 
-    fn work_off_due(self: &Rc<Self>) {
+    /// Does what is due.
+    pub fn work_off_due(self: &Rc<Self>) {
         let now = self.workload_now();
         loop {
             let due = {

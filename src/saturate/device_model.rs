@@ -43,10 +43,12 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     direction("read", read);
     direction("write", write);
     let (is_duplex, penalty) = mixed(roofline, read, write);
+    let burst_ms = burst_ms(read);
     let _infallible = write!(
         text,
         "duplex: {is_duplex}             # whether reads and writes have limits of their own\n\
          mixed_penalty: {penalty:.3}     # from a mix measured with --read-percent 100,0,50\n\
+         burst_ms: {burst_ms:.0}              # how far apart the bursts begin that it works in; 0: evenly\n\
          flush_us: 0              # not measured\n\
          parallel_ios: 0          # as many as are asked for\n"
     );
@@ -64,19 +66,53 @@ fn iops(limit: &Limit) -> f64 {
     limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
 }
 
-/// What an I/O takes besides the time that it occupies the drive: what was left of it at the smallest
-/// depth that was tried.
+/// What an I/O takes besides the time that it occupies the drive, median and 99th percentile: what
+/// was left of it at the smallest depth that was tried. The tail is no longer than the mean allows: a
+/// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
 fn latency_us(limit: &Limit) -> (f64, f64) {
     let probes = limit.bandwidth.probes.iter();
     let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
-    let Some(probe) = shallow else { return (0.0, 0.0) };
+    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return (0.0, 0.0) };
     let occupied_us =
         1e6 * (f64::from(probe.io_bytes) / limit.bandwidth.best.bytes_per_s).max(1.0 / iops(limit));
     // In a full queue the others' turns are waited for too.
-    let waited_us = occupied_us * f64::from(probe.depth.max(1));
-    let median = (probe.latency_p50_us - waited_us).max(0.0);
-    (median, (probe.latency_p99_us - waited_us).max(median))
+    let depth = f64::from(probe.depth.max(1));
+    let waited_us = occupied_us * depth;
+    // Little's law.
+    let mean_us = depth * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6 - waited_us;
+    let median = (probe.latency_p50_us - waited_us).min(mean_us / MEAN_OF_MEDIAN).max(0.0);
+    let tail = (mean_us - MEAN_OF_MEDIAN * median) / MEAN_OF_TAIL;
+    let p99 = (probe.latency_p99_us - waited_us).min(median + tail);
+    (median, p99.max(median))
 }
+
+/// The mean of the model's latencies is so much of the median (half of them lie evenly between 0.8 of
+/// it and itself) ...
+const MEAN_OF_MEDIAN: f64 = 0.95;
+/// ... and so much of what the 99th percentile is above it (the other half lie on a straight line
+/// through it).
+const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
+
+/// How far apart bursts begin, if the device works in such: then most I/Os at the smallest depth take
+/// much less than their share of the time, and some wait for the next burst.
+fn burst_ms(limit: &Limit) -> f64 {
+    let probes = limit.bandwidth.probes.iter();
+    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
+    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return 0.0 };
+    let mean_us = f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
+    let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
+    let is_bursting = median_us < BURST_MEDIAN * mean_us && pause_us > BURST_PAUSE * mean_us;
+    match is_bursting {
+        // The rest of each period goes in the burst itself.
+        true => (pause_us / (1.0 - median_us / mean_us) / 1e3).round(),
+        false => 0.0,
+    }
+}
+
+/// A median below this share of the mean ...
+const BURST_MEDIAN: f64 = 0.6;
+/// ... and a 99th percentile above so many means are bursts.
+const BURST_PAUSE: f64 = 10.0;
 
 /// Whether the directions share a limit, and what turning round costs.
 fn mixed(roofline: &Roofline, read: &Limit, write: &Limit) -> (bool, f64) {
@@ -108,8 +144,10 @@ mod tests {
             Measured {
                 io_bytes: 1 << 20,
                 depth: 1,
+                // 418 µs at a time, of which 262 are the transfer.
+                bytes_per_s: (1 << 20) as f64 / 418e-6,
                 latency_p50_us: 400.0,
-                latency_p99_us: 700.0,
+                latency_p99_us: 490.0,
                 ..Measured::default()
             },
             Measured { io_bytes: 1 << 20, depth: 64, latency_p50_us: 9e4, ..Measured::default() },
@@ -117,9 +155,16 @@ mod tests {
         let text = device_yaml(&found).unwrap();
         let file = DeviceFile::parse("d.yaml", &text).unwrap();
         assert_eq!((file.model.read.bytes_per_s, file.model.write.bytes_per_s), (4e9, 2e9));
-        // 400 µs, of which 262 are the transfer.
         assert_eq!(file.model.read.latency_ns / 1_000, 137);
-        assert_eq!(file.model.read.latency_p99_ns / 1_000, 437);
+        assert_eq!(file.model.read.latency_p99_ns / 1_000, 227);
+        assert_eq!(file.model.burst_ns, 0);
+        // Bursts: the same rate as at any depth, and a few wait for the next one.
+        let mut bursts = found.clone();
+        let probe = &mut bursts.limits[0].bandwidth.probes[0];
+        (probe.bytes_per_s, probe.latency_p50_us, probe.latency_p99_us) = (4e9, 65.5, 75_000.0);
+        let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
+        assert_eq!((model.read.latency_ns, model.read.latency_p99_ns), (0, 0));
+        assert_eq!(model.burst_ns, 100_000_000);
         assert!(!file.model.is_duplex);
         let mut mixed = roofline(4e9, 2e9);
         mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });

@@ -73,6 +73,9 @@ pub struct DeviceModel {
     pub mixed_penalty: f64,
     /// Whether reads and writes have a shared part each, and so a limit each.
     pub is_duplex: bool,
+    /// It works in bursts that begin so far apart, ns: what it would do until the next one begins, it
+    /// does at once. So do the limiters of clouds and of the kernel. 0: evenly.
+    pub burst_ns: Nanos,
     /// Its write cache.
     pub write_cache: WriteCacheModel,
 }
@@ -114,6 +117,7 @@ impl DeviceModel {
             parallel_ios: 0,
             mixed_penalty: 0.0,
             is_duplex: false,
+            burst_ns: 0,
             write_cache: WriteCacheModel { bytes: 0, bytes_per_s: write_bytes_per_s },
         }
     }
@@ -192,7 +196,7 @@ impl DeviceModel {
         state.last = Some(kind);
         state.taken += 1;
         let latency = direction.latency_of(mix(state.taken));
-        let done = free_at.saturating_add(latency);
+        let done = self.burst_begin(free_at, now).saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
         }
@@ -200,6 +204,14 @@ impl DeviceModel {
             state.written_at = state.written_at.max(done);
         }
         done
+    }
+
+    /// When what would be done at `done` is, if the device works in bursts.
+    fn burst_begin(&self, done: Nanos, now: Nanos) -> Nanos {
+        match self.burst_ns {
+            0 => done,
+            period => (done / period * period).max(now),
+        }
     }
 
     /// When fewer than `parallel_ios` are being worked on.
@@ -257,7 +269,7 @@ impl DeviceState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::MICROSECOND;
+    use crate::clock::{MICROSECOND, MILLISECOND};
     use crate::units::MIB;
 
     /// Bytes a second of `depth` I/Os in a closed loop.
@@ -299,6 +311,22 @@ mod tests {
         let model = DeviceModel { is_duplex: true, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 64);
         assert!((mixed / 2e9 - 1.0).abs() < 1e-2, "{mixed}");
+    }
+
+    #[test]
+    fn bursts_keep_the_rate() {
+        let burst_ns = 100 * MILLISECOND;
+        let model = DeviceModel { burst_ns, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        for depth in [1, 64] {
+            let rate = closed_loop(&model, &[IoKind::Read], MIB, depth);
+            assert!((rate / 1e9 - 1.0).abs() < 1e-2, "{rate}");
+        }
+        let mut state = DeviceState::default();
+        let done: Vec<Nanos> =
+            (0..200).map(|_| model.serve(&mut state, 0, IoKind::Read, MIB)).collect();
+        // What fits in the first burst is done at once, the next when that begins.
+        assert_eq!((done[0], done[94]), (80_000, 80_000));
+        assert_eq!(done[96], burst_ns + 80_000);
     }
 
     #[test]

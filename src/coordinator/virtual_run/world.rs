@@ -142,7 +142,7 @@ impl World {
         Ok(World { runtime, time, drive, drivers, shared, mail, steps_at_once: 0 })
     }
 
-    /// Runs each driver's clock from now on, beginning with the workload's time 0.
+    /// Lets each driver's clock run from now on, beginning with the workload's time 0.
     pub fn start(&self, origin: Nanos, window: (Nanos, Nanos)) {
         for driver in &self.drivers {
             driver.shard().measure().open(window.0, window.1);
@@ -154,10 +154,6 @@ impl World {
     pub fn start_clocks(&self, origin: Nanos, window: (Nanos, Nanos)) {
         for driver in &self.drivers {
             driver.start(origin, window);
-            let (driver, time) = (Rc::clone(driver), self.time.clone());
-            self.runtime.spawn(Box::pin(async move {
-                driver.run_clock(|deadline| time.sleep_until(deadline)).await;
-            }));
         }
     }
 
@@ -180,7 +176,9 @@ impl World {
     /// Moves on to the next thing that happens by itself, if that is until `deadline`; false when it
     /// is not.
     pub fn advance(&mut self, deadline: Nanos) -> bool {
-        let due = [self.time.next_deadline(), self.drive.next_completion()];
+        // The workloads' clocks are read here, and need no task: most of what happens is arrivals.
+        let clocks = self.drivers.iter().filter_map(|driver| driver.next_deadline()).min();
+        let due = [clocks, self.time.next_deadline(), self.drive.next_completion()];
         match due.into_iter().flatten().min() {
             Some(at) if at <= deadline => {
                 // A deadline may lie in the past, such as one of a clock that has just begun.
@@ -189,6 +187,10 @@ impl World {
                 }
                 self.time.advance_to(at.max(self.time.now()));
                 self.drive.complete_due();
+                let now = self.time.now();
+                let is_due =
+                    |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);
+                self.drivers.iter().filter(is_due).for_each(Driver::work_off_due);
                 self.steps_at_once += 1;
                 true
             }
