@@ -27,8 +27,9 @@ fn read(path: &PathBuf) -> Value {
 fn limits_are_found_and_a_run_is_held_against_them() {
     let scratch = Scratch::new("limits");
     let page = scratch.file("limits.html");
-    let small = ["--io-size-min", "64k", "--depth-max", "8", "--html-output"];
-    let output_of = output(saturate(&scratch, &[&small[..], &[page.to_str().unwrap()]].concat()));
+    let small = ["--io-size-min", "64k", "--depth-max", "8", "--device-output", "drive.yaml"];
+    let html = ["--html-output", page.to_str().unwrap()];
+    let output_of = output(saturate(&scratch, &[&small[..], &html].concat()));
     assert_eq!(output_of.status.code(), Some(0), "{}", text(&output_of));
     assert!(!scratch.store().exists());
     let found = read(&limits(&scratch));
@@ -58,6 +59,11 @@ fn limits_are_found_and_a_run_is_held_against_them() {
     }
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("<svg") && !html.contains("<script") && !html.contains("http"));
+    let mut simulated = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    simulated.args(["simulate", "--device", "drive.yaml", "--model", "tiny-1b", "--duration", "5"]);
+    simulated.args(["--num-users", "8", "--output", "simulated.json"]).current_dir(&scratch.path);
+    let simulated = output(simulated);
+    assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated));
     let ran = scratch.run(&["--roofline", limits(&scratch).to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
     assert!(text(&ran).contains("roofline"), "{}", text(&ran));

@@ -18,5 +18,6 @@ mod safety;
 mod simulate;
 mod sources;
 mod support;
+mod tidy;
 mod tracing;
 mod trials;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, output, text};
+use crate::support::{Scratch, assert_fails, assert_valid, finish, output, text, wait_until};
 
 const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
 
@@ -187,4 +188,65 @@ fn what_no_simulation_can_do_is_refused_with_status_2() {
     }
     let full = ["run", "--io-trace-log", "/dev/full", "--output", "result.json", "--seed", "1"];
     assert_fails(&output(ringfall(&scratch, &full)), 1, &["/dev/full", "space"]);
+}
+
+#[test]
+fn traces_and_the_autoscaler_work_without_a_drive() {
+    let scratch = Scratch::new("sources");
+    let devices = format!("{DEVICES}/fast-nvme.yaml");
+    let mooncake = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mooncake_part.jsonl");
+    let burst = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/burst_sessions.csv");
+    for (line, shards) in [
+        (format!("--mooncake-trace {mooncake} --trace-speedup 0 --replay-cycles 1"), "1"),
+        (format!("--mooncake-trace {mooncake} --trace-speedup 0 --replay-cycles 1"), "3"),
+        (format!("--use-burst-trace --burst-trace-path {burst} --replay-cycles 1"), "2"),
+    ] {
+        let line = format!(
+            "simulate --device {devices} --duration 4000 --seed 1 --output result.json {line} \
+             --shards {shards} --generation-mode fast"
+        );
+        let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
+        assert_eq!(ended.status.code(), Some(0), "{line}: {}", text(&ended));
+        let result = scratch.json();
+        let source = &result["ringfall"]["source"];
+        assert!(source["rows"].as_u64().unwrap() > 10, "{source}");
+        // It ended with the trace, and everything in it was served.
+        assert_eq!(source["rows"], source["arrived"], "{source}");
+        assert_eq!(result["requests_completed"], source["rows"], "{line}");
+        assert!(result["ringfall"]["window"]["seconds"].as_f64().unwrap() < 4000.0);
+    }
+    let line = format!(
+        "simulate --device {DEVICES}/slow-vmfs.yaml --duration 3000 --seed 1 --output result.json \
+         --enable-autoscaling --autoscaler-mode capacity --arrival closed --cpu-mem-gb 0 \
+         --generation-mode none --model tiny-1b"
+    );
+    let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let found = &scratch.json()["ringfall"]["autoscaler"];
+    let peak = found["peak_gib_per_s"].as_f64();
+    assert!(found.is_object(), "{found}");
+    assert!(peak.is_none_or(|peak| (peak * 1.073_741_824 / 3.0 - 1.0).abs() < 0.05), "{found}");
+}
+
+#[test]
+fn an_interrupted_simulation_keeps_what_it_has() {
+    let scratch = Scratch::new("interrupted");
+    let line = format!(
+        "simulate --device {DEVICES}/fast-nvme.yaml --duration 86400 --num-users 20000 --seed 1 \
+         --output result.json --io-trace-log t.csv.zst"
+    );
+    let mut command = ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let trace = scratch.file("t.csv.zst");
+    wait_until("it writes its trace", || {
+        std::fs::metadata(&trace).is_ok_and(|metadata| metadata.len() > 1_000)
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
+    let result = scratch.json();
+    assert_eq!(result["ringfall"]["window"]["interrupted"], true);
+    let rows = zstd::decode_all(&std::fs::read(&trace).unwrap()[..]).unwrap();
+    let lines = rows.iter().filter(|byte| **byte == b'\n').count() as u64;
+    assert_eq!(result["ringfall"]["simulation"]["io_trace"]["rows"].as_u64().unwrap(), lines - 1);
 }

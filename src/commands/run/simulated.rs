@@ -70,7 +70,10 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     check_outputs(plan)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     if !plan.quiet {
-        let what = format!("simulating {} s of {} users…", plan.duration_s, plan.users);
+        let what = format!(
+            "simulating {} s of {} users, seed {}…",
+            plan.duration_s, plan.users, plan.seed
+        );
         unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;
     }
     let result = run(plan, device, command_line, &interrupt)?;

@@ -3,7 +3,7 @@
 //!
 //! Strict, unlike the other traces: an operation left out would change what the next ones find.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io::BufRead;
 
 use super::burstgpt::{Fields, name_hash};
@@ -175,7 +175,7 @@ fn row(fields: &Fields, columns: Columns, rows: ReplayedRows) -> Result<Option<R
 /// # Errors
 /// A row that is none: where, and why.
 pub fn objects_read_first(rows: &mut dyn Rows) -> Result<(u64, Vec<ReplayObject>), Error> {
-    let (mut known, mut objects, mut count) = (HashSet::new(), Vec::new(), 0);
+    let (mut known, mut objects, mut count) = (BTreeSet::new(), Vec::new(), 0);
     while let Some(row) = rows.next_row()? {
         let (Some(key), Some(operation)) = (row.session, row.operation) else { continue };
         count += 1;
