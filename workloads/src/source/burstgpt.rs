@@ -40,22 +40,30 @@ impl<R: BufRead> BurstGpt<R> {
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut lines = Lines::new(reader);
         let mut fields = Fields::default();
-        let columns = match lines.next()? {
-            None => return Err(Error::new(format!("it is empty; {WANTED}"))),
-            Some((_, Line::TooLong)) => {
-                return Err(Error::new(format!("line 1: {}; {WANTED}", too_long())));
-            }
-            Some((_, Line::Whole(line))) => {
-                // Excel's byte order mark.
-                let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-                fields
-                    .split(line)
-                    .ok()
-                    .and_then(|()| columns(&fields))
-                    .ok_or_else(|| Error::new(format!("line 1 is {}; {WANTED}", shown(line))))?
-            }
-        };
+        let columns = read_header(&mut lines, &mut fields, WANTED, columns)?;
         Ok(BurstGpt { lines, columns, fields, skipped: Skipped::default() })
+    }
+}
+
+/// Where the columns are, by the first line; `wanted` says what that line should be.
+pub(super) fn read_header<R: BufRead, C>(
+    lines: &mut Lines<R>,
+    fields: &mut Fields,
+    wanted: &str,
+    columns: impl FnOnce(&Fields) -> Option<C>,
+) -> Result<C, Error> {
+    match lines.next()? {
+        None => Err(Error::new(format!("it is empty; {wanted}"))),
+        Some((_, Line::TooLong)) => Err(Error::new(format!("line 1: {}; {wanted}", too_long()))),
+        Some((_, Line::Whole(line))) => {
+            // Excel's byte order mark.
+            let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+            fields
+                .split(line)
+                .ok()
+                .and_then(|()| columns(fields))
+                .ok_or_else(|| Error::new(format!("line 1 is {}; {wanted}", shown(line))))
+        }
     }
 }
 

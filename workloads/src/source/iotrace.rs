@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::BufRead;
 
-use super::burstgpt::{Fields, name_hash};
+use super::burstgpt::{Fields, name_hash, read_header};
 use super::lines::{Line, Lines, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown};
 use crate::Error;
@@ -80,17 +80,7 @@ impl<R: BufRead> IoTrace<R> {
     pub fn new(reader: R, rows: ReplayedRows) -> Result<Self, Error> {
         let mut lines = Lines::new(reader);
         let mut fields = Fields::default();
-        let columns = match lines.next()? {
-            None => return Err(Error::new(format!("it is empty; {WANTED}"))),
-            Some((_, Line::TooLong)) => {
-                return Err(Error::new(format!("line 1: {}; {WANTED}", too_long())));
-            }
-            Some((_, Line::Whole(line))) => fields
-                .split(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line))
-                .ok()
-                .and_then(|()| columns(&fields))
-                .ok_or_else(|| Error::new(format!("line 1 is {}; {WANTED}", shown(line))))?,
-        };
+        let columns = read_header(&mut lines, &mut fields, WANTED, columns)?;
         Ok(IoTrace { lines, columns, fields, rows, skipped: Skipped::default() })
     }
 }
