@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::cli::FaultsArgs;
 use crate::config::InputError;
@@ -36,8 +36,8 @@ impl Sums {
                 self.requests += run.requests;
                 self.cancelled += run.cancelled;
                 self.failing += run.flaws.failures();
-                self.short += run.flaws.short;
-                self.empty += run.flaws.empty;
+                self.short += run.flaws.short.iter().sum::<u64>();
+                self.empty += run.flaws.empty.iter().sum::<u64>();
                 self.damaged += run.flaws.damaged_ios;
                 self.wrong_blocks += run.flaws.wrong_blocks;
             }
@@ -57,20 +57,27 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
     let began = Instant::now();
     let next = AtomicU64::new(first);
     let sums = Mutex::new(Sums::default());
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> std::io::Result<()> {
         for _ in 0..threads {
-            scope.spawn(|| {
+            let worker = || {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        return;
-                    }
+                    let after = |seed| (seed < end).then(|| seed + 1);
+                    let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+                    let Ok(seed) = taken else { return };
                     let result = faultsim::run(seed);
                     sums.lock().unwrap_or_else(PoisonError::into_inner).add(seed, result);
                 }
-            });
+            };
+            let builder = std::thread::Builder::new().name("ringfall-faults".to_owned());
+            if let Err(error) = builder.spawn_scoped(scope, worker) {
+                // The others need not go on.
+                next.store(end, Ordering::Relaxed);
+                return Err(error);
+            }
         }
-    });
+        Ok(())
+    })
+    .context("not so many threads can be started: give fewer --threads")?;
     let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.failures.sort();
     let mut page = String::new();
@@ -78,7 +85,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         page,
         "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
          drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
-         read, all noticed",
+         read",
         sums.runs,
         began.elapsed().as_secs_f64(),
         sums.requests,
@@ -94,9 +101,13 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
             writeln!(page, "seed {seed}: {what}\n  again: ringfall faults --seeds {seed}");
     }
     if sums.failures.is_empty() {
-        page.push_str("nothing was lost\n");
+        page.push_str("every fault was noticed, and nothing was lost\n");
     } else {
-        let _infallible = writeln!(page, "{} systems lost something", sums.failures.len());
+        let _infallible = writeln!(
+            page,
+            "{} systems did not hold; the sums above leave them out",
+            sums.failures.len()
+        );
     }
     let told = super::print(&page)?;
     Ok(if sums.failures.is_empty() { told } else { Exit::Failed })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{print, spread_page};
+use super::{print, refuse_input, spread_page};
 use crate::analysis::FileProblem;
 use crate::analysis::differences::{self, Difference};
 use crate::analysis::document::ResultFile;
@@ -26,7 +26,7 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
     let differences = differences_of(&inputs, args.allow_different)?;
     let merged = merge(&inputs, &differences, command_line)?;
     if let Some(output) = &args.output {
-        refuse_input(output, &args.files)?;
+        refuse_input("--output", output, args.files.iter().map(PathBuf::as_path))?;
         write_json(&merged, output).with_context(|| {
             format!("the merged result can't be written to {}", output.display())
         })?;
@@ -53,20 +53,6 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
         }
     }
     Ok(inputs)
-}
-
-fn refuse_input(output: &Path, files: &[PathBuf]) -> Result<()> {
-    let target = std::fs::canonicalize(output).ok();
-    let same = |file: &&PathBuf| target.is_some() && std::fs::canonicalize(file).ok() == target;
-    match files.iter().find(same) {
-        Some(file) => Err(InputError::new(format!(
-            "--output {} would overwrite the input {}; give another file",
-            output.display(),
-            file.display()
-        ))
-        .into()),
-        None => Ok(()),
-    }
 }
 
 /// What was not alike; differing settings are refused unless `allowed`.

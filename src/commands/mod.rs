@@ -11,11 +11,13 @@ pub mod simulate;
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::analysis::metrics::Metric;
 use crate::analysis::spread::Spread;
+use crate::config::InputError;
 use crate::exit::Exit;
 
 /// Width of lines of prose.
@@ -28,6 +30,27 @@ fn print(text: &str) -> anyhow::Result<Exit> {
             Err(anyhow::Error::from(error).context("standard output"))
         }
         _ => Ok(Exit::Done),
+    }
+}
+
+/// Refuses to write over what is read.
+///
+/// # Errors
+/// The output is one of the inputs.
+fn refuse_input<'a>(
+    flag: &str,
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), InputError> {
+    let Ok(target) = std::fs::canonicalize(output) else { return Ok(()) };
+    let is_same = |input: &&Path| std::fs::canonicalize(input).is_ok_and(|input| input == target);
+    match inputs.into_iter().find(is_same) {
+        Some(input) => Err(InputError::new(format!(
+            "{flag} {} would overwrite the input {}; give another file",
+            output.display(),
+            input.display()
+        ))),
+        None => Ok(()),
     }
 }
 

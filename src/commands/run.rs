@@ -84,7 +84,16 @@ impl Sources {
             }
             Some(RooflineFrom::Fresh) | None => None,
         };
-        Ok(Sources { opened: source::open(plan)?, validation, roofline })
+        let opened = source::open(plan)?;
+        let files = opened.facts.files.iter().map(Path::new);
+        let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
+        if let Some(RooflineFrom::File(path)) = &plan.roofline {
+            inputs.push(path);
+        }
+        for (flag, output) in all_outputs(plan) {
+            super::refuse_input(flag, output, inputs.iter().copied())?;
+        }
+        Ok(Sources { opened, validation, roofline })
     }
 }
 
@@ -129,6 +138,12 @@ fn unless_reader_left(told: Result<()>) -> Result<()> {
     }
 }
 
+/// Files that the run writes, by flag.
+pub(super) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
+    let log = plan.io_trace_log.as_deref().map(|path| ("--io-trace-log", path));
+    outputs(plan).chain(log)
+}
+
 /// Where results go, by flag.
 fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
     let more = [
@@ -142,7 +157,7 @@ fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
 
 /// Results that can't be written are found before the run, not after it.
 fn check_outputs(plan: &Plan) -> Result<()> {
-    outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
+    all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
 }
 
 /// Writes all that was asked for; the first failure is told when all was tried.

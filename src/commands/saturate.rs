@@ -35,16 +35,26 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
-    check_output_writable("--output", &output)?;
-    if let Some(page) = &args.html_output {
-        check_output_writable("--html-output", page)?;
-    }
-    if let Some(device) = &args.device_output {
-        check_output_writable("--device-output", device)?;
-        if !(read_percents.contains(&100) && read_percents.contains(&0)) {
-            let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
+    let outputs = [
+        ("--output", Some(output.as_path())),
+        ("--html-output", args.html_output.as_deref()),
+        ("--device-output", args.device_output.as_deref()),
+    ];
+    let mut others: Vec<&Path> = Vec::new();
+    for (flag, path) in outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
+        check_output_writable(flag, path)?;
+        super::refuse_input(flag, path, args.mix_of.as_deref())?;
+        if others.contains(&path) {
+            let what =
+                format!("{flag} {} is given twice: one would overwrite the other", path.display());
             return Err(InputError::new(what).into());
         }
+        others.push(path);
+    }
+    let both = read_percents.contains(&100) && read_percents.contains(&0);
+    if args.device_output.is_some() && !both {
+        let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
+        return Err(InputError::new(what).into());
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let cpus = cores(args);

@@ -6,8 +6,10 @@ use std::io::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::run::simulated;
-use super::{figure, percent, wrapped};
+use std::path::PathBuf;
+
+use super::run::{all_outputs, simulated};
+use super::{figure, percent, refuse_input, wrapped};
 use crate::cli::{Options, SimulateArgs};
 use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
 use crate::coordinator::Interrupt;
@@ -23,12 +25,43 @@ const COMBINATIONS_MAX: usize = 10_000;
 /// # Errors
 /// A file or a setting is wrong, or results can't be written.
 pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
-    let devices =
+    let mut devices =
         args.device.iter().map(|path| DeviceFile::read(path)).collect::<Result<Vec<_>, _>>()?;
+    tell_apart(&mut devices, &args.device);
     let plans = plans(args)?;
+    for plan in &plans {
+        for (flag, output) in all_outputs(plan) {
+            refuse_input(flag, output, args.device.iter().map(PathBuf::as_path))?;
+        }
+    }
     match (&devices[..], &plans[..]) {
         ([device], [plan]) => simulated::one(plan, device, command_line),
         _ => table(&devices, &plans),
+    }
+}
+
+/// Drives of one name get those of their files too, and a number if those are alike.
+fn tell_apart(devices: &mut [DeviceFile], paths: &[PathBuf]) {
+    let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
+    for ((device, path), name) in devices.iter_mut().zip(paths).zip(&names) {
+        if names.iter().filter(|other| *other == name).count() > 1 {
+            device.name = format!("{name} ({})", path.display());
+        }
+    }
+    for place in 1..devices.len() {
+        let name = devices[place].name.clone();
+        if devices[..place].iter().any(|device| device.name == name) {
+            devices[place].name = format!("{name}, number {}", place + 1);
+        }
+    }
+}
+
+/// A, B, …, Z, AA, AB, … for 0, 1, …
+fn letters(place: usize) -> String {
+    let last = char::from(b'A' + (place % 26) as u8);
+    match place / 26 {
+        0 => last.to_string(),
+        more => format!("{}{last}", letters(more - 1)),
     }
 }
 
@@ -125,7 +158,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
     let names: Vec<&str> = what_if.devices();
     let short = |row: &WhatIfRow| {
         let place = names.iter().position(|name| *name == row.device).unwrap_or(0);
-        format!("{}", (b'A' + (place % 26) as u8) as char)
+        letters(place)
     };
     let _infallible = writeln!(
         page,
@@ -135,7 +168,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         figure(what_if.cpu_memory_gib)
     );
     for (place, name) in names.iter().enumerate() {
-        wrapped(&mut page, &format!("  {}  ", (b'A' + (place % 26) as u8) as char), name);
+        wrapped(&mut page, &format!("  {:<2} ", letters(place)), name);
     }
     let widest = what_if.models().iter().map(|model| model.len()).max().unwrap_or(0).max(5);
     let _infallible = writeln!(
@@ -183,5 +216,24 @@ fn figure3(value: f64) -> String {
         value if value >= 99.95 => format!("{value:.0}"),
         value if value >= 9.995 => format!("{value:.1}"),
         value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_drive_has_a_name_and_letters_of_its_own() {
+        let text = "name: x\nread: {mb_per_s: 1, iops: 1, latency_us: 1}\n\
+                    write: {mb_per_s: 1, iops: 1, latency_us: 1}\n";
+        let one = DeviceFile::parse("d.yaml", text).unwrap();
+        let other = DeviceFile { name: "y".to_owned(), ..one.clone() };
+        let mut devices = vec![one.clone(), one.clone(), other, one];
+        let paths = ["a.yaml", "b.yaml", "c.yaml", "a.yaml"].map(PathBuf::from);
+        tell_apart(&mut devices, &paths);
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        assert_eq!(names, ["x (a.yaml)", "x (b.yaml)", "y", "x (a.yaml), number 4"]);
+        assert_eq!([0, 25, 26, 51, 52, 702].map(letters), ["A", "Z", "AA", "AZ", "BA", "AAA"]);
     }
 }

@@ -64,6 +64,8 @@ struct DirectionText {
 struct CacheText {
     mib: Spanned<f64>,
     mb_per_s: Spanned<f64>,
+    #[serde(default)]
+    volatile: bool,
 }
 
 impl DeviceFile {
@@ -94,7 +96,8 @@ impl DeviceFile {
             value.as_ref().map(|value| check.within(key, value, low, high))
         };
         let flush_us = optional(&mut check, "flush_us", &parsed.flush_us, 0.0, US_MAX);
-        let parallel = optional(&mut check, "parallel_ios", &parsed.parallel_ios, 0.0, 65_536.0);
+        let parallel = parsed.parallel_ios.as_ref();
+        let parallel = parallel.map(|value| check.whole("parallel_ios", value, 65_536));
         let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
         let memory =
             optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
@@ -103,6 +106,7 @@ impl DeviceFile {
             // Within 2^53.
             bytes: (check.within("mib", &cache.mib, 0.0, 1e9) * MIB as f64) as u64,
             bytes_per_s: check.within("mb_per_s", &cache.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
+            is_volatile: cache.volatile,
         });
         if let Some(wrong) = check.wrong {
             return Err(InputError::new(wrong));
@@ -111,12 +115,15 @@ impl DeviceFile {
             read,
             write,
             flush_ns: ns(flush_us.unwrap_or(0.0)),
-            parallel_ios: parallel.unwrap_or(0.0) as u32,
+            parallel_ios: parallel.unwrap_or(0),
             mixed_penalty: penalty.unwrap_or(0.0),
             is_duplex: parsed.duplex,
             burst_ns: ns(burst_ms.unwrap_or(0.0) * 1e3),
-            write_cache: cache
-                .unwrap_or(WriteCacheModel { bytes: 0, bytes_per_s: write.bytes_per_s }),
+            write_cache: cache.unwrap_or(WriteCacheModel {
+                bytes: 0,
+                bytes_per_s: write.bytes_per_s,
+                is_volatile: false,
+            }),
         };
         model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
         Ok(DeviceFile {
@@ -158,6 +165,17 @@ impl Check<'_> {
         value.value
     }
 
+    /// The same for a number of things.
+    fn whole(&mut self, key: &str, value: &Spanned<f64>, high: u32) -> u32 {
+        if value.value.fract() != 0.0 {
+            let (file, line) = (self.file, value.referenced.line());
+            let what = format!("{file}, line {line}: {key}: {} is no whole number", value.value);
+            self.wrong.get_or_insert(what);
+        }
+        // In bounds, or an error by now.
+        self.within(key, value, 0.0, f64::from(high)) as u32
+    }
+
     fn direction(&mut self, text: &DirectionText) -> DirectionModel {
         let median = self.within("latency_us", &text.latency_us, 0.0, US_MAX);
         let tail = match &text.latency_p99_us {
@@ -187,7 +205,7 @@ write:
 flush_us: 500
 parallel_ios: 128
 mixed_penalty: 0.1
-write_cache: {mib: 64, mb_per_s: 2000}
+write_cache: {mib: 64, mb_per_s: 2000, volatile: true}
 memory_mb_per_s: 5000
 ";
 
@@ -200,7 +218,8 @@ memory_mb_per_s: 5000
         assert_eq!((read.latency_ns, read.latency_p99_ns), (80_000, 200_000));
         assert_eq!(file.model.write.latency_p99_ns, 20_000);
         assert_eq!((file.model.flush_ns, file.model.parallel_ios), (500_000, 128));
-        assert_eq!(file.model.write_cache, WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 2e9 });
+        let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 2e9, is_volatile: true };
+        assert_eq!(file.model.write_cache, cache);
         assert_eq!(file.memory_bytes_per_s, 5e9);
         let short: String = GOOD.lines().take(6).map(|line| format!("{line}\n")).collect();
         let file = DeviceFile::parse("d.yaml", &short).unwrap();
@@ -217,6 +236,7 @@ memory_mb_per_s: 5000
             ("latency_us: 20", "latencies: 20", 6, "did you mean \"latency_us\""),
             ("latency_p99_us: 200", "latency_p99_us: 2", 2, "out of bounds: 80"),
             ("parallel_ios: 128", "parallel_ios: -1", 8, "parallel_ios"),
+            ("parallel_ios: 128", "parallel_ios: 0.5", 8, "parallel_ios: 0.5 is no whole number"),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
             ("name: a drive", "name: [a", 1, "d.yaml"),
         ] {

@@ -1,5 +1,6 @@
 //! Reading a YAML configuration: every complaint names the key and the line.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use super::InputError;
@@ -55,11 +56,14 @@ impl ConfigFile {
 
 /// Reads a file that a person wrote.
 pub(super) fn read_small(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(format!("{bytes} bytes are too many for a configuration"));
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    // A device or a pipe tells no size, and may have no end.
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("over {FILE_BYTES_MAX} bytes are too many for a configuration"));
     }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    Ok(text)
 }
 
 /// The key of a line of the form `key: value`.

@@ -98,7 +98,7 @@ pub struct Driver {
     shard: Rc<Shard>,
     workload: RefCell<Workload>,
     clock: Clock,
-    /// The workload's time 0 on the engine's clock.
+    /// The workload's time 0 on the engine's clock; nothing is done before. `MAX`: not begun.
     origin: Cell<Nanos>,
     spawn: Spawn,
     requests: std::sync::Arc<SharedGate>,
@@ -138,7 +138,7 @@ impl Driver {
             shard,
             workload: RefCell::new(workload),
             clock,
-            origin: Cell::new(0),
+            origin: Cell::new(Nanos::MAX),
             spawn,
             requests,
             serving: Cell::new(0),
@@ -192,6 +192,12 @@ impl Driver {
     #[must_use]
     pub fn operations(&self) -> u32 {
         self.operations.get()
+    }
+
+    /// Steps of requests that will end: waits and operations under way.
+    #[must_use]
+    pub fn steps_under_way(&self) -> usize {
+        self.waits.borrow().len() + self.operations.get() as usize
     }
 
     /// Requests being served here.
@@ -308,8 +314,11 @@ impl Driver {
     /// When something is due, on the engine's clock; none once it is stopped.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if self.stopped.get() {
+        if self.stopped.get() || self.origin.get() == Nanos::MAX {
             return None;
+        }
+        if self.clock.now() < self.origin.get() {
+            return Some(self.origin.get());
         }
         let wake = self.workload.borrow().next_wake();
         let wait = self.waits.borrow().peek().map(|Reverse((until, _))| *until);
@@ -319,6 +328,9 @@ impl Driver {
 
     /// Does what is due.
     pub fn work_off_due(self: &Rc<Self>) {
+        if self.clock.now() < self.origin.get() {
+            return;
+        }
         let now = self.workload_now();
         loop {
             let due = {
@@ -483,7 +495,7 @@ impl Driver {
     /// Changes the totals, if `at` (the workload's clock) is inside the window.
     fn record(&self, at: Nanos, change: impl FnOnce(&mut Totals, usize)) {
         let (start, end) = self.window.get();
-        let at = at + self.origin.get();
+        let at = at.saturating_add(self.origin.get());
         if start <= at && at < end {
             change(&mut self.totals.borrow_mut(), ((at - start) / SECOND) as usize);
         }

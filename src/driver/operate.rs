@@ -98,6 +98,7 @@ impl Driver {
     pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
         self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0
     }
+
     fn log(&self, key: Key, is_write: bool, tier: Tier, purpose: Purpose, bytes: u64) {
         let Some(log) = &*self.log.borrow() else { return };
         let phase = match purpose {

@@ -1,9 +1,11 @@
 //! What must hold after a run, whatever the drive did.
 
 use ringfall_engine::device::FlawCounts;
-use ringfall_engine::error::ErrorKind;
-use ringfall_engine::metrics::Metrics;
+use ringfall_engine::error::{ErrorKind, Operation};
+use ringfall_engine::metrics::{ErrorRecord, Metrics};
+use ringfall_engine::ring::IoKind;
 use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::cpu::CHUNK_BYTES;
 use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
@@ -28,11 +30,28 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, left: T, right: T) -> Result
     }
 }
 
+/// Every request that is being served has a step that will end. To be asked when nothing can happen
+/// without time passing.
+pub(super) fn nobody_is_forgotten(world: &World) -> Result<(), String> {
+    for driver in &world.drivers {
+        let id = driver.shard().id().0;
+        let serving = driver.serving() as usize;
+        same(&format!("shard {id}: requests with a step"), driver.steps_under_way(), serving)?;
+    }
+    Ok(())
+}
+
+/// All that had begun has ended by itself.
+pub(super) fn nothing_waits(world: &World) -> Result<(), String> {
+    same("tasks that wait for ever", world.runtime.task_count(), 0)
+}
+
 /// Nothing is held by anybody, and every sum is right.
 pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> Result<(), String> {
     same("tasks that never end", world.runtime.task_count(), 0)?;
     let settings = &scenario.settings;
     let (mut committed, mut used, mut leased) = ([0; 2], [0; 2], 0);
+    let (mut resident, mut gone) = (0, 0);
     let mut tier_bytes = [0; 3];
     for driver in &world.drivers {
         let shard = driver.shard();
@@ -47,9 +66,26 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
             used[tier] += sums.used_bytes[tier];
         }
         leased += sums.leased_blocks;
+        same(&format!("shard {id}: questions and arrivals"), shard.pending(), 0)?;
         for tier in Tier::ALL {
-            tier_bytes[tier.index()] += shard.counts(tier).bytes;
+            let counts = shard.counts(tier);
+            tier_bytes[tier.index()] += counts.bytes;
+            resident += counts.entries;
+            gone += counts.removed_entries + counts.lost_entries;
         }
+    }
+    let metrics = metrics_of(world);
+    let written: u64 = metrics.tiers.iter().map(|tier| tier.write.total.count()).sum();
+    let deleted = metrics.evictions[Tier::Storage.index()].entries;
+    same(
+        "entries written and those there, deleted, replaced or lost",
+        resident + deleted + gone,
+        written,
+    )?;
+    let cpu = &world.shared.cpu;
+    let chunks_used = cpu.chunks() - cpu.free_chunks();
+    if chunks_used as u64 > tier_bytes[1] / CHUNK_BYTES as u64 {
+        return Err(format!("{chunks_used} chunks are taken for {} bytes", tier_bytes[1]));
     }
     let budgets = &world.shared.budgets;
     for tier in [Tier::Gpu, Tier::Cpu] {
@@ -83,6 +119,14 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
     requests(world, at_stop)
 }
 
+fn metrics_of(world: &World) -> Metrics {
+    let mut metrics = Metrics::default();
+    for driver in &world.drivers {
+        metrics.merge(&driver.shard().measure().snapshot());
+    }
+    metrics
+}
+
 /// Every request that arrived is done, was dropped, or was being served.
 fn requests(world: &World, at_stop: &AtStop) -> Result<(), String> {
     let mut stats = WorkloadStats::default();
@@ -102,35 +146,46 @@ pub(super) fn report_tells_what_happened(
     scenario: &Scenario,
     flaws: &FlawCounts,
 ) -> Result<(), String> {
-    let mut metrics = Metrics::default();
-    for driver in &world.drivers {
-        metrics.merge(&driver.shard().measure().snapshot());
-    }
-    let errors = |of: &dyn Fn(ErrorKind, i32) -> bool| -> u64 {
-        let known = metrics.errors.iter().filter(|error| of(error.kind, error.errno));
-        known.map(|error| error.count).sum()
+    let metrics = metrics_of(world);
+    let errors = |of: &dyn Fn(&ErrorRecord) -> bool| -> u64 {
+        metrics.errors.iter().filter(|error| of(error)).map(|error| error.count).sum()
     };
     same("bytes read", metrics.io_read.bytes, flaws.read_bytes)?;
-    // Writes of a dropped operation go on, and nobody counts them.
-    let counted = |what: &str, counted: u64, done: u64| match scenario.cancels {
-        true if counted <= done => Ok(()),
-        _ => same(what, counted, done),
+    // What happens to writes that an operation left behind when it was dropped, nobody counts.
+    let counted = |what: &str, kind: IoKind, counted: u64, done: u64| match scenario.cancels {
+        true if kind != IoKind::Read && counted <= done => Ok(()),
+        _ => same(&format!("{kind:?}: {what}"), counted, done),
     };
-    counted("bytes written", metrics.io_write.bytes, flaws.written_bytes)?;
+    counted("bytes", IoKind::Write, metrics.io_write.bytes, flaws.written_bytes)?;
     same("wrong blocks noticed", metrics.verify.blocks_bad, flaws.wrong_blocks)?;
-    let corrupt = errors(&|kind, _| kind == ErrorKind::Corrupt);
+    let corrupt = errors(&|error| error.kind == ErrorKind::Corrupt);
     same("wrong blocks told", corrupt > 0, flaws.wrong_blocks > 0)?;
-    counted("I/Os of nothing told", errors(&|kind, _| kind == ErrorKind::Truncated), flaws.empty)?;
-    counted("short I/Os told", metrics.short_transfers, flaws.short)?;
-    for (errno, count) in &flaws.failed {
-        counted(
-            &format!("I/Os that failed with errno {errno}"),
-            errors(&|_, e| e == *errno),
-            *count,
-        )?;
+    for (direction, kind) in [IoKind::Read, IoKind::Write].into_iter().enumerate() {
+        let operation = operation_of(kind);
+        let truncated = |error: &ErrorRecord| {
+            error.kind == ErrorKind::Truncated && error.operation == operation
+        };
+        counted("I/Os of nothing", kind, errors(&truncated), flaws.empty[direction])?;
     }
+    let short = flaws.short.iter().sum();
+    counted("short I/Os", IoKind::Write, metrics.short_transfers, short)?;
+    for (kind, errno, count) in &flaws.failed {
+        let told =
+            |error: &ErrorRecord| error.errno == *errno && error.operation == operation_of(*kind);
+        counted(&format!("failed with errno {errno}"), *kind, errors(&told), *count)?;
+    }
+    let failed = errors(&|error| error.errno != 0);
+    counted("failed in all", IoKind::Write, failed, flaws.failures())?;
     if scenario.rates == Default::default() {
         same("errors of a drive without flaws", metrics.error_count(), 0)?;
     }
     Ok(())
+}
+
+fn operation_of(kind: IoKind) -> Operation {
+    match kind {
+        IoKind::Read => Operation::Read,
+        IoKind::Write => Operation::Write,
+        IoKind::Flush => Operation::Flush,
+    }
 }

@@ -25,6 +25,10 @@ pub(super) struct Scenario {
     pub(super) cancels: bool,
     /// How long, on the simulated clock, before it is stopped.
     pub(super) run_ns: Nanos,
+    /// It is stopped so long after it began to write its population.
+    pub(super) populates_for_ns: Option<Nanos>,
+    /// What has begun may end before the engine is stopped.
+    pub(super) ends_gently: bool,
 }
 
 /// A quarter of the seeds have none of a flaw; the others, up to so many of a thousand.
@@ -40,16 +44,18 @@ impl Scenario {
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));
         let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
+        // Some have entries of several of the CPU tier's chunks.
+        let scale = if rng.random_range(0..8) == 0 { 6 } else { 1 };
         let settings = RunSettings {
             shards,
             cpus: None,
             cache_dir: None,
             destroy_device_contents: false,
-            storage_capacity_bytes: rng.random_range(u64::from(shards).max(2)..=12) * MIB,
+            storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
             cpu_capacity_bytes: match one_of(rng) {
                 0 => 0,
-                _ => rng.random_range(32..=2_048) * KIB,
+                _ => scale * rng.random_range(32..=2_048) * KIB,
             },
             preallocate: Preallocate::Reserve,
             io_size_bytes,
@@ -84,8 +90,18 @@ impl Scenario {
         let rates = if is_flawless { FlawRates::default() } else { rates };
         let load =
             Load { config: Arc::new(workload(rng, users)), source: Source::Synthetic, rows: None };
-        let run_ns = rng.random_range(10 * MILLISECOND..4 * SECOND);
-        Scenario { settings, load, model, rates, cancels: rng.random(), run_ns }
+        let populates_for_ns =
+            (rng.random_range(0..8) == 0).then(|| rng.random_range(0..200 * MILLISECOND));
+        Scenario {
+            settings,
+            load,
+            model,
+            rates,
+            cancels: rng.random(),
+            run_ns: rng.random_range(10 * MILLISECOND..4 * SECOND),
+            populates_for_ns,
+            ends_gently: rng.random(),
+        }
     }
 }
 

@@ -1,29 +1,38 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
+use ringfall_engine::metrics::TierMetrics;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
+use crate::config::{Arrival, Traffic};
 use crate::coordinator::SimulationFigures;
 
 /// From this share of the time on, a resource counts as used up.
 const BUSY_SHARE: f64 = 0.9;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
+/// From this share of the users' time on, what they wait for is what holds them up.
+const WAITING_SHARE: f64 = 0.5;
 
-/// What a run is bound by: more of it, and only of it, would make the run faster.
+/// What a run is bound by: what more of would make it faster, before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The drive is busy all the time.
     Drive,
-    /// The cores copy all the time.
+    /// I/Os wait for one of those that the drive works on at once.
+    DriveParallelism,
+    /// The cores copy all the time, or users wait for copies more than for anything else.
     Memory,
+    /// As many I/Os are in flight as may be.
+    QueueDepth,
     /// Requests wait for one of `--max-inflight-requests`.
     ServingSlots,
-    /// I/Os are too few at a time to fill the drive: its latency is what counts.
+    /// Users wait for I/Os, which are too few at a time to fill the drive: its latency is what counts.
     DriveLatency,
-    /// The users ask for no more.
+    /// The users ask for no more: requests come at their own times, or thinking and generating lie
+    /// between them.
     Users,
 }
 
@@ -33,7 +42,9 @@ impl Binding {
     pub const fn name(self) -> &'static str {
         match self {
             Binding::Drive => "drive",
+            Binding::DriveParallelism => "drive parallelism",
             Binding::Memory => "memory copies",
+            Binding::QueueDepth => "queue depth",
             Binding::ServingSlots => "serving slots",
             Binding::DriveLatency => "drive latency",
             Binding::Users => "users",
@@ -50,7 +61,9 @@ pub struct SimulationReport {
     pub source: String,
     /// Share of the window in which the drive was busy.
     pub drive_busy_share: f64,
-    /// Share of the window in which a core copied, the mean over the shards.
+    /// Share of the window in which I/Os waited for one of those that the drive works on at once.
+    pub drive_crowded_share: f64,
+    /// Share of the window in which a core was busy copying, the mean over the shards.
     pub memory_busy_share: f64,
     /// What the run was bound by.
     pub binds: Binding,
@@ -83,6 +96,7 @@ impl SimulationReport {
             device,
             source,
             drive_busy_share: figures.drive_busy_share,
+            drive_crowded_share: figures.drive_crowded_share,
             memory_busy_share: figures.memory_busy_share,
             binds,
             because,
@@ -91,22 +105,34 @@ impl SimulationReport {
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let busy = percent(figures.drive_busy_share);
     if figures.drive_busy_share >= BUSY_SHARE {
-        let busy = percent(figures.drive_busy_share);
         return (Binding::Drive, format!("the drive was busy {busy} of the time"));
+    }
+    let drive = format!("the drive was busy {busy} of the time only");
+    if figures.drive_crowded_share >= BUSY_SHARE {
+        let crowded = percent(figures.drive_crowded_share);
+        let why = format!("{drive}; I/Os waited {crowded} of the time for it to take them");
+        return (Binding::DriveParallelism, why);
     }
     if figures.memory_busy_share >= BUSY_SHARE {
         let busy = percent(figures.memory_busy_share);
-        return (Binding::Memory, format!("each core copied {busy} of the time"));
+        return (Binding::Memory, format!("each core was busy copying {busy} of the time"));
     }
-    let requests = &result.requests;
-    let total: u128 = requests.end_to_end.iter().map(|class| class.sum_ns()).sum();
-    let share = |ns: u128| if total > 0 { ns as f64 / total as f64 } else { 0.0 };
-    let queued = share(requests.queued.sum_ns());
-    let drive =
-        format!("the drive was busy {} of the time only", percent(figures.drive_busy_share));
+    let (in_flight, places) = io_places(result);
+    if in_flight >= BUSY_SHARE * places {
+        let why = format!(
+            "{drive}; {in_flight:.1} of at most {places:.0} I/Os were in flight, of all shards \
+             together"
+        );
+        return (Binding::QueueDepth, why);
+    }
+    let queued = of_request_time(result, result.requests.queued.sum_ns());
     if queued >= QUEUED_SHARE {
         let why = format!(
             "{drive}; requests waited {} of their time for one of {} serving slots",
@@ -115,18 +141,65 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         );
         return (Binding::ServingSlots, why);
     }
-    let storage = result.engine.io_read.bytes + result.engine.io_write.bytes > 0;
-    let waiting = share(requests.storage_io.sum_ns());
-    if storage && waiting >= 0.5 {
+    users_binding(&drive, result)
+}
+
+/// How many I/Os were in flight, the mean (Little's law), and how many may be.
+fn io_places(result: &RunResult) -> (f64, f64) {
+    let (plan, engine) = (&result.plan, &result.engine);
+    let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
+    let window_ns = (result.window.seconds * 1e9).max(1.0);
+    let buffers = plan.io_buffer_bytes / u64::from(plan.shards) / u64::from(plan.io_size_bytes);
+    let places = u64::from(plan.shards) * u64::from(plan.queue_depth).min(buffers.max(1));
+    (waited_ns as f64 / window_ns, places as f64)
+}
+
+/// A share of all that requests took.
+fn of_request_time(result: &RunResult, ns: u128) -> f64 {
+    let total: u128 = result.requests.end_to_end.iter().map(|class| class.sum_ns()).sum();
+    if total > 0 { ns as f64 / total as f64 } else { 0.0 }
+}
+
+/// Nothing is used up: do users wait for the answers, or the answers for users?
+fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
+    let plan = &result.plan;
+    let is_paced = match &plan.traffic {
+        Traffic::Trace { speedup, .. } => *speedup > 0.0 || plan.request_rate_per_s > 0.0,
+        _ => plan.arrival != Arrival::Closed,
+    };
+    if is_paced {
+        let why = format!("{drive}; requests come at their own times, and did not have to wait");
+        return (Binding::Users, why);
+    }
+    let requests = &result.requests;
+    let waited_ns = requests.storage_io.sum_ns();
+    let waiting = match &plan.traffic {
+        // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
+        // users were there is not known here.
+        Traffic::Trace { .. } => of_request_time(result, waited_ns),
+        _ if plan.autoscaler.is_some() => of_request_time(result, waited_ns),
+        _ => waited_ns as f64 / (f64::from(plan.users) * result.window.seconds * 1e9).max(1.0),
+    };
+    if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; requests spent {} of their time in I/O, too few at a time to fill it",
+            "{drive}; users waited {} of their time for I/O and copies, the rest went with thinking \
+             and generating",
             percent(waiting)
         );
-        return (Binding::DriveLatency, why);
+        return (Binding::Users, why);
+    }
+    let [memory @ .., storage] = &result.engine.tiers;
+    let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
+    if memory.iter().map(of).sum::<u128>() > of(storage) {
+        let why = format!(
+            "{drive}; users waited {} of their time, for copies in memory most of it",
+            percent(waiting)
+        );
+        return (Binding::Memory, why);
     }
     let why = format!(
-        "{drive}; requests spent {} of their time generating and thinking time lay between them",
-        percent(share(requests.generation.sum_ns()))
+        "{drive}; users waited {} of their time for I/O, too few at a time to fill it",
+        percent(waiting)
     );
-    (Binding::Users, why)
+    (Binding::DriveLatency, why)
 }

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flume::{Receiver, Sender};
-use ringfall_workloads::source::{Skipped, SourceRequest};
+use ringfall_workloads::source::{Skipped, SourceRequest, Stream};
 
 use super::OpenTrace;
 
 /// Rows on the way to one shard.
-const ROWS_AHEAD: usize = 1_024;
+pub const ROWS_AHEAD: usize = 1_024;
 
 /// What the reading came to so far.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,11 +39,11 @@ impl Feed {
     ) -> std::io::Result<(Feed, Vec<Receiver<SourceRequest>>)> {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..shards).map(|_| flume::bounded(ROWS_AHEAD)).unzip();
-        let figures = Arc::new(Mutex::new(FeedFigures::default()));
-        let shared = Arc::clone(&figures);
+        let rows = RowReader::new(trace);
+        let figures = Arc::clone(&rows.figures);
         std::thread::Builder::new()
             .name("ringfall-trace".to_owned())
-            .spawn(move || read(trace, &senders, &shared))?;
+            .spawn(move || read(rows, &senders))?;
         Ok((Feed { figures }, receivers))
     }
 
@@ -54,27 +54,68 @@ impl Feed {
     }
 }
 
-fn read(trace: OpenTrace, senders: &[Sender<SourceRequest>], figures: &Mutex<FeedFigures>) {
-    let OpenTrace { first, mut stream } = trace;
-    let mut next = Ok(Some(first));
-    loop {
-        let mut now = figures.lock().unwrap_or_else(PoisonError::into_inner);
-        now.skipped = stream.skipped();
-        now.cycles = stream.cycles();
-        match next {
-            Ok(Some(_)) => now.rows += 1,
-            Ok(None) => return,
-            Err(ref error) => {
-                now.failure = Some(format!("the trace could not be read on: {error}"));
-                return;
-            }
-        }
-        drop(now);
-        let Ok(Some(request)) = next else { return };
-        let shard = (request.user % senders.len() as u64) as usize;
-        if senders[shard].send(request).is_err() {
+fn read(mut rows: RowReader, senders: &[Sender<SourceRequest>]) {
+    while let Some((shard, row)) = rows.next_row(senders.len()) {
+        if senders[shard].send(row).is_err() {
             return;
         }
-        next = stream.next_request();
+    }
+}
+
+/// Reads a trace row by row, and keeps the figures of it.
+pub struct RowReader {
+    first: Option<SourceRequest>,
+    stream: Stream,
+    operations: Option<u64>,
+    figures: Arc<Mutex<FeedFigures>>,
+}
+
+impl RowReader {
+    /// A reader at the beginning.
+    #[must_use]
+    pub fn new(trace: OpenTrace) -> RowReader {
+        let OpenTrace { first, stream, operations } = trace;
+        RowReader { first: Some(first), stream, operations, figures: Arc::default() }
+    }
+
+    /// What the reading came to so far.
+    #[must_use]
+    pub fn figures(&self) -> FeedFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The next row and whose of the shards it is; `None` at the end, also when it broke off:
+    /// [`FeedFigures::failure`].
+    pub fn next_row(&mut self, shards: usize) -> Option<(usize, SourceRequest)> {
+        let next = match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.stream.next_request(),
+        };
+        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.skipped = self.stream.skipped();
+        figures.cycles = self.stream.cycles();
+        match next {
+            Ok(Some(row)) => {
+                figures.rows += 1;
+                Some(((row.user % shards as u64) as usize, row))
+            }
+            Ok(None) => {
+                let expected = self.operations.map(|count| count * u64::from(figures.cycles));
+                if expected
+                    .is_some_and(|expected| self.stream.is_over() && expected != figures.rows)
+                {
+                    figures.failure = Some(
+                        "the trace changed while it was replayed: it does not have the operations \
+                         any more that it began with"
+                            .to_owned(),
+                    );
+                }
+                None
+            }
+            Err(error) => {
+                figures.failure = Some(format!("the trace could not be read on: {error}"));
+                None
+            }
+        }
     }
 }

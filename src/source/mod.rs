@@ -14,7 +14,7 @@ use ringfall_workloads::source::{
     read_validation,
 };
 
-pub use feed::{Feed, FeedFigures};
+pub use feed::{Feed, FeedFigures, ROWS_AHEAD, RowReader};
 
 use crate::config::{Arrival, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic};
 
@@ -34,6 +34,8 @@ pub struct OpenTrace {
     pub first: SourceRequest,
     /// The others.
     pub stream: Stream,
+    /// Operations that one pass over a logical trace has.
+    pub operations: Option<u64>,
 }
 
 /// What was found where requests come from.
@@ -152,12 +154,10 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                     }
                 })?
                 .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
-            Ok(OpenSource {
-                workload: operations
-                    .map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into())),
-                rows: Some(OpenTrace { first, stream }),
-                facts,
-            })
+            let rows = Some(OpenTrace { first, stream, operations: facts.operations });
+            let workload =
+                operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
+            Ok(OpenSource { workload, rows, facts })
         }
     }
 }

@@ -54,12 +54,12 @@ pub(super) enum Flaw {
 /// What the drive did, of I/Os that somebody still waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlawCounts {
-    /// I/Os that failed for good, by errno.
-    pub failed: Vec<(i32, u64)>,
+    /// I/Os that failed for good, by what they were and errno.
+    pub failed: Vec<(IoKind, i32, u64)>,
     /// Reads and writes of nothing.
-    pub empty: u64,
+    pub empty: [u64; 2],
     /// Reads and writes that moved a part.
-    pub short: u64,
+    pub short: [u64; 2],
     /// Blocks read that were not what had been written there.
     pub wrong_blocks: u64,
     /// Bytes read, by I/Os that said so.
@@ -68,13 +68,19 @@ pub struct FlawCounts {
     pub written_bytes: u64,
     /// I/Os that were damaged or went elsewhere, whether or not anybody ever saw.
     pub damaged_ios: u64,
+    /// I/Os that took up to two seconds longer.
+    pub late: u64,
+    /// Times that the whole drive stood still.
+    pub stalls: u64,
+    /// I/Os that ended after one that was submitted later.
+    pub overtaken: u64,
 }
 
 impl FlawCounts {
     /// I/Os that failed for good.
     #[must_use]
     pub fn failures(&self) -> u64 {
-        self.failed.iter().map(|(_, count)| count).sum()
+        self.failed.iter().map(|(_, _, count)| count).sum()
     }
 }
 
@@ -124,13 +130,20 @@ impl FlawedMedium {
             false => 0,
         };
         if self.happens(rates.late) {
+            self.counts.late += 1;
             late += self.rng.random_range(MICROSECOND..2 * SECOND);
         }
-        let stall = match self.happens(rates.stalling) {
-            true => self.rng.random_range(MILLISECOND..3 * SECOND),
-            false => 0,
-        };
+        let mut stall = 0;
+        if self.happens(rates.stalling) {
+            self.counts.stalls += 1;
+            stall = self.rng.random_range(MILLISECOND..3 * SECOND);
+        }
         (late, stall)
+    }
+
+    /// An I/O ends after one that was submitted later.
+    pub(super) fn note_overtaken(&mut self) {
+        self.counts.overtaken += 1;
     }
 
     /// What happens to an I/O.
@@ -176,15 +189,19 @@ impl FlawedMedium {
         buffer: Option<&mut [u8]>,
         is_live: bool,
     ) -> i32 {
-        let Some(buffer) = buffer else { return self.finish_flush(flaw, is_live) };
+        if let Flaw::Errno(errno) = flaw {
+            return self.fail(request.kind, errno, is_live);
+        }
+        // A flush has none.
+        let Some(buffer) = buffer else { return 0 };
+        let direction = usize::from(request.kind == IoKind::Write);
         let length = match flaw {
-            Flaw::Errno(errno) => return self.fail(errno, is_live),
             Flaw::Empty => {
-                self.counts.empty += u64::from(is_live);
+                self.counts.empty[direction] += u64::from(is_live);
                 return 0;
             }
             Flaw::Short(bytes) => {
-                self.counts.short += u64::from(is_live);
+                self.counts.short[direction] += u64::from(is_live);
                 bytes
             }
             _ => request.length_bytes,
@@ -209,19 +226,13 @@ impl FlawedMedium {
         length as i32
     }
 
-    fn finish_flush(&mut self, flaw: Flaw, is_live: bool) -> i32 {
-        match flaw {
-            Flaw::Errno(errno) => self.fail(errno, is_live),
-            _ => 0,
-        }
-    }
-
-    fn fail(&mut self, errno: i32, is_live: bool) -> i32 {
+    fn fail(&mut self, kind: IoKind, errno: i32, is_live: bool) -> i32 {
         let is_transient = matches!(errno, libc::EAGAIN | libc::EINTR);
         if is_live && !is_transient {
-            match self.counts.failed.iter_mut().find(|(known, _)| *known == errno) {
-                Some((_, count)) => *count += 1,
-                None => self.counts.failed.push((errno, 1)),
+            let known = |row: &&mut (IoKind, i32, u64)| (row.0, row.1) == (kind, errno);
+            match self.counts.failed.iter_mut().find(known) {
+                Some((_, _, count)) => *count += 1,
+                None => self.counts.failed.push((kind, errno, 1)),
             }
         }
         -errno
@@ -315,6 +326,7 @@ mod tests {
         assert_eq!(medium.counts().wrong_blocks, 6);
         assert_eq!(medium.finish(read, Flaw::Errno(5), Some(&mut buffer), true), -5);
         assert_eq!(medium.finish(read, Flaw::Short(4096), Some(&mut buffer), true), 4096);
-        assert_eq!(medium.counts().failed, [(5, 1)]);
+        let counts = medium.counts();
+        assert_eq!((counts.failed, counts.short), (vec![(IoKind::Read, 5, 1)], [1, 0]));
     }
 }

@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::Occupation;
 use crate::clock::{Nanos, SECOND};
 use crate::ring::IoKind;
 
@@ -52,9 +53,12 @@ impl DirectionModel {
 pub struct WriteCacheModel {
     /// How many bytes it holds; 0: none.
     pub bytes: u64,
-    /// How fast it takes them, bytes a second; it drains at the writes' own bandwidth, and when it is
-    /// full, writes wait.
+    /// How fast it takes them, bytes a second, and no more of them a second than the writes' own
+    /// limit. It drains at the writes' own bandwidth, unless reads share their limit: then while no
+    /// read occupies the drive. When it is full, writes wait.
     pub bytes_per_s: f64,
+    /// Whether it forgets without power: then a flush waits until all of it is on the flash.
+    pub is_volatile: bool,
 }
 
 /// A drive.
@@ -92,11 +96,16 @@ pub struct DeviceState {
     working: BinaryHeap<Reverse<Nanos>>,
     /// When all writes taken so far are done.
     written_at: Nanos,
-    /// Bytes in the write cache at `cache_at`.
+    /// Bytes in the write cache at `cache_at`, and for how long reads had occupied the drive then.
     cached_bytes: f64,
     cache_at: Nanos,
-    /// Time the shared part was occupied, or both were.
-    busy_ns: [Nanos; 2],
+    reads_at: Nanos,
+    /// For how long all reads taken so far occupy the shared part, ns.
+    reads_ns: Nanos,
+    /// When the shared part is occupied; of reads and of writes, if each has one.
+    occupied: [Occupation; 2],
+    /// When I/Os wait for one of the parallel places.
+    crowded: Occupation,
 }
 
 impl DeviceModel {
@@ -118,7 +127,11 @@ impl DeviceModel {
             mixed_penalty: 0.0,
             is_duplex: false,
             burst_ns: 0,
-            write_cache: WriteCacheModel { bytes: 0, bytes_per_s: write_bytes_per_s },
+            write_cache: WriteCacheModel {
+                bytes: 0,
+                bytes_per_s: write_bytes_per_s,
+                is_volatile: false,
+            },
         }
     }
 
@@ -166,10 +179,9 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// How long an I/O occupies the shared part.
-    fn occupies_ns(&self, direction: &DirectionModel, bytes: u64) -> f64 {
-        let seconds = (bytes as f64 / direction.bytes_per_s).max(1.0 / direction.ios_per_s);
-        seconds * SECOND as f64
+    /// How long an I/O occupies the shared part, ns, when bytes move that fast.
+    fn occupies_ns(direction: &DirectionModel, bytes_per_s: f64, bytes: u64) -> f64 {
+        (bytes as f64 / bytes_per_s).max(1.0 / direction.ios_per_s) * SECOND as f64
     }
 
     /// Takes an I/O at `now`; returns when it is done.
@@ -177,22 +189,26 @@ impl DeviceModel {
         let direction = match kind {
             IoKind::Read => &self.read,
             IoKind::Write => &self.write,
-            IoKind::Flush => return state.written_at.max(now) + self.flush_ns,
+            IoKind::Flush => return self.flushed_at(state, now),
         };
         let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
-        let mut occupied = self.occupies_ns(direction, bytes) * factor;
         let part = usize::from(self.is_duplex && kind == IoKind::Write);
         let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
-        if kind == IoKind::Write && self.write_cache.bytes > 0 {
-            let waits = self.wait_for_cache_ns(state, start, bytes);
+        let occupied = if kind == IoKind::Write && self.write_cache.bytes > 0 {
             // Whoever comes behind a write that waits for the cache waits too.
-            occupied = waits + bytes as f64 / self.write_cache.bytes_per_s * SECOND as f64;
-        }
+            let waits = self.wait_for_cache_ns(state, start, bytes);
+            waits + factor * Self::occupies_ns(direction, self.write_cache.bytes_per_s, bytes)
+        } else {
+            factor * Self::occupies_ns(direction, direction.bytes_per_s, bytes)
+        };
         let occupied = occupied.round() as Nanos;
         let free_at = start.saturating_add(occupied);
         state.free_at[part] = free_at;
-        state.busy_ns[part] = state.busy_ns[part].saturating_add(occupied);
+        state.occupied[part].add(now, start, free_at);
+        if kind == IoKind::Read {
+            state.reads_ns = state.reads_ns.saturating_add(occupied);
+        }
         state.last = Some(kind);
         state.taken += 1;
         let latency = direction.latency_of(mix(state.taken));
@@ -204,6 +220,15 @@ impl DeviceModel {
             state.written_at = state.written_at.max(done);
         }
         done
+    }
+
+    fn flushed_at(&self, state: &DeviceState, now: Nanos) -> Nanos {
+        let written = state.written_at.max(now);
+        let cached = match self.write_cache.is_volatile {
+            true => self.cached_bytes(state, written) / self.write.bytes_per_s * SECOND as f64,
+            false => 0.0,
+        };
+        written.saturating_add(cached.round() as Nanos).saturating_add(self.flush_ns)
     }
 
     /// When what would be done at `done` is, if the device works in bursts.
@@ -224,21 +249,32 @@ impl DeviceModel {
         }
         match state.working.len() < self.parallel_ios as usize {
             true => 0,
-            false => state.working.pop().map_or(0, |Reverse(end)| end),
+            false => {
+                let free_at = state.working.pop().map_or(0, |Reverse(end)| end);
+                state.crowded.add(now, now, free_at);
+                free_at
+            }
         }
+    }
+
+    /// What the cache holds at a time that is not before the last write, bytes.
+    fn cached_bytes(&self, state: &DeviceState, at: Nanos) -> f64 {
+        let passed = at.saturating_sub(state.cache_at);
+        let reads = if self.is_duplex { 0 } else { state.reads_ns - state.reads_at };
+        let drains_s = passed.saturating_sub(reads) as f64 / SECOND as f64;
+        (state.cached_bytes - drains_s * self.write.bytes_per_s).max(0.0)
     }
 
     /// How long after `start` the cache has room for a write, which it then holds.
     fn wait_for_cache_ns(&self, state: &mut DeviceState, start: Nanos, bytes: u64) -> f64 {
-        let drained = start.saturating_sub(state.cache_at) as f64 / SECOND as f64;
-        let held = (state.cached_bytes - drained * self.write.bytes_per_s).max(0.0);
+        let held = self.cached_bytes(state, start);
         let capacity = self.write_cache.bytes as f64;
         // A write larger than the cache goes through it.
         let excess = (held + (bytes as f64).min(capacity) - capacity).max(0.0);
-        let wait_s = excess / self.write.bytes_per_s;
+        let wait_ns = excess / self.write.bytes_per_s * SECOND as f64;
         state.cached_bytes = held - excess + bytes as f64;
-        let wait_ns = wait_s * SECOND as f64;
         state.cache_at = start + wait_ns.round() as Nanos;
+        state.reads_at = state.reads_ns;
         wait_ns
     }
 }
@@ -259,10 +295,16 @@ impl DeviceState {
         }
     }
 
-    /// Time that the shared part was occupied so far, ns; where there are two, the busier one.
+    /// How long the shared part was occupied until `now`, ns; where there are two, the busier one.
     #[must_use]
-    pub fn busy_ns(&self) -> Nanos {
-        self.busy_ns[0].max(self.busy_ns[1])
+    pub fn busy_ns(&self, now: Nanos) -> Nanos {
+        self.occupied[0].until(now).max(self.occupied[1].until(now))
+    }
+
+    /// How long I/Os waited for one of the parallel places until `now`, ns.
+    #[must_use]
+    pub fn crowded_ns(&self, now: Nanos) -> Nanos {
+        self.crowded.until(now)
     }
 }
 
@@ -343,6 +385,12 @@ mod tests {
         let rate = closed_loop(&model, &[IoKind::Read], 4096, 64) / 4096.0;
         let one_s = 4096.0 / 100e9 + 80e-6;
         assert!((rate * one_s / 8.0 - 1.0).abs() < 1e-2, "{rate}");
+        let mut state = DeviceState::default();
+        let ends = (0..16).map(|_| model.serve(&mut state, 0, IoKind::Read, 4096));
+        let first = ends.min().unwrap();
+        // The second eight wait for the first.
+        assert_eq!((state.crowded_ns(50_000), first > 80_000), (50_000, true));
+        assert!(state.crowded_ns(SECOND) < first + 1_000 && state.busy_ns(SECOND) < 1_000);
     }
 
     #[test]
@@ -378,13 +426,24 @@ mod tests {
 
     #[test]
     fn a_write_cache_takes_a_burst_and_then_no_more() {
-        let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 10e9 };
-        let model = DeviceModel { write_cache: cache, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 10e9, is_volatile: true };
+        let mut model = DeviceModel { write_cache: cache, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         let mut state = DeviceState::default();
         let burst = (0..64).map(|_| model.serve(&mut state, 0, IoKind::Write, MIB)).max().unwrap();
         assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst}");
         let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
         assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
+        // Volatile, it is empty after a flush; what it took at 10 GB/s drained at 1 the while.
+        let flushed = model.serve(&mut state, 0, IoKind::Flush, 0);
+        let drained_s = 64.0 * MIB as f64 / 1e9 + 20e-6;
+        assert!((flushed as f64 / 1e9 / drained_s - 1.0).abs() < 0.02, "{flushed}");
+        // Draining shares the drive with reads: half a second of each fills a second.
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 16);
+        assert!((mixed / 1e9 - 1.0).abs() < 0.1, "{mixed}");
+        // ... and no cache makes them more a second.
+        model.write.ios_per_s = 1_000.0;
+        let small = closed_loop(&model, &[IoKind::Write], 4096, 16) / 4096.0;
+        assert!((small / 1_000.0 - 1.0).abs() < 0.01, "{small}");
     }
 
     #[test]
@@ -394,7 +453,9 @@ mod tests {
         let written = model.serve(&mut state, 100, IoKind::Write, MIB);
         assert_eq!(model.serve(&mut state, 200, IoKind::Flush, 0), written + 500);
         assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + 500);
-        assert!(state.busy_ns() > 0);
+        // A MiB at 1 GB/s from 100 on; none of it before.
+        assert_eq!((state.busy_ns(100), state.busy_ns(1_100)), (0, 1_000));
+        assert_eq!(state.busy_ns(SECOND), MIB);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A drive on a simulated clock: every I/O ends when the model says. It only keeps time, and no bytes,
-//! unless it is made with a medium and its flaws. All shards of a simulation share the drive; whoever runs the simulation moves its clock to
-//! [`SimDrive::next_completion`] and lets what is due complete.
+//! unless it is made with a medium and its flaws. All shards of a simulation share the drive; whoever
+//! runs the simulation moves its clock to [`SimDrive::next_completion`] and lets what is due complete.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::{Ordering, Reverse};
@@ -51,6 +51,8 @@ pub struct SimDrive {
     clock: Clock,
     due: RefCell<BinaryHeap<Reverse<Due>>>,
     submitted: Cell<u64>,
+    /// The latest submitted of those that have ended.
+    latest_ended: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
     medium: Option<RefCell<FlawedMedium>>,
 }
@@ -82,6 +84,7 @@ impl SimDrive {
             clock,
             due: RefCell::default(),
             submitted: Cell::new(0),
+            latest_ended: Cell::new(0),
             shards: RefCell::default(),
             medium: medium.map(RefCell::new),
         }
@@ -122,6 +125,12 @@ impl SimDrive {
             };
             let Some(Reverse(due)) = next else { return completed };
             let slots = Rc::clone(&self.shards.borrow()[due.shard]);
+            if let Some(medium) = &self.medium
+                && due.at.1 < self.latest_ended.get()
+            {
+                medium.borrow_mut().note_overtaken();
+            }
+            self.latest_ended.set(self.latest_ended.get().max(due.at.1));
             let result = match &self.medium {
                 // A length is at most 64 MiB.
                 None => due.request.length_bytes as i32,
@@ -135,10 +144,16 @@ impl SimDrive {
         }
     }
 
-    /// Time that the drive was occupied so far, ns.
+    /// How long the drive was occupied so far, ns.
     #[must_use]
     pub fn busy_ns(&self) -> Nanos {
-        self.state.borrow().busy_ns()
+        self.state.borrow().busy_ns(self.clock.now())
+    }
+
+    /// How long I/Os waited for one of its parallel places so far, ns.
+    #[must_use]
+    pub fn crowded_ns(&self) -> Nanos {
+        self.state.borrow().crowded_ns(self.clock.now())
     }
 }
 

@@ -27,6 +27,8 @@ pub struct TierCounts {
     pub evicted_bytes: u64,
     /// Of them, entries lost because the move down failed or the tier below can never hold them.
     pub lost_entries: u64,
+    /// Entries that were found here when somebody asked for their removal.
+    pub removed_entries: u64,
 }
 
 /// One shard's share of the ledgers, recomputed from its entries by `check_sums`.
@@ -244,6 +246,7 @@ impl<D> Placement<D> {
     pub fn remove(&mut self, key: EntryKey) -> bool {
         let found = self.table.find(key);
         if let Some(id) = found {
+            self.counts[self.table[id].tier.index()].removed_entries += 1;
             self.kill(id);
             self.settle();
         }

@@ -1,10 +1,11 @@
 //! Host memory that only keeps time: for entries that have sizes and no bytes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::local::VirtualTime;
 use crate::clock::{Nanos, SECOND};
+use crate::device::Occupation;
 
 /// What one shard's thread can copy. It copies one piece after the other, as a thread does.
 pub struct HollowMemory {
@@ -14,7 +15,7 @@ pub struct HollowMemory {
     /// reach its end.
     latency_ns: Nanos,
     free_at: Cell<Nanos>,
-    busy: Rc<Cell<Nanos>>,
+    busy: Rc<RefCell<Occupation>>,
 }
 
 impl HollowMemory {
@@ -24,19 +25,20 @@ impl HollowMemory {
         HollowMemory { time, bytes_per_s, latency_ns, free_at: Cell::new(0), busy: Rc::default() }
     }
 
-    /// Shows how long it has copied so far, ns.
+    /// Shows how long it was busy.
     #[must_use]
-    pub fn busy(&self) -> Rc<Cell<Nanos>> {
+    pub fn busy(&self) -> Rc<RefCell<Occupation>> {
         Rc::clone(&self.busy)
     }
 
     /// Copies an entry.
     pub(super) async fn copy(&self, bytes: u64) {
         let copying = (bytes as f64 / self.bytes_per_s * SECOND as f64).round() as Nanos;
-        let begin = self.free_at.get().max(self.time.now());
+        let now = self.time.now();
+        let begin = self.free_at.get().max(now);
         let end = begin.saturating_add(copying).saturating_add(self.latency_ns);
         self.free_at.set(end);
-        self.busy.set(self.busy.get().saturating_add(end - begin));
+        self.busy.borrow_mut().add(now, begin, end);
         self.time.sleep_until(end).await;
     }
 }
@@ -55,11 +57,13 @@ mod tests {
             runtime.spawn(Box::pin(async move { memory.copy(5_000).await }));
         }
         runtime.run_ready();
+        assert_eq!(memory.busy().borrow().until(2_000), 1_000);
         while let Some(next) = time.next_deadline() {
             time.advance_to(next);
             runtime.run_ready();
         }
         assert_eq!(time.now(), 1_000 + 3 * 5_100);
+        assert_eq!(memory.busy().borrow().until(time.now()), 3 * 5_100);
         assert_eq!(runtime.task_count(), 0);
     }
 }

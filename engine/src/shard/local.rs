@@ -65,7 +65,8 @@ impl Tasks {
     fn remove(&mut self, id: u64) -> Option<Running> {
         let running = self.place(id)?.take()?;
         let index = (id & 0xffff_ffff) as u32;
-        self.places[index as usize].0 += 1;
+        let generation = &mut self.places[index as usize].0;
+        *generation = generation.wrapping_add(1);
         self.free.push(index);
         Some(running)
     }

@@ -187,6 +187,13 @@ impl Asks {
         (id, Answered { asks: Rc::clone(self), id, collected: false })
     }
 
+    /// Questions without an answer, and answers that nobody has collected.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        let inner = self.inner.borrow();
+        inner.slots.len() - inner.free.len()
+    }
+
     /// Delivers an answer.
     pub fn answer(&self, id: AskId, answer: Answer) {
         let waker = {

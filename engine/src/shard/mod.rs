@@ -215,6 +215,12 @@ impl Shard {
         self.placement.borrow().check_sums()
     }
 
+    /// Questions to other shards that are open, and keys whose entry is on its way into the index.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.asks.open_count() + self.arriving.borrow().len()
+    }
+
     /// Tickets out: buffers and queue places in use.
     #[must_use]
     pub fn tickets(&self) -> u32 {

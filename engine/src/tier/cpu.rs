@@ -15,7 +15,8 @@ use crate::buffer::Mapping;
 use crate::error::SetupError;
 use crate::units::{MIB, round_up_to_block};
 
-const CHUNK_BYTES: usize = 2 * MIB as usize;
+/// Size of a chunk.
+pub const CHUNK_BYTES: usize = 2 * MIB as usize;
 
 /// The memory of the tier, shared by all shards. Taking and giving back a chunk is lock-free.
 #[derive(Debug)]
@@ -77,6 +78,12 @@ impl CpuPool {
     #[must_use]
     pub fn free_chunks(&self) -> usize {
         self.free.len()
+    }
+
+    /// Chunks there are.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.chunk_count as usize
     }
 
     /// Memory of the tier.

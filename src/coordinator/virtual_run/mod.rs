@@ -7,12 +7,12 @@
 
 mod world;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ringfall_engine::clock::{Nanos, SECOND};
-use ringfall_engine::device::{DeviceModel, SimDrive};
+use ringfall_engine::device::{DeviceModel, Occupation, SimDrive};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::local::VirtualTime;
@@ -24,7 +24,7 @@ use ringfall_workloads::source::SourceRequest;
 use super::scaling::Scaling;
 use super::{Ending, Interrupt, Load, RunOutcome, RunSettings, Timeline};
 use crate::iotrace::TraceWriter;
-use crate::source::{FeedFigures, OpenTrace};
+use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
 pub use world::{BEGIN, World, WorldParts};
 
 /// Steps between two looks at whether somebody interrupts.
@@ -46,7 +46,9 @@ pub struct VirtualSystem {
 pub struct SimulationFigures {
     /// Share of the window in which the drive was occupied.
     pub drive_busy_share: f64,
-    /// Share of the window in which a core copied, the mean over the shards.
+    /// Share of the window in which I/Os waited for one of the drive's parallel places.
+    pub drive_crowded_share: f64,
+    /// Share of the window in which a core was busy copying, the mean over the shards.
     pub memory_busy_share: f64,
 }
 
@@ -67,7 +69,7 @@ pub fn simulate(
         let time = time.clone();
         move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency_ns)
     };
-    let memories: Rc<std::cell::RefCell<Vec<Rc<Cell<Nanos>>>>> = Rc::default();
+    let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
     let kept = Rc::clone(&memories);
     let parts = WorldParts {
         drive: SimDrive::new(model, time.clock()),
@@ -101,8 +103,8 @@ struct Simulation<'a> {
     settings: &'a RunSettings,
     interrupt: &'a Interrupt,
     world: World,
-    /// Time that each shard's memory was busy.
-    memories: Vec<Rc<Cell<Nanos>>>,
+    /// When each shard's memory is busy.
+    memories: Vec<Rc<RefCell<Occupation>>>,
     log: Option<&'a Rc<TraceWriter>>,
     timeline: Timeline,
     scaling: Option<Scaling>,
@@ -122,24 +124,26 @@ impl Simulation<'_> {
             self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
         }
         self.world.start(origin, window);
-        ending = ending.or_else(|| self.run_until(window.0));
-        let busy_before = self.busy();
+        ending = ending.or_else(|| self.run_until(window.0, false));
+        let before = self.busy();
+        let may_exhaust = self.settings.ends_when_exhausted;
         let mut second = window.0;
         while ending.is_none() && second < window.1 {
             second = (second + SECOND).min(window.1);
-            ending = self.run_until(second).or_else(|| self.tick(second, window));
+            ending = self.run_until(second, may_exhaust).or_else(|| self.tick(second, window.0));
         }
         let end = self.world.time.now().clamp(window.0, window.1);
         let busy = self.busy();
         self.world.stop(end);
-        let ending = ending.unwrap_or(Ending::Complete);
-        // What is in flight ends; nothing new begins. One that goes round in circles would not.
-        if !matches!(ending, Ending::Failed(_)) {
-            let _over = self.run_until(Nanos::MAX);
-        }
+        // What is in flight ends; nothing new begins.
+        let drained = self.run_until(Nanos::MAX, false);
+        let ending = match ending {
+            None | Some(Ending::Complete) => drained.unwrap_or(Ending::Complete),
+            Some(ending) => ending,
+        };
         let mut outcome = RunOutcome::empty(ending, (window.0, end));
         outcome.population_failed = failed;
-        outcome.feed = self.feed.as_ref().map(|feed| feed.figures.clone());
+        outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
         for driver in &self.world.drivers {
             outcome.add(driver.report(), &mut self.timeline);
         }
@@ -151,20 +155,22 @@ impl Simulation<'_> {
         outcome.timeline = std::mem::take(&mut self.timeline);
         outcome.timeline.cut_to(end - window.0, &outcome.totals.seconds);
         let length = (end - window.0).max(1) as f64;
+        let share = |of: fn(&Busy) -> Nanos| (of(&busy) - of(&before)) as f64 / length;
         let figures = SimulationFigures {
-            drive_busy_share: ((busy.0 - busy_before.0) as f64 / length).min(1.0),
-            memory_busy_share: ((busy.1 - busy_before.1) as f64
-                / length
-                / self.memories.len().max(1) as f64)
-                .min(1.0),
+            drive_busy_share: share(|busy| busy.drive_ns),
+            drive_crowded_share: share(|busy| busy.crowded_ns),
+            memory_busy_share: share(|busy| busy.memories_ns) / self.memories.len().max(1) as f64,
         };
         (outcome, figures)
     }
 
-    /// Time that the drive, and all memories together, were busy so far.
-    fn busy(&self) -> (Nanos, Nanos) {
-        let memories = self.memories.iter().map(|busy| busy.get()).sum();
-        (self.world.drive.busy_ns(), memories)
+    fn busy(&self) -> Busy {
+        let now = self.world.time.now();
+        Busy {
+            drive_ns: self.world.drive.busy_ns(),
+            crowded_ns: self.world.drive.crowded_ns(),
+            memories_ns: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
+        }
     }
 
     /// Writes what must be there before measuring; how much of it failed.
@@ -178,7 +184,7 @@ impl Simulation<'_> {
         }
         let mut ending = None;
         while ending.is_none() && self.world.runtime.task_count() > 0 {
-            if !self.step(Nanos::MAX) {
+            if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
                 break;
             }
             ending = self.look();
@@ -187,10 +193,17 @@ impl Simulation<'_> {
     }
 
     /// Runs until that time; an ending, if it ends before.
-    fn run_until(&mut self, deadline: Nanos) -> Option<Ending> {
-        while self.step(deadline) {
+    fn run_until(&mut self, deadline: Nanos, may_exhaust: bool) -> Option<Ending> {
+        loop {
+            let stepped = self.step_now();
+            if !stepped && may_exhaust && self.is_exhausted() {
+                return Some(Ending::Complete);
+            }
+            if !stepped && !self.world.advance(deadline) {
+                break;
+            }
             let ending = self.look();
-            if ending.is_some() && deadline != Nanos::MAX {
+            if ending.is_some() {
                 return ending;
             }
         }
@@ -200,21 +213,21 @@ impl Simulation<'_> {
         None
     }
 
-    /// One thing that happens until `deadline`; false when nothing is left to.
-    fn step(&mut self, deadline: Nanos) -> bool {
-        if self.world.step_now() {
-            return true;
-        }
-        if let Some(feed) = &mut self.feed
-            && feed.supply(&self.world)
-        {
-            return true;
-        }
-        self.world.advance(deadline)
+    /// Nothing is left to do, now or later.
+    fn is_exhausted(&self) -> bool {
+        self.world.drivers.iter().all(|driver| driver.is_exhausted())
     }
 
-    /// Now and then: whether there is a reason to go no further.
+    /// One thing that happens without time passing; false when there is none.
+    fn step_now(&mut self) -> bool {
+        self.world.step_now() || self.feed.as_mut().is_some_and(|feed| feed.supply(&self.world))
+    }
+
+    /// Whether there is a reason to go no further; most of them are looked for now and then.
     fn look(&mut self) -> Option<Ending> {
+        if let Some(failure) = self.feed.as_mut().and_then(|feed| feed.failure.take()) {
+            return Some(Ending::Failed(failure));
+        }
         self.steps += 1;
         if self.steps < LOOK_STEPS {
             return None;
@@ -236,8 +249,8 @@ impl Simulation<'_> {
     }
 
     /// A second of the window is over.
-    fn tick(&mut self, now: Nanos, window: (Nanos, Nanos)) -> Option<Ending> {
-        let over = (now - window.0) / SECOND;
+    fn tick(&mut self, now: Nanos, window_begin: Nanos) -> Option<Ending> {
+        let over = (now - window_begin) / SECOND;
         for (index, driver) in self.world.drivers.iter().enumerate() {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
@@ -245,40 +258,44 @@ impl Simulation<'_> {
                 scaling.add(index, over, driver.take_intervals());
             }
         }
-        if let Some(scaling) = &mut self.scaling {
-            match scaling.decide(&self.timeline) {
-                Decision::Hold => {}
-                Decision::Users(users) => {
-                    self.world.drivers.iter().for_each(|driver| driver.set_users(users));
-                }
-                Decision::Stop => return Some(Ending::Complete),
+        match self.scaling.as_mut()?.decide(&self.timeline) {
+            Decision::Hold => None,
+            Decision::Users(users) => {
+                self.world.drivers.iter().for_each(|driver| driver.set_users(users));
+                None
             }
+            Decision::Stop => Some(Ending::Complete),
         }
-        let exhausted = self.world.drivers.iter().all(|driver| driver.is_exhausted());
-        (self.settings.ends_when_exhausted && exhausted).then_some(Ending::Complete)
     }
+}
+
+/// For how long something was busy so far, ns.
+struct Busy {
+    drive_ns: Nanos,
+    crowded_ns: Nanos,
+    /// All shards' together.
+    memories_ns: Nanos,
 }
 
 /// A trace's rows, read when a shard wants them.
 struct Feed {
-    trace: OpenTrace,
-    first: Option<SourceRequest>,
-    /// Rows read on the way to another shard's.
+    rows: RowReader,
+    /// Rows read on the way to another shard's, as many as in a real run.
     waiting: Vec<VecDeque<SourceRequest>>,
     is_over: bool,
     told: bool,
-    figures: FeedFigures,
+    /// Why reading ended early, if it did; until somebody heard.
+    failure: Option<String>,
 }
 
 impl Feed {
     fn new(trace: OpenTrace, shards: usize) -> Feed {
         Feed {
-            first: Some(trace.first.clone()),
-            trace,
+            rows: RowReader::new(trace),
             waiting: (0..shards).map(|_| VecDeque::new()).collect(),
             is_over: false,
             told: false,
-            figures: FeedFigures::default(),
+            failure: None,
         }
     }
 
@@ -287,7 +304,7 @@ impl Feed {
         let mut supplied = false;
         for (index, driver) in world.drivers.iter().enumerate() {
             while driver.wants_rows() {
-                while self.waiting[index].is_empty() && !self.is_over {
+                while self.waiting[index].is_empty() && self.may_read() {
                     self.read_one();
                 }
                 let Some(row) = self.waiting[index].pop_front() else { break };
@@ -303,24 +320,17 @@ impl Feed {
         supplied
     }
 
+    /// A shard that does not take its rows holds up the reading for all.
+    fn may_read(&self) -> bool {
+        !self.is_over && self.waiting.iter().all(|rows| rows.len() < ROWS_AHEAD)
+    }
+
     fn read_one(&mut self) {
-        let next = match self.first.take() {
-            Some(first) => Ok(Some(first)),
-            None => self.trace.stream.next_request(),
-        };
-        self.figures.skipped = self.trace.stream.skipped();
-        self.figures.cycles = self.trace.stream.cycles();
-        match next {
-            Ok(Some(row)) => {
-                self.figures.rows += 1;
-                let shard = (row.user % self.waiting.len() as u64) as usize;
-                self.waiting[shard].push_back(row);
-            }
-            Ok(None) => self.is_over = true,
-            Err(error) => {
+        match self.rows.next_row(self.waiting.len()) {
+            Some((shard, row)) => self.waiting[shard].push_back(row),
+            None => {
                 self.is_over = true;
-                let what = format!("the trace could not be read on: {error}");
-                self.figures.failure = Some(what);
+                self.failure = self.rows.figures().failure;
             }
         }
     }

@@ -152,6 +152,12 @@ impl Stream {
         }
     }
 
+    /// Whether every cycle was read to its end, rather than as many requests as were wanted.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.settings.cycles > 0 && self.cycle >= self.settings.cycles
+    }
+
     /// Opens the next file, or the first one again. `false`: all cycles are over.
     fn open_next(&mut self) -> Result<bool, Error> {
         if self.next_file == self.files {
