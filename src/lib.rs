@@ -26,6 +26,11 @@ use exit::Exit;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
+    if let Err(error) = coordinator::fail_at_the_limit_of_file_sizes() {
+        return ended(
+            Err(anyhow::Error::from(error).context("no signal handler can be installed")),
+        );
+    }
     let args: Vec<OsString> = args.into_iter().collect();
     let typed = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let cli = match cli::parse(args) {
@@ -82,6 +87,10 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
     let mut options = args.run.options.clone();
+    if options.replay_trace.is_some() {
+        let what = "--replay-trace does not go with `replay`, which is given its trace by name";
+        return Err(InputError::new(what));
+    }
     options.replay_trace = Some(args.trace.clone());
     if options.duration.is_none() && from_file.duration.is_none() {
         options.duration = Some(REPLAY_SECONDS);

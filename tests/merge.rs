@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, assert_valid, text};
 
 fn merge(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -18,7 +18,7 @@ fn recorded(scratch: &Scratch) {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let whole = std::fs::read(scratch.file("result.json")).unwrap();
     std::fs::write(scratch.file("a.json"), &whole).unwrap();
-    std::fs::write(scratch.file("b.json"), &whole).unwrap();
+    std::fs::write(scratch.file("copy.json"), &whole).unwrap();
     std::fs::write(scratch.file("cut.json"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(scratch.file("empty.json"), b"").unwrap();
     std::fs::write(scratch.file("foreign.json"), b"{\"name\": \"package\"}").unwrap();
@@ -27,7 +27,17 @@ fn recorded(scratch: &Scratch) {
         change(&mut document);
         std::fs::write(scratch.file(name), document.to_string()).unwrap();
     };
-    change("users.json", &|d| d["ringfall"]["config"]["settings"]["num_users"] = 7.into());
+    change("b.json", &|d| d["ringfall"]["window"]["start_unix_s"] = 1_700_000_000.into());
+    change("users.json", &|d| {
+        let config = &mut d["ringfall"]["config"];
+        config["settings"]["num_users"] = 7.into();
+        config["num_users"] = 7.into();
+        config["arrival"] = "open".into();
+        config["model"] = "mistral-7b".into();
+        config["origins"]["shards"] = "file".into();
+        d["seed"] = 99.into();
+        d["ringfall"]["engine"]["shards"] = serde_json::json!([]);
+    });
     change("histogram.json", &|d| {
         d["ringfall"]["histograms"]["storage_read_total"]["hdr_v2"] = "HISTFAAAAAN42pNp".into();
     });
@@ -67,6 +77,7 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
         (&["a.json", "histogram.json"], &["histogram.json", "storage_read_total"]),
         (&["a.json", "reference.json", "--allow-different"], &["reference.json", "histograms"]),
         (&["a.json", "a.json"], &["a.json", "twice"]),
+        (&["a.json", "copy.json"], &["copy.json", "a copy of", "a.json"]),
         (&["a.json", "none.json"], &["none.json", "No such file"]),
         (&["a.json", "."], &["not a plain file"]),
         (&["a.json", "b.json", "--output", "a.json"], &["overwrite", "a.json"]),
@@ -79,4 +90,14 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["ringfall"]["merged"]["differences"][0]["key"], "num_users");
     assert_eq!(json["ringfall"]["config"]["settings"]["num_users"], Value::Null);
+    // What differs is null, and such a result is one still.
+    assert_eq!(json["ringfall"]["config"]["arrival"], Value::Null);
+    assert_valid(&json);
+    std::fs::write(scratch.file("m.json"), json.to_string()).unwrap();
+    for output in ["m.html", "m.csv", "m.fio"] {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        report.args(["report", "m.json", "--output", output]).current_dir(&scratch.path);
+        let ended = report.output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    }
 }

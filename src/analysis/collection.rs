@@ -246,7 +246,10 @@ fn table(
             let text = at.map_or("", text);
             values.push(number(text).map_err(|()| {
                 let title = metric.column.unwrap_or(metric.key);
-                FileProblem::new(path, format!("row {line}, {title:?}: {text:?} is no number"))
+                FileProblem::new(
+                    path,
+                    format!("row {line}, {title:?}: {text:?} is no number from 0 on"),
+                )
             })?);
         }
         runs.push(Run { configuration, values });
@@ -257,12 +260,15 @@ fn table(
     Ok(runs)
 }
 
+/// What a metric can be; all count or measure something.
+const VALUES: std::ops::RangeInclusive<f64> = 0.0..=1e18;
+
 fn number(text: &str) -> Result<Option<f64>, ()> {
     if ABSENT.contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(None);
     }
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(Some(value)),
+        Ok(value) if VALUES.contains(&value) => Ok(Some(value)),
         _ => Err(()),
     }
 }

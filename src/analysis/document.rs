@@ -9,9 +9,6 @@ use serde_json::Value;
 
 use super::FileProblem;
 
-/// Largest file that is read: hundreds of times the largest result (six arrays of at most 100,000
-/// numbers, and a day's timeline).
-const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Version of the `ringfall` key that this version reads.
 const SCHEMA_VERSION: u64 = crate::report::document::SCHEMA_VERSION as u64;
 
@@ -134,19 +131,7 @@ impl ResultFile {
 
 /// The bytes of a plain file, unless it is empty or impossibly large.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
-    let problem = |what: String| FileProblem::new(path, what);
-    let metadata = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(problem("this is not a plain file; give a file that a run wrote".into()));
-    }
-    if metadata.len() == 0 {
-        return Err(problem("the file is empty: the run that wrote it did not finish".into()));
-    }
-    if metadata.len() > FILE_BYTES_MAX {
-        let what = format!("{} bytes are more than any result has", metadata.len());
-        return Err(problem(what));
-    }
-    std::fs::read(path).map_err(|error| problem(error.to_string()))
+    crate::report::document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
 }
 
 fn decode(value: &Value) -> Result<Histogram, String> {

@@ -110,6 +110,24 @@ pub struct BlockTrace {
     ended: Option<Instant>,
 }
 
+/// Starts it so that it ends with this process, however that ends; a system without setpriv(1) has to
+/// do without that.
+fn spawn_bpftrace(script: &str) -> std::io::Result<Child> {
+    let spawn = |program: &str, before: &[&str]| {
+        Command::new(program)
+            .args(before)
+            .args(["-q", "-f", "json", "-e", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    };
+    match spawn("setpriv", &["--pdeathsig", "TERM", "bpftrace"]) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => spawn("bpftrace", &[]),
+        child => child,
+    }
+}
+
 impl BlockTrace {
     /// Starts tracing the disk `name` of these numbers (`major:minor`); returns when its probes are
     /// attached.
@@ -134,12 +152,7 @@ impl BlockTrace {
             .zip(sectors)
             .map(|((major, minor), sectors)| script::script(major, minor, sectors))
             .ok_or_else(|| format!("{name} is no disk that the kernel describes"))?;
-        let mut child = Command::new("bpftrace")
-            .args(["-q", "-f", "json", "-e", &script])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        let mut child = spawn_bpftrace(&script)
             .map_err(|error| format!("bpftrace can't be started: {error}"))?;
         let (sender, lines) = channel();
         let stdout = child.stdout.take();

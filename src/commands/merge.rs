@@ -45,12 +45,18 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
     let mut seen = BTreeSet::new();
     let mut inputs = Vec::new();
     for file in files {
-        inputs.push(ResultFile::read(file)?);
+        let input = ResultFile::read(file)?;
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
         if !seen.insert(real) {
             let what = "it is given twice, and would count double; give each result once";
             return Err(FileProblem::new(file, what).into());
         }
+        let same = |other: &&ResultFile| other.document == input.document;
+        if let Some(other) = inputs.iter().find(same) {
+            let what = format!("it is a copy of {}, and would count double", other.name());
+            return Err(FileProblem::new(file, what).into());
+        }
+        inputs.push(input);
     }
     Ok(inputs)
 }

@@ -11,6 +11,7 @@ pub mod simulate;
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -33,6 +34,26 @@ fn print(text: &str) -> anyhow::Result<Exit> {
     }
 }
 
+/// Whether both are one file, by whatever names; one that is not there yet is told by its name and
+/// directory.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match (std::fs::metadata(a), std::fs::metadata(b)) {
+        // A terminal or /dev/null takes anything from anybody.
+        (Ok(a), Ok(b)) => {
+            !a.file_type().is_char_device() && (a.dev(), a.ino()) == (b.dev(), b.ino())
+        }
+        (Err(_), Err(_)) => {
+            let parent = |path: &Path| {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                std::fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()
+            };
+            a.file_name() == b.file_name() && parent(a).is_some() && parent(a) == parent(b)
+        }
+        _ => false,
+    }
+}
+
 /// Refuses to write over what is read.
 ///
 /// # Errors
@@ -42,8 +63,7 @@ fn refuse_input<'a>(
     output: &Path,
     inputs: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), InputError> {
-    let Ok(target) = std::fs::canonicalize(output) else { return Ok(()) };
-    let is_same = |input: &&Path| std::fs::canonicalize(input).is_ok_and(|input| input == target);
+    let is_same = |input: &&Path| is_same_file(output, input);
     match inputs.into_iter().find(is_same) {
         Some(input) => Err(InputError::new(format!(
             "{flag} {} would overwrite the input {}; give another file",

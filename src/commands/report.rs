@@ -1,7 +1,10 @@
 //! `ringfall report`: results read back, as a page or a table.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 
+use super::refuse_input;
 use super::run::write_fio_job;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
@@ -20,6 +23,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         results.push(Named { name, document });
     }
     tell_apart(&mut results, args);
+    refuse_input("--output", &args.output, args.results.iter().map(PathBuf::as_path))?;
     let told = || format!("the report can't be written to {}", args.output.display());
     let ending = args.output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match (ending.to_ascii_lowercase().as_str(), results.as_slice()) {

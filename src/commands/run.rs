@@ -87,6 +87,8 @@ impl Sources {
         let opened = source::open(plan)?;
         let files = opened.facts.files.iter().map(Path::new);
         let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
+        // A raw device, that is.
+        inputs.extend(plan.cache_dir.as_deref());
         if let Some(RooflineFrom::File(path)) = &plan.roofline {
             inputs.push(path);
         }
@@ -155,8 +157,21 @@ fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
     std::iter::once(("--output", plan.output.as_path())).chain(more)
 }
 
+/// Two results in one file: the second would overwrite the first.
+pub(super) fn check_outputs_apart(outputs: &[(&str, &Path)]) -> Result<(), InputError> {
+    for (place, (flag, path)) in outputs.iter().enumerate() {
+        let mut others = outputs[place + 1..].iter();
+        if let Some((other, _)) = others.find(|(_, other)| super::is_same_file(path, other)) {
+            let what = format!("{flag} and {other} are the same file, {}", path.display());
+            return Err(InputError::new(what));
+        }
+    }
+    Ok(())
+}
+
 /// Results that can't be written are found before the run, not after it.
 fn check_outputs(plan: &Plan) -> Result<()> {
+    check_outputs_apart(&all_outputs(plan).collect::<Vec<_>>())?;
     all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
 }
 

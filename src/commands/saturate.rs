@@ -8,7 +8,8 @@ use ringfall_engine::device::{Preallocate, is_block_device};
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
-use super::run::{check_output_writable, cores_near};
+use super::run::{check_output_writable, check_outputs_apart, cores_near};
+use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, compact_utc};
 use crate::coordinator::{Interrupt, Store, StoreRequest};
@@ -40,16 +41,13 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         ("--html-output", args.html_output.as_deref()),
         ("--device-output", args.device_output.as_deref()),
     ];
-    let mut others: Vec<&Path> = Vec::new();
-    for (flag, path) in outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
+    let outputs: Vec<(&str, &Path)> =
+        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    check_outputs_apart(&outputs)?;
+    for (flag, path) in outputs {
         check_output_writable(flag, path)?;
-        super::refuse_input(flag, path, args.mix_of.as_deref())?;
-        if others.contains(&path) {
-            let what =
-                format!("{flag} {} is given twice: one would overwrite the other", path.display());
-            return Err(InputError::new(what).into());
-        }
-        others.push(path);
+        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
+        super::refuse_input(flag, path, inputs)?;
     }
     let both = read_percents.contains(&100) && read_percents.contains(&0);
     if args.device_output.is_some() && !both {
@@ -325,6 +323,21 @@ fn table(roofline: &Roofline) -> String {
         ));
     }
     page.push_str(&format!("  search       {:.1} s\n", roofline.seconds));
+    for limit in &roofline.limits {
+        if let Some(fastest) = limit.bandwidth.outrun() {
+            let text = format!(
+                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: this \
+                 device does not do the same again; try when nothing else uses it, with a larger \
+                 --size-gb",
+                direction(limit.read_percent),
+                fastest.bytes_per_s / GIB as f64,
+                fastest.seconds,
+                limit.bandwidth.best.bytes_per_s / GIB as f64,
+                limit.bandwidth.best.seconds
+            );
+            wrapped(&mut page, "  note: ", &text);
+        }
+    }
     page
 }
 

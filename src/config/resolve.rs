@@ -276,6 +276,10 @@ impl Check<'_> {
         ];
         for (place, key) in keys.iter().enumerate() {
             let Some(path) = self.optional_path(key, paths[place]) else { continue };
+            if self.file.is_some_and(|file| path.as_os_str() == file.name.as_str()) {
+                let same = path.display();
+                self.wrong(key, format_args!("{same} would overwrite the configuration"));
+            }
             for other in place + 1..keys.len() {
                 if path.as_os_str() != "auto" && paths[other].as_ref() == Some(&path) {
                     let flag = self.name_of(keys[other]);
@@ -364,6 +368,11 @@ impl Check<'_> {
             format!("results/ringfall-{}.json", compact_utc(facts.unix_s)).into()
         });
         self.outputs_differ(&settings);
+        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
+        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
+            let path = path.display();
+            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
+        }
         let trials = self.whole("trials", settings.trials, 1, TRIALS_MAX);
         for (key, path) in
             [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)]
@@ -458,6 +467,9 @@ impl Check<'_> {
         let bytes = self.gib("precondition_size_gb", size_gib, 1 << 22);
         let threads =
             self.whole("precondition_threads", settings.precondition_threads, 0, SHARDS_MAX);
+        if size_gib > 0.0 && bytes < MIB {
+            self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give a MiB at least"));
+        }
         let is_asked = settings.precondition?;
         let until = settings.precondition_until?;
         let asked = [

@@ -59,10 +59,10 @@ impl Check<'_> {
             self.wrong(one, format_args!("and {other} exclude each other"));
         }
         let speedup = settings.trace_speedup.unwrap_or(1.0);
-        if !(0.0..=1e9).contains(&speedup) {
+        if speedup != 0.0 && !(1e-6..=1e9).contains(&speedup) {
             self.wrong(
                 "trace_speedup",
-                format_args!("{speedup} is out of bounds: 0 to 1000000000"),
+                format_args!("{speedup:?} is out of bounds: 0, or 0.000001 to 1000000000"),
             );
         }
         let most = i64::from(u32::MAX);

@@ -37,7 +37,7 @@ use crate::driver::{Command, Notice, ShardReport, ShardStatus, Totals};
 use crate::source::{Feed, FeedFigures, OpenTrace};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
-pub use signals::Interrupt;
+pub use signals::{Interrupt, fail_at_the_limit_of_file_sizes};
 pub use store::{Place, Store, StoreRequest};
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, SimulationFigures, VirtualSystem, World, WorldParts, simulate};

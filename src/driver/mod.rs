@@ -168,6 +168,9 @@ impl Driver {
         self.window.set(window);
         self.workload.borrow_mut().start(0);
         self.poke.notify_all();
+        if self.is_exhausted() {
+            self.spent.notify_all();
+        }
     }
 
     /// No new requests; those under way end at their next step.
@@ -289,10 +292,12 @@ impl Driver {
         }
     }
 
-    /// Whether nothing is left to do, now or later.
+    /// Whether nothing is left to do, now or later; false before it begins.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        self.serving.get() == 0 && self.workload.borrow().is_exhausted()
+        self.origin.get() != Nanos::MAX
+            && self.serving.get() == 0
+            && self.workload.borrow().is_exhausted()
     }
 
     /// A slot of the engine-wide request gate was handed to this shard.

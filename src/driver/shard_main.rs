@@ -91,9 +91,14 @@ impl Driver {
 
     /// Reports once a second until the coordinator is gone.
     async fn tick(self: Rc<Self>, id: ShardId, notices: &Sender<Notice>) {
+        let mut told_exhausted = false;
         loop {
             let spent = self.spent.notified();
-            either(executor::sleep_until(self.next_tick()), spent).await;
+            // It may have rung when nobody listened yet.
+            if told_exhausted || !self.is_exhausted() {
+                either(executor::sleep_until(self.next_tick()), spent).await;
+            }
+            told_exhausted |= self.is_exhausted();
             let now = self.clock.now();
             let shard = self.shard();
             let seconds = shard.measure().take_seconds(now, self.gauges());

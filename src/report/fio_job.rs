@@ -24,7 +24,7 @@ pub fn fio_job(document: &Document) -> Option<String> {
     }
     let depth = io.read.depth_mean.unwrap_or(0.0) + io.write.depth_mean.unwrap_or(0.0);
     // As many jobs as shards, but none with less than one I/O in flight.
-    let jobs = u64::from(ours.config.shards).min(depth.round() as u64).max(1);
+    let jobs = u64::from(ours.config.shards.unwrap_or(u16::MAX)).min(depth.round() as u64).max(1);
     let depth_a_job = (depth / jobs as f64).round().max(1.0);
     // Little's law for a job that waits for its one I/O and then pauses: the mean number in flight
     // is latency over latency and pause.
@@ -50,15 +50,15 @@ pub fn fio_job(document: &Document) -> Option<String> {
     // Writing to a String can't fail.
     let _infallible = write!(
         job,
-        "; Distilled by ringfall {} from a run of {}, {} users, {:.0} s:\n\
+        "; Distilled by ringfall {} from a run of {}{}, {:.0} s:\n\
          ; read {:.3} GiB/s, write {:.3} GiB/s, {:.1} I/Os in flight (Little's law).\n\
          ; Run it as: GLIBC_TUNABLES=glibc.malloc.hugetlb=1 FILENAME=/mnt/nvme/fio.dat fio THIS\n\
          ; (buffers in huge pages, as ringfall's: without them the kernel cuts I/Os smaller).\n\
          [ringfall]\nioengine=io_uring\ndirect=1\nfilename=${{FILENAME}}\nsize={}\n\
          iomem_align=2m\nfixedbufs=1\nregisterfiles=1\nrw={rw}:{in_order}\n",
         ours.version,
-        ours.config.model,
-        ours.config.num_users,
+        ours.config.model.as_deref().unwrap_or("several models"),
+        ours.config.num_users.map_or(String::new(), |users| format!(", {users} users")),
         seconds,
         bandwidth(&io.read),
         bandwidth(&io.write),
@@ -94,7 +94,8 @@ pub fn fio_job(document: &Document) -> Option<String> {
 /// What the run's entries took, at least enough for a few of the largest I/Os.
 fn size_bytes(document: &Document) -> u64 {
     const LEAST: u64 = 256 << 20;
-    document.ringfall.config.storage_capacity_bytes.max(LEAST) / BLOCK_BYTES * BLOCK_BYTES
+    document.ringfall.config.storage_capacity_bytes.unwrap_or(LEAST).max(LEAST) / BLOCK_BYTES
+        * BLOCK_BYTES
 }
 
 /// fio's `bssplit`: sizes and their percent, which are whole and add up to 100.

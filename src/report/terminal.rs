@@ -223,8 +223,9 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         result.source.operations.zip(result.source.populated)
     {
         writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
-        let gib = gib(bytes);
-        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before")?;
+        let (gib, failed) = (gib(bytes), result.population_failed);
+        let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
+        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before{but}")?;
     }
     if let Some(rate) = source::report(result).block_hit_rate {
         let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);

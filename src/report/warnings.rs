@@ -1,11 +1,13 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
 use ringfall_engine::clock::SECOND;
+use ringfall_engine::units::gib;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use crate::config::{Arrival, Preallocate, Traffic};
+use crate::host::Machine;
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -111,6 +113,37 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
             engine.refused_entries
         );
         warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+    }
+    if result.population_failed > 0 {
+        let text = format!(
+            "{} entries that had to be there before the run could not be written: they are larger \
+             than the whole storage tier, or their I/O failed",
+            result.population_failed
+        );
+        warnings.push(warning("population", text, Some("--storage-capacity-gb")));
+    }
+    let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+    if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
+        let text = format!(
+            "the trace reads {:.2} GiB before it writes them, and all tiers hold {:.2}: the oldest \
+             were evicted before they were read",
+            gib(bytes),
+            gib(room)
+        );
+        warnings.push(warning("population_evicted", text, Some("--storage-capacity-gb")));
+    }
+    if let Some((source, roofline)) = &result.roofline {
+        let name = |machine: &Machine| machine.device.as_ref().map(|device| device.name.clone());
+        let (there, here) = (name(&roofline.machine), name(&result.machine));
+        if there != here {
+            let name = |name: Option<String>| name.unwrap_or_else(|| "no block device".to_owned());
+            let text = format!(
+                "the limits in {source} are those of {}, and this run was on {}",
+                name(there),
+                name(here)
+            );
+            warnings.push(warning("roofline_device", text, Some("--roofline fresh")));
+        }
     }
     if result.watchdog.stalls > 0 {
         let text = format!(

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use ringfall_engine::units::gib;
+
 use super::{Limit, Measured, Roofline};
+use crate::config::compact_utc;
 
 /// From this much more than what taking turns would give on, reads and writes are taken not to share
 /// a limit.
@@ -21,21 +24,34 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     let device = roofline.machine.device.as_ref();
     let name = device.map_or("store", |device| device.model.as_deref().unwrap_or(&device.name));
     let mut text = format!(
-        "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on {} \
-         GiB with {} threads, {} s since 1970.\n",
+        "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on {:.2} \
+         GiB with {} threads, {}.\n",
         quoted(name),
         roofline.version,
-        roofline.range_bytes >> 30,
+        gib(roofline.range_bytes),
         roofline.threads,
-        roofline.unix_s.round()
+        // Never before 1970.
+        compact_utc(roofline.unix_s.max(0.0) as u64)
     );
+    if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
+        let _infallible = writeln!(
+            text,
+            "# It did not do the same again: a probe had {:.1} MB/s, which later measuring did not. \
+             Don't\n# expect much of predictions with these numbers.",
+            fastest.bytes_per_s / 1e6
+        );
+    }
     let mut direction = |name: &str, limit: &Limit| {
         let best = &limit.bandwidth.best;
         let (median_us, p99_us) = latency_us(limit);
+        let iops_from = match limit.iops {
+            Some(_) => "",
+            None => "  # iops: not measured, 4 KiB blocks at full bandwidth",
+        };
         let _infallible = writeln!(
             text,
             "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
-             latency_p99_us: {p99_us:.1}}}",
+             latency_p99_us: {p99_us:.1}}}{iops_from}",
             best.bytes_per_s / 1e6,
             iops(limit).max(1.0),
         );
@@ -61,7 +77,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", plain.trim().replace('\'', "''"))
 }
 
-/// Most I/Os a second: what was found, or at least what blocks at full bandwidth would be.
+/// Most I/Os a second: what was found, or what 4 KiB blocks at full bandwidth would be, which no
+/// device exceeds.
 fn iops(limit: &Limit) -> f64 {
     limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
 }

@@ -10,6 +10,10 @@ use crate::host::Machine;
 
 /// Layout of the file.
 pub const ROOFLINE_VERSION: u32 = 1;
+/// Bytes a second that a device can have: a block an hour to a petabyte.
+const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
+/// What was measured until steady and what shorter probes saw may lie so far apart.
+const REPEATS_WITHIN: f64 = 1.1;
 /// Largest file read as one.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
@@ -83,6 +87,16 @@ pub struct Measured {
     pub seconds: f64,
 }
 
+impl Best {
+    /// What a short probe reached, if it was much more than the best point then had until steady: the
+    /// device does not do the same again, as one with credits for bursts, or one that others use.
+    #[must_use]
+    pub fn outrun(&self) -> Option<&Measured> {
+        let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
+        (fastest.bytes_per_s > REPEATS_WITHIN * self.best.bytes_per_s).then_some(fastest)
+    }
+}
+
 impl Roofline {
     /// Reads one.
     ///
@@ -104,7 +118,28 @@ impl Roofline {
                 roofline.ringfall_roofline
             )));
         }
+        roofline.check().map_err(wrong)?;
         Ok(roofline)
+    }
+
+    /// What no device can have.
+    fn check(&self) -> Result<(), String> {
+        if self.limits.is_empty() {
+            return Err("it has no limits".to_owned());
+        }
+        for limit in &self.limits {
+            if limit.read_percent > 100 {
+                return Err(format!("a limit of {} percent reads", limit.read_percent));
+            }
+            for best in std::iter::once(&limit.bandwidth).chain(&limit.iops) {
+                let rate = best.best.bytes_per_s;
+                if !RATES.contains(&rate) {
+                    let percent = limit.read_percent;
+                    return Err(format!("a limit of {rate:?} bytes a second ({percent} % reads)"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Most bytes a second of a direction: 100 percent read, or 0.

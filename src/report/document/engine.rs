@@ -368,10 +368,10 @@ impl DeviceReport {
 /// What the engine got from the kernel, and how its space is cut.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EngineReport {
-    /// How content is made: `avx512`, `avx2` or `portable`.
-    pub fill: String,
-    /// One row a shard.
-    pub shards: Vec<ShardReport>,
+    /// How content is made: `avx512`, `avx2` or `portable`; null: merged results differ in it.
+    pub fill: Option<String>,
+    /// One row a shard; null: merged results had different numbers of them.
+    pub shards: Option<Vec<ShardReport>>,
 }
 
 /// A shard's ring, buffers and space.
@@ -404,8 +404,8 @@ impl EngineReport {
             leased_blocks: space.leased_blocks,
         });
         EngineReport {
-            fill: ringfall_engine::fill::implementation().to_owned(),
-            shards: shards.collect(),
+            fill: Some(ringfall_engine::fill::implementation().to_owned()),
+            shards: Some(shards.collect()),
         }
     }
 }

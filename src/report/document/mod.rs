@@ -59,7 +59,7 @@ pub struct Document {
     /// Earlier turns that were not.
     pub multi_turn_cache_misses: u64,
     /// Every draw follows from it.
-    pub seed: u64,
+    pub seed: Option<u64>,
     /// What the reference benchmark reports.
     pub summary: Summary,
     /// What it lacks.
@@ -95,7 +95,7 @@ impl Document {
             throughput_timeline: ThroughputSecond::of(result),
             multi_turn_cache_hits: result.cache.multi_turn_hits,
             multi_turn_cache_misses: result.cache.multi_turn_misses,
-            seed: result.plan.seed,
+            seed: Some(result.plan.seed),
             summary: Summary::of(result),
             ringfall: Ours::of(result),
             validation: source::validation(result),
@@ -109,10 +109,7 @@ impl Document {
     /// the problem.
     pub fn read(path: &Path) -> Result<Document, InputError> {
         let wrong = |what: String| InputError::new(format!("{}: {what}", path.display()));
-        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        if text.trim_ascii().is_empty() {
-            return Err(wrong("the file is empty: give a result of `ringfall run`".to_owned()));
-        }
+        let text = read_bytes(path).map_err(wrong)?;
         let value: serde_json::Value = serde_json::from_slice(&text)
             .map_err(|error| wrong(format!("not a JSON result, or cut short: {error}")))?;
         let version = value.pointer("/ringfall/schema_version").and_then(serde_json::Value::as_u64);
@@ -140,4 +137,26 @@ impl Document {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
     }
+}
+
+/// Largest file that is read: hundreds of times the largest result (six arrays of at most 100,000
+/// numbers, and a day's timeline).
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// The bytes of a plain file.
+///
+/// # Errors
+/// A sentence: it can't be read, is none, is empty or impossibly large.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("this is not a plain file; give a file that a run wrote".to_owned());
+    }
+    if metadata.len() == 0 {
+        return Err("the file is empty: the run that wrote it did not finish".to_owned());
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(format!("{} bytes are more than any result has", metadata.len()));
+    }
+    std::fs::read(path).map_err(|error| error.to_string())
 }

@@ -8,9 +8,14 @@ use serde_json::Value;
 use super::{Named, STYLE, block, escaped, parts, shown};
 use crate::report::Document;
 
+/// A setting, of which merged results may differ.
+fn known(setting: Option<impl std::fmt::Display>) -> String {
+    setting.map_or("different".to_owned(), |setting| setting.to_string())
+}
+
 pub(super) fn page(results: &[Named]) -> String {
     let title = match results {
-        [one] => format!("ringfall: {}", one.document.ringfall.config.model),
+        [one] => format!("ringfall: {}", known(one.document.ringfall.config.model.as_deref())),
         several => format!("ringfall: {} results", several.len()),
     };
     let mut html = format!(
@@ -86,9 +91,9 @@ fn head(html: &mut String, named: &Named, several: bool) {
     let _infallible = write!(
         html,
         "<div class=\"sub\">{} · {} users · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
-        escaped(&config.model),
-        config.num_users,
-        escaped(&config.arrival),
+        escaped(&known(config.model.as_deref())),
+        known(config.num_users),
+        escaped(&known(config.arrival.as_deref())),
         shown(ours.window.seconds),
         escaped(&state),
         escaped(device)
@@ -167,9 +172,9 @@ fn tiers(html: &mut String, results: &[Named]) {
     let rows = [
         row("CPU tier, entries at the end", &|d| count(stats(d).cpu_entries)),
         row("CPU tier, GiB used of", &|d| {
-            let all = ringfall_engine::units::gib(d.ringfall.config.cpu_memory_bytes);
+            let all = d.ringfall.config.cpu_memory_bytes.map(ringfall_engine::units::gib);
             let used = stats(d).cpu_memory_used_gb.map_or("–".to_owned(), shown);
-            format!("{used} of {}", shown(all))
+            format!("{used} of {}", all.map_or("–".to_owned(), shown))
         }),
         row("CPU tier, GiB read / written", &|d| {
             let tiers = stats(d).tiers;
