@@ -16,6 +16,7 @@ mod results;
 mod run;
 mod safety;
 mod simulate;
+mod simulated_traces;
 mod sources;
 mod support;
 mod tidy;

@@ -97,3 +97,35 @@ fn a_trace_that_is_none_is_named_with_line_and_reason() {
     std::fs::write(scratch.file("good.csv"), format!("{HEADER}{good}")).unwrap();
     assert_fails(&replay(&scratch, "good.csv", "--enable-rag"), 2, &["--enable-rag"]);
 }
+
+#[test]
+fn nothing_begins_before_the_window_and_what_can_not_be_written_is_told() {
+    let scratch = Scratch::new("replay-window");
+    let rows: String = (0..50)
+        .map(|n| {
+            format!(
+                "{n},Write,1048576,Tier-2,k{n},Prefill\n{n}.5,Read,1048576,Tier-2,k{n},Decode\n"
+            )
+        })
+        .collect();
+    std::fs::write(scratch.file("t.csv"), format!("{HEADER}{rows}")).unwrap();
+    let ended = replay(&scratch, "t.csv", "--trace-speedup 0 --duration 20");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    let stats = &result["summary"]["cache_stats"];
+    assert_eq!(stats["total_write_bytes"], 50 << 20);
+    assert_eq!(result["requests_completed"], 100);
+    let sum = |name: &str| -> f64 {
+        result[name].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).sum()
+    };
+    // A request takes as long as its I/O, at least.
+    assert!(sum("end_to_end_latencies") >= sum("storage_latencies"));
+
+    for (operation, word) in [("Read", "could not be written"), ("Write", "refused")] {
+        let row = format!("1,{operation},2147483648,Tier-2,k,Prefill\n");
+        std::fs::write(scratch.file("large.csv"), format!("{HEADER}{row}")).unwrap();
+        let ended = replay(&scratch, "large.csv", "--trace-speedup 0 --duration 20");
+        assert!(text(&ended).contains(word), "{operation}: {}", text(&ended));
+        assert_eq!(ended.status.code(), Some(if operation == "Read" { 1 } else { 0 }));
+    }
+}
