@@ -6,7 +6,12 @@ use crate::support::{Scratch, data_bytes, finish, text, wait_until};
 
 #[test]
 fn ctrl_c_writes_the_results_cleans_up_and_says_130() {
-    for signal in [Signal::INT, Signal::TERM] {
+    // Under `nohup` a hang-up is ignored, and by every child too.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    let hang_up = (ignored & 1 == 0).then_some(Signal::HUP);
+    for signal in [Signal::INT, Signal::TERM].into_iter().chain(hang_up) {
         let scratch = Scratch::new("interrupt");
         let child = scratch.start(&["--duration", "100"]);
         wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);

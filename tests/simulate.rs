@@ -177,7 +177,7 @@ fn what_no_simulation_can_do_is_refused_with_status_2() {
         ("simulate --device GOOD --precondition", &["--precondition", "leave it out"]),
         ("simulate --device GOOD --trials 3", &["--trials", "seed"]),
         ("simulate --device GOOD,GOOD --xlsx-output x.xlsx", &["--xlsx-output"]),
-        ("simulate --device GOOD --what-if-users 0,3", &["num-users", "out of bounds"]),
+        ("simulate --device GOOD --what-if-users 0,3", &["--what-if-users 0", "out of bounds"]),
         ("simulate --device GOOD --what-if-models gpt-9", &["gpt-9"]),
         ("run --io-trace-log x.csv --roofline fresh", &["--roofline"]),
         ("run --io-trace-log x.csv --output x.csv", &["--output", "same file"]),

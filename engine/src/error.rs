@@ -104,7 +104,10 @@ impl ErrorKind {
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
-            ErrorKind::NoSpace => "free space there, or lower --storage-capacity-gb",
+            ErrorKind::NoSpace => {
+                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or ask \
+                 for less"
+            }
             ErrorKind::Media => "look at dmesg and the drive's SMART log",
             ErrorKind::Permission => "check the permissions and mount options of --cache-dir",
             ErrorKind::Gone => {

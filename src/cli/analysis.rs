@@ -48,7 +48,7 @@ pub struct MergeArgs {
 pub struct CompareArgs {
     /// A JSON result, and the one to compare with it
     #[arg(
-        value_name = "FILE", num_args = 2, required_unless_present = "baseline",
+        value_name = "FILE", num_args = 1..=2, required_unless_present = "baseline",
         conflicts_with_all = ["baseline", "candidate"]
     )]
     pub files: Vec<PathBuf>,

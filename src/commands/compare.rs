@@ -12,6 +12,7 @@ use crate::analysis::compare::{Basis, Comparison, Row, compare};
 use crate::analysis::metrics::Metric;
 use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
+use crate::config::InputError;
 use crate::exit::Exit;
 
 /// Reads both sides and prints how they differ.
@@ -19,6 +20,11 @@ use crate::exit::Exit;
 /// # Errors
 /// When a file can't be understood.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
+    if args.files.len() == 1 {
+        let what = "one result is given: give the one to compare it with too, or several of each with \
+                    --baseline and --candidate";
+        return Err(InputError::new(what).into());
+    }
     let side = |given: &[PathBuf], at: usize| match args.files.get(at) {
         Some(file) => vec![file.clone()],
         None => given.to_vec(),

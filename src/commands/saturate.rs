@@ -60,6 +60,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         cache_dir: args.cache_dir.clone(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: (args.size_gb * GIB as f64) as u64,
+        capacity_flag: "--size-gb",
         free_percent_max: None,
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,

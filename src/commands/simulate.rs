@@ -86,10 +86,26 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     for model in &models {
         for users in &users {
             let options = Options { model: model.clone(), num_users: *users, ..options.clone() };
-            plans.push(config::resolve(&options, file.as_ref(), &facts)?);
+            let plan = config::resolve(&options, file.as_ref(), &facts);
+            plans.push(plan.map_err(|error| as_typed(error, args))?);
         }
     }
     Ok(plans)
+}
+
+/// The same with the flags that were typed.
+fn as_typed(mut error: InputError, args: &SimulateArgs) -> InputError {
+    for sentence in &mut error.sentences {
+        for (flag, typed, is_typed) in [
+            ("--num-users", "--what-if-users", !args.what_if_users.is_empty()),
+            ("--model", "--what-if-models", !args.what_if_models.is_empty()),
+        ] {
+            if is_typed && sentence.starts_with(&format!("{flag} ")) {
+                sentence.replace_range(..flag.len(), typed);
+            }
+        }
+    }
+    error
 }
 
 fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {

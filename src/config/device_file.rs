@@ -126,9 +126,11 @@ impl DeviceFile {
             }),
         };
         model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
+        // A terminal would obey them.
+        let shown = |text: String| text.replace(|c: char| c.is_control(), " ").trim().to_owned();
         Ok(DeviceFile {
-            name: parsed.name,
-            source: parsed.source,
+            name: shown(parsed.name),
+            source: shown(parsed.source),
             model,
             memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,
         })

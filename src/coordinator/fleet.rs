@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flume::{Receiver, Sender};
-use ringfall_engine::clock::{SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
@@ -38,13 +38,16 @@ pub enum FleetError {
     },
     /// A shard does not answer.
     #[error(
-        "shard {shard} has shown no sign of life for {age_s} s: look at dmesg for a stuck device"
+        "shard {shard} has shown no sign of life for {age_s} s (its thread: {thread}): look at dmesg \
+         for a stuck device"
     )]
     Stuck {
         /// Which.
         shard: u16,
         /// Since when, seconds.
         age_s: u64,
+        /// What the kernel says of its thread.
+        thread: String,
     },
 }
 
@@ -163,12 +166,13 @@ impl Fleet {
             match self.watchdog.look(index, now) {
                 Verdict::Alive => {}
                 Verdict::Stalled { age_ns } => {
-                    tracing::warn!(shard, age_ms = age_ns / 1_000_000, "no heartbeat: waking it");
+                    let (age_ms, thread) = (age_ns / 1_000_000, self.thread_state(shard));
+                    tracing::warn!(shard, age_ms, thread, "no heartbeat: waking it");
                     self.poke(index);
                 }
                 Verdict::Late | Verdict::StillStalled => self.poke(index),
                 Verdict::Stuck { age_ns } => {
-                    return Err(FleetError::Stuck { shard, age_s: age_ns / SECOND });
+                    return Err(self.stuck(shard, age_ns));
                 }
             }
             if self.inboxes[index].is_disconnected() {
@@ -177,6 +181,16 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// That shard has not come back.
+    #[must_use]
+    pub fn stuck(&self, shard: u16, age_ns: Nanos) -> FleetError {
+        FleetError::Stuck { shard, age_s: age_ns / SECOND, thread: self.thread_state(shard) }
+    }
+
+    fn thread_state(&self, shard: u16) -> String {
+        self.watchdog.thread_state(usize::from(shard))
     }
 
     fn poke(&self, index: usize) {

@@ -246,6 +246,7 @@ pub fn run(
         cache_dir: settings.cache_dir.clone(),
         destroy_device_contents: settings.destroy_device_contents,
         capacity_bytes: settings.storage_capacity_bytes,
+        capacity_flag: "--storage-capacity-gb",
         free_percent_max: settings.storage_free_percent_max,
         shards: settings.shards,
         preallocate: settings.preallocate,
@@ -453,8 +454,7 @@ impl Run<'_> {
         while let Some(shard) = self.reports.iter().position(Option::is_none) {
             let now = monotonic_now();
             if now >= deadline {
-                let age_s = DRAIN_PATIENCE / SECOND;
-                return Err(FleetError::Stuck { shard: shard as u16, age_s });
+                return Err(self.fleet.stuck(shard as u16, DRAIN_PATIENCE));
             }
             self.look_around(Phase::Drain, deadline - now)?;
         }

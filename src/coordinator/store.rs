@@ -27,6 +27,8 @@ pub struct StoreRequest {
     pub destroy_device_contents: bool,
     /// 0: 95 % of what is free, or the whole raw device.
     pub capacity_bytes: u64,
+    /// The flag that asks for it.
+    pub capacity_flag: &'static str,
     /// At most this part of the free space, percent; for a run that was not asked for a size.
     pub free_percent_max: Option<u64>,
     /// How many shards will share it.
@@ -76,7 +78,9 @@ impl Store {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
         })?;
         file.prepare(capacity_blocks).map_err(|error| {
-            SetupError::new(error.to_string(), "lower --storage-capacity-gb, or free space there")
+            let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
+            let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
+            SetupError::new(what, error.to_string())
         })?;
         Ok(Store { place, file: Arc::new(file), capacity_blocks, segment_blocks })
     }
@@ -147,6 +151,7 @@ fn capacity(
     auto_percent: u64,
     place: &dyn std::fmt::Display,
 ) -> Result<u64, SetupError> {
+    let flag = request.capacity_flag;
     let percent = |percent: u64| (u128::from(usable_bytes) * u128::from(percent) / 100) as u64;
     let mut wanted = match request.capacity_bytes {
         0 => percent(auto_percent),
@@ -158,23 +163,19 @@ fn capacity(
     if wanted > usable_bytes {
         return Err(SetupError::new(
             format!(
-                "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of \
-                 --storage-capacity-gb",
+                "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
                 gib(usable_bytes),
                 gib(wanted - usable_bytes),
                 gib(wanted)
             ),
-            "free space there, lower --storage-capacity-gb, or give --cache-dir another directory",
+            format!("free space there, lower {flag}, or give --cache-dir another directory"),
         ));
     }
     let least = u64::from(request.shards) * SEGMENT_MIN_BYTES;
     if wanted < least {
         return Err(SetupError::new(
             format!("{place} offers {:.4} GiB for the storage tier, too little", gib(wanted)),
-            format!(
-                "free space there, or ask for at least {:.4} GiB with --storage-capacity-gb",
-                gib(least)
-            ),
+            format!("free space there, or ask for at least {:.4} GiB with {flag}", gib(least)),
         ));
     }
     Ok(wanted / BLOCK_BYTES * BLOCK_BYTES)
@@ -201,6 +202,7 @@ mod tests {
             cache_dir: None,
             destroy_device_contents: false,
             capacity_bytes,
+            capacity_flag: "--storage-capacity-gb",
             free_percent_max: None,
             shards: 2,
             preallocate: Preallocate::Reserve,

@@ -76,6 +76,12 @@ impl Watchdog {
         judge(&mut self.seen[index], last, now)
     }
 
+    /// What the kernel says of the thread of shard `index`.
+    #[must_use]
+    pub fn thread_state(&self, index: usize) -> String {
+        self.vitals[index].thread_state()
+    }
+
     /// Measures gaps from now on: opening a shard blocks its thread.
     pub fn forget_gaps(&self) {
         self.vitals.iter().for_each(|vitals| vitals.forget_gaps());

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use ringfall_workloads::Source;
 use ringfall_workloads::source::{
-    BurstGpt, IoTrace, Mooncake, Pace, ReplayObject, ReplayedRows, Rows, ShareGptLimits, Skipped,
-    SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first, read_sharegpt,
-    read_validation,
+    BurstGpt, IoTrace, Mooncake, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
+    Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
+    read_sharegpt, read_validation,
 };
 
 pub use feed::{Feed, FeedFigures, ROWS_AHEAD, RowReader};
@@ -130,7 +130,7 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                     ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
                 };
                 let reader = files::open(&paths[n]).map_err(named)?;
-                Ok(match kind {
+                let rows: Box<dyn Rows> = match kind {
                     TraceKind::BurstGpt => {
                         let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
                         Box::new(rows)
@@ -140,7 +140,8 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                         let rows = IoTrace::new(reader, replayed(tiers));
                         Box::new(rows.map_err(|e| named(e.to_string()))?)
                     }
-                })
+                };
+                Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))
             };
             let mut stream = Stream::new(Box::new(open), count, settings);
             let first = stream
@@ -159,6 +160,24 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
             Ok(OpenSource { workload, rows, facts })
         }
+    }
+}
+
+/// Rows whose errors name their file.
+struct NamedRows {
+    name: String,
+    rows: Box<dyn Rows>,
+}
+
+impl Rows for NamedRows {
+    fn next_row(&mut self) -> Result<Option<Row>, ringfall_workloads::Error> {
+        self.rows
+            .next_row()
+            .map_err(|error| ringfall_workloads::Error::new(format!("{}: {error}", self.name)))
+    }
+
+    fn skipped(&self) -> &Skipped {
+        self.rows.skipped()
     }
 }
 

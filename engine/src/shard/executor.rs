@@ -7,7 +7,7 @@ use std::future::Future;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use glommio::io::BufferedFile;
@@ -44,6 +44,8 @@ pub struct Vitals {
     beats: AtomicU64,
     last_beat: AtomicU64,
     gap_max_ns: AtomicU64,
+    /// The thread's number; 0 before its first heartbeat.
+    thread: AtomicI32,
 }
 
 impl Vitals {
@@ -70,7 +72,29 @@ impl Vitals {
         self.gap_max_ns.store(0, Ordering::Relaxed);
     }
 
+    /// What the kernel says of the thread: its state (`R`: it runs, `S`: it sleeps, `D`: it waits for a
+    /// device), how much CPU time it has used, and where in the kernel it is, as far as one may know.
+    #[must_use]
+    pub fn thread_state(&self) -> String {
+        let thread = self.thread.load(Ordering::Relaxed);
+        let read = |name: &str| {
+            std::fs::read_to_string(format!("/proc/self/task/{thread}/{name}")).unwrap_or_default()
+        };
+        let stat = read("stat");
+        // After the name, which may hold anything: state, then the 11th and 12th are CPU time.
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |place: usize| fields.get(place).copied().unwrap_or("?");
+        let (state, user, system) = (field(0), field(11), field(12));
+        let place = read("wchan");
+        format!("state {state}, {user} + {system} ticks of CPU time, in {}", place.trim())
+    }
+
     fn beat(&self) {
+        if self.beats() == 0 {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            self.thread.store(thread, Ordering::Relaxed);
+        }
         let now = monotonic_now();
         let last = self.last_beat.swap(now, Ordering::Relaxed);
         self.beats.fetch_add(1, Ordering::Relaxed);
