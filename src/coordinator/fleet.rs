@@ -169,8 +169,13 @@ impl Fleet {
                     let (age_ms, thread) = (age_ns / 1_000_000, self.thread_state(shard));
                     tracing::warn!(shard, age_ms, thread, "no heartbeat: waking it");
                     self.poke(index);
+                    self.watchdog.interrupt(index);
                 }
-                Verdict::Late | Verdict::StillStalled => self.poke(index),
+                Verdict::Late => self.poke(index),
+                Verdict::StillStalled => {
+                    self.poke(index);
+                    self.watchdog.interrupt(index);
+                }
                 Verdict::Stuck { age_ns } => {
                     return Err(self.stuck(shard, age_ns));
                 }

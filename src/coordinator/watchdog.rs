@@ -8,7 +8,7 @@ use ringfall_engine::shard::executor::Vitals;
 /// A heartbeat this old (the period is 5 ms) is worth a message to the shard, which un-sticks an
 /// executor that parked with runnable tasks; a busy one only finds it in its inbox.
 const LATE_AFTER: Nanos = 50 * MILLISECOND;
-/// This is a stall, to be told.
+/// This is a stall, to be told; what no message wakes, a signal does.
 const STALLED_AFTER: Nanos = SECOND;
 /// Then the run has failed: something holds the thread for good.
 const STUCK_AFTER: Nanos = 30 * SECOND;
@@ -74,6 +74,11 @@ impl Watchdog {
     pub fn look(&mut self, index: usize, now: Nanos) -> Verdict {
         let last = self.vitals[index].last_beat();
         judge(&mut self.seen[index], last, now)
+    }
+
+    /// Wakes the thread of shard `index`, whatever it sleeps in.
+    pub fn interrupt(&self, index: usize) {
+        self.vitals[index].interrupt();
     }
 
     /// What the kernel says of the thread of shard `index`.

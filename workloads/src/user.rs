@@ -110,7 +110,7 @@ impl Cursor {
         let gap_ns = match habits.config.arrival {
             // Each user's arrivals are a Poisson process, hence all users' together are one too
             // (superposition), and no draw depends on the shard count.
-            Arrival::Poisson => -(1.0 - self.rng.random::<f64>()).ln() * habits.mean_gap_ns,
+            Arrival::Poisson => -libm::log(1.0 - self.rng.random::<f64>()) * habits.mean_gap_ns,
             Arrival::Open | Arrival::Closed => {
                 let [low, high] = habits.config.think_jitter;
                 profile.think_ns as f64 * self.rng.random_range(low..=high)

@@ -1,13 +1,13 @@
 //! glommio's part: a pinned executor for each shard, its heartbeat, and the task that the
 //! completion bell wakes. The only file that knows glommio.
 
-#![allow(unsafe_code, reason = "handing an owned descriptor to glommio")]
+#![allow(unsafe_code, reason = "handing an owned descriptor to glommio; a signal to a thread")]
 
 use std::future::Future;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use glommio::io::BufferedFile;
@@ -37,6 +37,24 @@ const PREEMPT: Duration = Duration::from_millis(10);
 const GLOMMIO_RING_DEPTH: usize = 64;
 /// Smallest that it accepts: our buffers are elsewhere.
 const GLOMMIO_IO_MEMORY_BYTES: usize = 64 << 10;
+
+/// Nobody else's signal: ignored unless somebody wants it.
+const INTERRUPT: libc::c_int = libc::SIGURG;
+static INTERRUPTIBLE: Once = Once::new();
+
+extern "C" fn nothing(_signal: libc::c_int) {}
+
+/// A signal that is ignored interrupts nothing: this one gets a handler that does nothing.
+fn install_interrupt() {
+    // SAFETY: all zeroes is an empty mask and no flags, so no system call is started again; the handler
+    // touches nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // Fails for signals that don't exist only.
+        libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());
+    }
+}
 
 /// Signs of life, read by the coordinator's watchdog.
 #[derive(Debug, Default)]
@@ -88,6 +106,20 @@ impl Vitals {
         let (state, user, system) = (field(0), field(11), field(12));
         let place = read("wchan");
         format!("state {state}, {user} + {system} ticks of CPU time, in {}", place.trim())
+    }
+
+    /// Has whatever the thread sleeps in return. The fault that [`HEARTBEAT`] is about can take every
+    /// runnable task into the sleep, timers' and messages' included, when the thread did not get the
+    /// processor for long; then no message wakes it any more, but a signal does: glommio takes the
+    /// interrupted call for one that found nothing, and looks around.
+    pub fn interrupt(&self) {
+        let thread = self.thread.load(Ordering::Relaxed);
+        if thread != 0 {
+            INTERRUPTIBLE.call_once(install_interrupt);
+            let process = rustix::process::getpid().as_raw_nonzero().get();
+            // SAFETY: takes three numbers; a thread that is gone is an error, and needs no waking.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, INTERRUPT) };
+        }
     }
 
     fn beat(&self) {
@@ -221,4 +253,38 @@ pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(),
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn an_executor_lives_through_interruptions() {
+        let vitals = Arc::new(Vitals::default());
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let executor =
+            Executor::spawn("interrupted", None, Arc::clone(&vitals), move || async move {
+                while !seen.load(Ordering::Relaxed) {
+                    glommio::timer::sleep(HEARTBEAT).await;
+                }
+            })
+            .unwrap();
+        while vitals.beats() == 0 {
+            std::thread::yield_now();
+        }
+        let before = vitals.beats();
+        for _ in 0..2_000 {
+            vitals.interrupt();
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        while vitals.beats() < before + 3 {
+            std::thread::yield_now();
+        }
+        assert!(vitals.thread_state().contains("ticks of CPU time"), "{}", vitals.thread_state());
+        over.store(true, Ordering::Relaxed);
+        executor.join().unwrap();
+    }
 }

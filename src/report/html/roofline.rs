@@ -56,10 +56,23 @@ pub(super) fn page(roofline: &Roofline) -> String {
         };
         card(shown(limit.bandwidth.best.bytes_per_s / GIB), format!("{name}, GiB/s"));
         if let Some(iops) = &limit.iops {
-            card(shown(iops.best.iops), format!("{name}, IOPS"));
+            card(shown(iops.best.iops / 1e3), format!("{name}, kIOPS"));
         }
     }
     html.push_str("</div>\n");
+    for limit in &roofline.limits {
+        if let Some(fastest) = limit.bandwidth.outrun() {
+            let _infallible = writeln!(
+                html,
+                "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} s \
+                 until it was steady: this device does not do the same again.</p>",
+                escaped(&direction(limit.read_percent)),
+                shown(fastest.seconds),
+                shown(fastest.bytes_per_s / GIB),
+                shown(limit.bandwidth.best.seconds)
+            );
+        }
+    }
     let charts = [
         chart(roofline, "Bandwidth by depth", "I/Os in flight", "GiB/s", bandwidth, |m| {
             (f64::from(m.depth), m.bytes_per_s / GIB)
@@ -170,7 +183,7 @@ fn table(html: &mut String, roofline: &Roofline) {
             m.io_bytes >> 10,
             m.depth,
             shown(m.bytes_per_s / GIB),
-            shown(m.iops),
+            format_args!("{:.0}", m.iops),
             shown(m.latency_p50_us),
             shown(m.latency_p99_us),
             shown(m.cpu_s_per_gib),

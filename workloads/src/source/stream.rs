@@ -190,7 +190,7 @@ impl Stream {
             Pace::Recorded { speedup } => recorded_ns / speedup,
             Pace::NoGaps => 0.0,
             Pace::Rate { per_s, poisson: true } => {
-                -(1.0 - self.random.random::<f64>()).ln() * 1e9 / per_s
+                -libm::log(1.0 - self.random.random::<f64>()) * 1e9 / per_s
             }
             Pace::Rate { .. } if first => 0.0,
             Pace::Rate { per_s, .. } => 1e9 / per_s,
