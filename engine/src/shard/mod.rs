@@ -13,6 +13,7 @@ mod notify;
 mod open;
 mod operation;
 mod serve;
+mod thread;
 mod turns;
 mod waterfall;
 
@@ -35,6 +36,7 @@ pub use message::{
 };
 pub use notify::{Notify, yield_now};
 pub use open::{ShardFacts, ShardSpec, open_shard};
+pub use thread::{ThreadSample, ThreadState};
 pub use turns::Turn;
 pub use waterfall::Demotion;
 
