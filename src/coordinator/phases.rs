@@ -444,8 +444,10 @@ mod tests {
 
     #[test]
     fn a_device_that_falls_silent_ends_any_phase() {
-        for at in [1, 3, 7, 14] {
-            let (phases, _, end) = run(PLAN, |phase, now| Sight {
+        // The window is 4 s to 104 s.
+        let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
+        for at in [1, 3, 7, 104] {
+            let (phases, _, end) = run(plan, |phase, now| Sight {
                 ended: now.min(at * SECOND),
                 is_populated: now.min(at * SECOND) >= 2 * SECOND,
                 is_drained: false,
@@ -453,7 +455,7 @@ mod tests {
             });
             let Ending::Failed(why) = phases.ending() else { panic!("at {at} s it went on") };
             assert!(why.contains("no I/O has ended for 30 s, with 8 in flight"), "{why}");
-            // A device that is silent from the window's middle on is first waited for, then drained.
+            // It is first waited for, then given a last chance to end what is in flight.
             let bound = (at + 30 + 10) * SECOND;
             assert!(end <= bound, "at {at} s: it ended at {} s", end / SECOND);
         }
