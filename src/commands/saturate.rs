@@ -32,7 +32,7 @@ const SIZE_GIB_MAX: f64 = 4_194_304.0;
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let read_percents = check(args)?;
-    let facts = Facts::look(None);
+    let facts = Facts::look();
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });

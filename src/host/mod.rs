@@ -4,8 +4,10 @@ mod blockstat;
 mod cost;
 mod device;
 mod machine;
+mod room;
 
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
 pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
 pub use machine::{Machine, MountFacts};
+pub use room::{MemoryRoom, Room, human};
