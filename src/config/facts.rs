@@ -16,6 +16,8 @@ pub struct Facts {
     pub memory_available_bytes: Option<u64>,
     /// What this machine has to give, which no run may ask more of.
     pub room: Room,
+    /// Whether the run is simulated: then tiers take no memory, and shards no threads.
+    pub is_simulated: bool,
     /// Seconds since 1970, UTC.
     pub unix_s: u64,
     /// The seed, should none be given.
@@ -27,7 +29,7 @@ impl Facts {
     /// no host memory but what is asked for. What computing it takes is still held against `room`.
     #[must_use]
     pub fn of_no_machine(&self) -> Facts {
-        Facts { cores: 1, memory_available_bytes: None, ..self.clone() }
+        Facts { cores: 1, memory_available_bytes: None, is_simulated: true, ..self.clone() }
     }
 
     /// Looks at this machine, its clock and its source of random numbers.
@@ -40,6 +42,7 @@ impl Facts {
             cores: room.cores,
             memory_available_bytes: room.memory_bytes(),
             room,
+            is_simulated: false,
             unix_s,
             // Without the kernel's randomness the clock still tells runs apart.
             random_seed: SysRng.try_next_u64().unwrap_or(unix_s),

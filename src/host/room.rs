@@ -137,9 +137,8 @@ fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
         std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
     };
     let limits = ["memory.max", "memory.high"].into_iter();
-    let (name, limit) = limits
-        .filter_map(|name| Some((name, number(name)?)))
-        .min_by_key(|(_, limit)| *limit)?;
+    let (name, limit) =
+        limits.filter_map(|name| Some((name, number(name)?))).min_by_key(|(_, limit)| *limit)?;
     let stat = std::fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
     let stat_of = |name: &str| {
         let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -23,6 +23,7 @@ pub(crate) fn nothing() -> RunResult {
         cores: 2,
         memory_available_bytes: Some(GIB),
         room: crate::host::Room::unknown(2),
+        is_simulated: false,
         unix_s: 1_000_000_000,
         random_seed: 1,
     };
