@@ -214,6 +214,11 @@ fn a_cpu_tier_beyond_memory_is_told_in_gib_with_what_there_is() {
     let scratch = Scratch::new("bounds-cpu");
     let words = ["--cpu-mem-gb 1000 needs 1000.0 GiB", "MiB (the limit of address space", "auto"];
     assert_fails(&in_a_gib(&scratch, &["--cpu-mem-gb", "1000"]), 2, &words);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["saturate", "--depth-max", "16384", "--io-buffer-mb", "65536"]);
+    command.arg("--cache-dir").arg(scratch.store()).current_dir(&scratch.path);
+    let refused = output(limited(&command, "-v", ADDRESS_SPACE_KIB));
+    assert_fails(&refused, 2, &["--io-buffer-mb 65536", "64.0 GiB", "lower one of them"]);
     let words = ["--cpu-mem-gb 100000 needs 97.7 TiB", " to give: give "];
     assert_fails(&scratch.run(&["--cpu-mem-gb", "100000"]), 2, &words);
 }

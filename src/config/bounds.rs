@@ -6,6 +6,7 @@ use ringfall_engine::units::GIB;
 use super::resolve::Check;
 use super::{Facts, Phases, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
+use crate::precondition::THREAD_BYTES;
 
 /// Memory of a shard of a real run, bytes: its histograms, executor and ring. Measured: peak RSS
 /// with 8, 64 and 300 shards, `--io-size 4k --queue-depth 1`, is 17.3 to 19.5 MiB a shard.
@@ -40,6 +41,7 @@ impl Check<'_> {
     /// Complains about what `plan` would take and the machine does not have.
     pub(super) fn fits(&mut self, plan: &Plan, facts: &Facts) {
         self.memory_fits(plan, facts);
+        self.preconditioning_fits(plan, facts);
         if !facts.is_simulated {
             self.shards_fit(plan, facts);
         }
@@ -63,6 +65,23 @@ impl Check<'_> {
             largest.what,
             largest.remedy
         ));
+    }
+
+    /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
+    fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
+        let Some(asked) = plan.precondition else { return };
+        let needed = u64::from(asked.threads) * THREAD_BYTES;
+        if let Some(room) = facts.room.lacks(needed) {
+            self.wrong(
+                "precondition_threads",
+                format_args!(
+                    "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
+                     fewer, or 0 for one a shard",
+                    asked.threads,
+                    human(needed)
+                ),
+            );
+        }
     }
 
     /// What takes memory.

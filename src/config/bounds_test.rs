@@ -77,11 +77,16 @@ fn open_files_bound_shards_and_a_simulated_run_has_neither_threads_nor_tiers() {
     let mut few = facts();
     few.room.open_files_max = Some(256);
     refused("--cpu-mem-gb 0 --shards 64", "{}", &few, &["--shards 64", "256", "ulimit -n 576"]);
-    let simulated = facts().of_no_machine();
+    let mut simulated = facts().of_no_machine();
     let plan = resolved("--cpu-mem-gb 1000 --shards 512", "{}", &simulated).unwrap();
     assert_eq!((plan.shards, plan.cpu_memory_bytes), (512, 1000 * GIB));
+    simulated.room.memory = Some(MemoryRoom { bytes: 8 * GIB, source: String::new() });
     let prompts = "workload:\n  system_prompts: 4294967295\n";
     refused("--cpu-mem-gb 0", prompts, &simulated, &["line 2: workload.system_prompts"]);
+    let mut small = facts();
+    small.room.memory = Some(MemoryRoom { bytes: 16 * GIB, source: String::new() });
+    let threads = "--cpu-mem-gb 0 --precondition --precondition-threads 1024";
+    refused(threads, "{}", &small, &["--precondition-threads 1024 needs 16.0 GiB"]);
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use ringfall_engine::units::GIB;
 use rustix::process::{Resource, getrlimit};
 
-/// Part of the memory to give that a run may ask for, percent. The kernel's own figure is an
-/// estimate (proc(5), MemAvailable), and a machine without any rest is killed, not refused.
-const MEMORY_ASKED_PERCENT_MAX: u64 = 95;
+/// Part of the memory to give that no run may ask for: a twentieth. The kernel's own figure is an
+/// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
+const MEMORY_REST: u64 = 20;
 
 /// What there is, found when the program begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl MemoryRoom {
     /// Most that a run may ask for, bytes.
     #[must_use]
     pub fn asked_bytes_max(&self) -> u64 {
-        self.bytes / 100 * MEMORY_ASKED_PERCENT_MAX
+        self.bytes - self.bytes / MEMORY_REST
     }
 }
 
