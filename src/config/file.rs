@@ -62,7 +62,7 @@ pub(super) fn read_small(path: &Path) -> Result<String, String> {
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(format!(
-            "it is longer than {} KiB, which is more than a person writes: give a configuration",
+            "it has more than {} KiB, which are too many for a configuration: give another file",
             FILE_BYTES_MAX >> 10
         ));
     }
