@@ -75,7 +75,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    let facts = Facts::look(host::Machine::available_memory_bytes());
+    let facts = Facts::look();
     config::resolve(&args.options, file.as_ref(), &facts)
 }
 
@@ -102,7 +102,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     {
         options.cpu_mem_gb = Some(cli::values::Auto::Given(0.0));
     }
-    let facts = Facts::look(host::Machine::available_memory_bytes());
+    let facts = Facts::look();
     config::resolve(&options, file.as_ref(), &facts)
 }
 

@@ -11,6 +11,7 @@ mod limits;
 mod media;
 mod merge;
 mod readme;
+mod regressions_bounds;
 mod replay;
 mod results;
 mod run;

@@ -121,7 +121,7 @@ pub fn resolve(
 /// Collects what is wrong.
 pub(super) struct Check<'a> {
     pub(super) origins: BTreeMap<&'static str, Origin>,
-    file: Option<&'a ConfigFile>,
+    pub(super) file: Option<&'a ConfigFile>,
     sentences: Vec<String>,
 }
 
@@ -139,6 +139,11 @@ impl Check<'_> {
 
     pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
         let sentence = format!("{} {what}", self.name_of(key));
+        self.complain(sentence);
+    }
+
+    /// A whole sentence about what is wrong.
+    pub(super) fn complain(&mut self, sentence: String) {
         self.sentences.push(sentence);
     }
 
@@ -458,6 +463,9 @@ impl Check<'_> {
             && let Err(error) = plan.workload_config().validate()
         {
             self.sentences.push(format!("workload: {error}"));
+        }
+        if self.sentences.is_empty() {
+            self.fits(&plan, facts);
         }
         Some(plan)
     }

@@ -22,6 +22,8 @@ pub(crate) fn nothing() -> RunResult {
     let facts = Facts {
         cores: 2,
         memory_available_bytes: Some(GIB),
+        room: crate::host::Room::unknown(2),
+        is_simulated: false,
         unix_s: 1_000_000_000,
         random_seed: 1,
     };
