@@ -9,6 +9,7 @@ pub mod commands;
 pub mod config;
 pub mod coordinator;
 pub mod driver;
+pub mod escape;
 pub mod exit;
 pub mod faultsim;
 pub mod host;
