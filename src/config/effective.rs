@@ -75,7 +75,8 @@ fn free_map(page: &mut String, indent: usize, key: &str, value: &Value) {
     };
     let _infallible = writeln!(page, "{:indent$}{key}:", "");
     for (name, entry) in entries {
-        let _infallible = writeln!(page, "{:indent$}  {} {}", "", yaml_key(name, indent + 2), scalar(entry));
+        let _infallible =
+            writeln!(page, "{:indent$}  {} {}", "", yaml_key(name, indent + 2), scalar(entry));
     }
 }
 

@@ -162,6 +162,14 @@ proptest! {
     }
 
     #[test]
+    fn json_on_a_terminal_says_the_same_and_is_not_obeyed(text in hostile()) {
+        let value = serde_json::json!({ &text: [&text, 1] });
+        let page = json(&serde_json::to_string_pretty(&value).unwrap());
+        prop_assert!(!page.chars().any(|c| is_hidden(c) && c != '\n'), "{:?}", page);
+        prop_assert_eq!(serde_json::from_str::<Value>(&page).unwrap(), value);
+    }
+
+    #[test]
     fn bpftrace_keeps_the_text_within_its_quotes(text in hostile()) {
         let literal = bpftrace(&text);
         let special = ['"', '\n', '{', '}', '$', '@'];

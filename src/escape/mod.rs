@@ -10,6 +10,7 @@
 //! | YAML | [`yaml`], [`yaml_key`] | become other keys, or another value than the text |
 //! | HTML, SVG | [`html`] | become markup or script |
 //! | terminal | [`terminal`], [`terminal_page`] | move the cursor, colour, hide or reorder words |
+//! | JSON on a terminal | [`json`] | as on a terminal; files keep what they are given |
 //! | bpftrace | [`bpftrace`] | end the string that it is in, and become a program |
 
 mod bpftrace;
@@ -17,6 +18,7 @@ mod csv;
 mod fio;
 mod hidden;
 mod html;
+mod json;
 mod terminal;
 mod xlsx;
 mod yaml;
@@ -25,6 +27,7 @@ pub use bpftrace::bpftrace;
 pub use csv::csv;
 pub use fio::fio;
 pub use html::html;
+pub use json::json;
 pub use terminal::{terminal, terminal_page, terminal_path};
 pub use xlsx::xlsx;
 pub use yaml::{yaml, yaml_key};

@@ -11,6 +11,7 @@ use super::settings::cores_near;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::coordinator::{Interrupt, Store};
+use crate::escape::terminal;
 use crate::host::Machine;
 use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
 use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
@@ -34,14 +35,14 @@ impl Told {
     fn progress(&mut self, text: &str) {
         if let (Some(out), true) = (&mut self.out, self.live) {
             // As everywhere: a closed pipe does not end what is measured for a file.
-            let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
         }
     }
 
     fn line(&mut self, text: &str) {
         self.progress("");
         if let Some(out) = &mut self.out {
-            let _told = writeln!(out, "{text}");
+            let _told = writeln!(out, "{}", terminal(text));
         }
     }
 }
