@@ -1,5 +1,7 @@
 //! Text for a cell of comma-separated values.
 
+use super::hidden::is_hidden;
+
 /// What a spreadsheet begins a formula with, also in the full width that some input methods type.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 /// What may end a cell in some spreadsheet's settings, so that the next character begins one.
@@ -24,7 +26,8 @@ pub fn csv(text: &str) -> String {
             cell.push('\'');
         }
         cell.push(c);
-        begins = SEPARATORS.contains(&c) || (begins && (c.is_whitespace() || "\"'".contains(c)));
+        let is_skipped = c.is_whitespace() || is_hidden(c) || "\"'".contains(c);
+        begins = SEPARATORS.contains(&c) || (begins && is_skipped);
     }
     cell
 }

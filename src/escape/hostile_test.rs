@@ -113,15 +113,19 @@ proptest! {
     ) {
         let guarded: Vec<String> = texts.iter().map(|text| csv(text)).collect();
         let mut writer = ::csv::Writer::from_writer(Vec::new());
+        // A mark of the encoding at the very beginning would be taken for one.
+        writer.write_record(guarded.iter().map(|_| "name")).unwrap();
         writer.write_record(&guarded).unwrap();
         let written = String::from_utf8(writer.into_inner().unwrap()).unwrap();
-        prop_assert_eq!(&cells(&written), &vec![guarded.clone()]);
+        prop_assert_eq!(&cells(&written)[1..], std::slice::from_ref(&guarded));
         for (cell, text) in guarded.iter().zip(&texts) {
             // Apostrophes were added, and nothing else was done.
             prop_assert_eq!(cell.replace('\'', ""), text.replace('\'', ""));
             let is_number = cell.parse::<f64>().is_ok();
             for part in cell.split([';', '\t', '\r', '\n', '|']) {
-                let part = part.trim_start_matches(|c: char| c.is_whitespace() || c == '"');
+                let part = part.trim_start_matches(|c: char| {
+                    c.is_whitespace() || is_hidden(c) || c == '"'
+                });
                 let begins = part.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
                 prop_assert!(is_number || !begins, "{:?} of {:?}", part, text);
             }
