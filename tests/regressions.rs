@@ -90,7 +90,7 @@ fn escape_sequences_in_names_reached_the_terminal() {
     let scratch = Scratch::new("terminal-escape");
     let name = "\u{1b}[31m\u{9b}2J\nerror: forged \u{202e}.json";
     // In an error: a file that is not there, one that is no result, a flag.
-    std::fs::write(scratch.file(name), "{}").unwrap();
+    std::fs::write(scratch.file(name), "{\"x\": 1}").unwrap();
     for args in [
         &["merge", "\u{1b}[2Jnone.json", name][..],
         &["compare", name, name],
