@@ -9,10 +9,12 @@ pub mod commands;
 pub mod config;
 pub mod coordinator;
 pub mod driver;
+pub mod escape;
 pub mod exit;
 pub mod faultsim;
 pub mod host;
 pub mod iotrace;
+mod log_lines;
 pub mod precondition;
 pub mod report;
 pub mod saturate;
@@ -21,8 +23,9 @@ pub mod source;
 use std::ffi::OsString;
 use std::io::Write;
 
-use config::{ConfigFile, Facts, InputError, LogLevel, Plan};
+use config::{ConfigFile, Facts, InputError, Plan};
 use exit::Exit;
+use log_lines::log_to_stderr;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
@@ -106,19 +109,6 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     config::resolve(&options, file.as_ref(), &facts)
 }
 
-fn log_to_stderr(level: LogLevel) {
-    let level = match level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    };
-    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-    // Only a second call in one process (a test's) fails, and the first then stays in place.
-    let _first = lines.try_init();
-}
-
 /// Writes a page; a reader that has seen enough (`| head`) is no failure.
 fn page(text: &str) -> Exit {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
@@ -131,7 +121,7 @@ fn page(text: &str) -> Exit {
 }
 
 fn wrong(what: &dyn std::fmt::Display) -> Exit {
-    eprintln!("error: {what}");
+    eprintln!("error: {}", escape::terminal_page(&what.to_string()));
     Exit::Usage
 }
 
@@ -140,7 +130,7 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         if error.is::<InputError>() || error.is::<analysis::FileProblem>() {
             return wrong(&error);
         }
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", escape::terminal(&format!("{error:#}")));
         Exit::Failed
     })
 }

@@ -15,9 +15,11 @@ pub mod stats;
 
 use std::path::{Path, PathBuf};
 
+use crate::escape::{terminal, terminal_path};
+
 /// A file that is not what it should be: named, with what is wrong and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}", path.display())]
+#[error("{}: {}", terminal_path(path), terminal(what))]
 pub struct FileProblem {
     /// The file.
     pub path: PathBuf,

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use parse::parse as read_output;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

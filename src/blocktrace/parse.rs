@@ -10,7 +10,7 @@ use super::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
 ///
 /// # Errors
 /// It has no counts, or counts that can't be.
-pub(super) fn parse(text: &str) -> Result<BlockTraceFigures, String> {
+pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
     let mut figures = BlockTraceFigures::default();
     let mut heat: BTreeMap<u32, HeatCell> = BTreeMap::new();
     let mut took_ns = [0u64; 2];

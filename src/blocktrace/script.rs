@@ -1,5 +1,7 @@
 //! The program that counts in the kernel.
 
+use crate::escape;
+
 /// Printed when the probes are attached.
 pub(super) const READY: &str = "ringfall-ready";
 /// Parts of the device in the heat map.
@@ -13,10 +15,11 @@ pub(super) fn script(major: u32, minor: u32, sectors: u64) -> String {
     // As the kernel's tracepoints have it: MKDEV(major, minor) with 20 bits of minor.
     let device = (u64::from(major) << 20) | u64::from(minor);
     let sectors = sectors.max(1);
+    let ready = escape::bpftrace(READY);
     let is_write = r#"strncmp(args->rwbs, "W", 1) == 0 || strncmp(args->rwbs, "FW", 2) == 0"#;
     format!(
         r#"
-BEGIN {{ printf("{READY}\n"); }}
+BEGIN {{ printf("{ready}\n"); }}
 tracepoint:block:block_rq_insert /args->dev == {device}/ {{ @inserted[args->sector] = nsecs; }}
 tracepoint:block:block_rq_issue /args->dev == {device} && args->bytes > 0/ {{
   $w = {is_write};

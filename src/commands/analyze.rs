@@ -5,12 +5,13 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{percent, print};
+use super::{percent, print, print_json};
 use crate::analysis::collection::Collection;
 use crate::analysis::metrics::Metric;
 use crate::analysis::pairs::{self, Dimension, Group, Pair};
 use crate::cli::AnalyzeArgs;
 use crate::config::InputError;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 
 /// Groupings that are shown without asking.
@@ -45,9 +46,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
     }
     let groups = grouped(&matched, args);
     if args.json {
-        let mut text = serde_json::to_string_pretty(&document(&fast, &slow, &matched, &groups))?;
-        text.push('\n');
-        return print(&text);
+        return print_json(&document(&fast, &slow, &matched, &groups));
     }
     print(&page(&fast, &slow, &matched, &groups, args.all_metrics))
 }
@@ -93,12 +92,12 @@ fn page(
         let _infallible = writeln!(
             page,
             "{name}  {}: {} runs of {} configurations",
-            side.path.display(),
+            terminal_path(&side.path),
             side.runs.len(),
             pairs::configurations(side)
         );
         for left_out in &side.left_out {
-            let path = left_out.path.display();
+            let path = terminal_path(&left_out.path);
             let _infallible = writeln!(page, "      without {path}: {}", left_out.why);
         }
     }
@@ -112,7 +111,13 @@ fn page(
         let _infallible = writeln!(
             page,
             "\n{:<36} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8}",
-            group.label, "pairs", "ratio of", "mean of", "wins", "CV fast", "CV slow"
+            terminal(&group.label),
+            "pairs",
+            "ratio of",
+            "mean of",
+            "wins",
+            "CV fast",
+            "CV slow"
         );
         let _infallible = writeln!(page, "{:<36} {:>6} {:>9} {:>9}", "", "", "means", "ratios");
         for row in &group.rows {

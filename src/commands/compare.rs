@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::merge::read_all;
-use super::{figure, print, wrapped};
+use super::{figure, print, print_json, wrapped};
 use crate::analysis::compare::trust::Trust;
 use crate::analysis::compare::{Basis, Comparison, Row, compare};
 use crate::analysis::metrics::Metric;
 use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
 use crate::config::InputError;
+use crate::escape::terminal;
 use crate::exit::Exit;
 
 /// Reads both sides and prints how they differ.
@@ -33,7 +34,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     let candidate = read_all(&side(&args.candidate, 1))?;
     let comparison = compare(baseline, candidate)?;
     if args.json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(&comparison)?));
+        return print_json(&comparison);
     }
     print(&page(&comparison, args.all_metrics))
 }
@@ -42,7 +43,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     let mut page = String::new();
     for (name, files) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)]
     {
-        let _infallible = writeln!(page, "{name:<10} {}", files.join(" "));
+        let _infallible = writeln!(page, "{name:<10} {}", terminal(&files.join(" ")));
     }
     let _infallible = writeln!(
         page,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{print, refuse_input, spread_page};
+use super::{print, print_json, refuse_input, spread_page};
 use crate::analysis::FileProblem;
 use crate::analysis::differences::{self, Difference};
 use crate::analysis::document::ResultFile;
@@ -14,6 +14,7 @@ use crate::analysis::merge::merge;
 use crate::analysis::spread::spreads;
 use crate::cli::MergeArgs;
 use crate::config::InputError;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::report::write_json;
 
@@ -32,7 +33,7 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
         })?;
     }
     if args.json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(&merged)?));
+        return print_json(&merged);
     }
     print(&page(&inputs, &differences, &merged, args.output.as_deref()))
 }
@@ -103,10 +104,10 @@ fn page(
     );
     page.push_str(&spread_page(&spreads(&documents), Some(merged)));
     for difference in differences {
-        page.push_str(&format!("not alike: {difference}\n"));
+        page.push_str(&format!("not alike: {}\n", terminal(&difference.to_string())));
     }
     if let Some(output) = output {
-        page.push_str(&format!("results      {}\n", output.display()));
+        page.push_str(&format!("results      {}\n", terminal_path(output)));
     }
     page
 }

@@ -14,18 +14,30 @@ use std::io::Write;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::analysis::metrics::Metric;
 use crate::analysis::spread::Spread;
 use crate::config::InputError;
+use crate::escape;
 use crate::exit::Exit;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
 
-/// Writes a page to standard output; a reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> anyhow::Result<Exit> {
+/// Writes a page to standard output.
+fn print(page: &str) -> anyhow::Result<Exit> {
+    write_out(&escape::terminal_page(page))
+}
+
+/// Writes a value as JSON to standard output.
+fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
+    write_out(&escape::json(&format!("{}\n", serde_json::to_string_pretty(value)?)))
+}
+
+/// A reader that has seen enough (`| head`) is no failure.
+fn write_out(text: &str) -> anyhow::Result<Exit> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::from(error).context("standard output"))
@@ -115,12 +127,12 @@ fn spread_page(spreads: &[Spread], merged: Option<&Value>) -> String {
     page
 }
 
-/// Prose in lines, those after the first below its beginning.
+/// Prose in lines, those after the first below its beginning; nothing in it is obeyed by a terminal.
 fn wrapped(page: &mut String, head: &str, text: &str) {
     let indent = " ".repeat(head.chars().count());
     let mut line = head.to_owned();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in text.split_whitespace().map(escape::terminal) {
         if !empty && line.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
             page.push_str(&line);
             page.push('\n');
@@ -130,7 +142,7 @@ fn wrapped(page: &mut String, head: &str, text: &str) {
         if !empty {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         empty = false;
     }
     page.push_str(&line);

@@ -19,6 +19,7 @@ use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::coordinator::{
     self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
 };
+use crate::escape::terminal_path;
 use crate::exit::Exit;
 use crate::host::{
     BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
@@ -86,7 +87,7 @@ impl Sources {
         if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
             // A large one takes a minute to count.
             unless_reader_left(
-                writeln!(output(plan), "reading {}…", path.display()).map_err(Into::into),
+                writeln!(output(plan), "reading {}…", terminal_path(path)).map_err(Into::into),
             )?;
         }
         let roofline = match &plan.roofline {
@@ -269,15 +270,14 @@ fn exit_of(result: &RunResult) -> Exit {
 
 fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
     if plan.json {
-        serde_json::to_writer_pretty(std::io::stdout().lock(), document)?;
-        writeln!(std::io::stdout())?;
+        super::print_json(document)?;
     }
     if !plan.quiet {
         let mut out = output(plan);
         print_summary(&mut *out, style(plan), result)?;
         let mut label = "results";
         for (_, path) in outputs(plan) {
-            writeln!(out, "  {label:<12} {}", path.display())?;
+            writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
         }
     }
@@ -297,9 +297,7 @@ fn is_terminal(plan: &Plan) -> bool {
 }
 
 fn style(plan: &Plan) -> Style {
-    // https://no-color.org: set and not empty.
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Style { colour: is_terminal(plan) && !no_colour }
+    Style::for_output(is_terminal(plan))
 }
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.

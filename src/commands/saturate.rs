@@ -13,6 +13,7 @@ use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, compact_utc};
 use crate::coordinator::{Interrupt, Store, StoreRequest};
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, human};
 use crate::report::{Document, write_json, write_roofline_html};
@@ -225,13 +226,13 @@ impl Teller {
     fn line(&mut self, text: &str) {
         if let Some(out) = &mut self.out {
             // A closed pipe must not end a measurement whose result goes to a file.
-            let _told = writeln!(out, "{text}");
+            let _told = writeln!(out, "{}", terminal(text));
         }
     }
 
     fn live_line(&mut self, text: &str) {
         if let (Some(out), true) = (&mut self.out, self.live) {
-            let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
         }
     }
 
@@ -283,15 +284,14 @@ fn size(bytes: u32) -> String {
 
 fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     if args.json {
-        serde_json::to_writer_pretty(std::io::stdout().lock(), roofline)?;
-        writeln!(std::io::stdout())?;
+        super::print_json(roofline)?;
     }
     if args.quiet {
         return Ok(());
     }
     let page = table(roofline);
     let mut out = out(args);
-    let written = writeln!(out, "{page}  limits       {}", output.display());
+    let written = writeln!(out, "{page}  limits       {}", terminal_path(output));
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -13,6 +13,7 @@ use super::{figure, percent, refuse_input, wrapped};
 use crate::cli::{Options, SimulateArgs};
 use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
 use crate::coordinator::Interrupt;
+use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::report::{WhatIf, WhatIfRow, write_what_if_html};
 
@@ -134,18 +135,18 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     }
     let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
     let json = format!("{}\n", serde_json::to_string_pretty(&what_if)?);
-    std::fs::write(&plan.output, &json).with_context(|| told(&plan.output))?;
+    std::fs::write(&plan.output, json).with_context(|| told(&plan.output))?;
     if let Some(path) = &plan.html_output {
         write_what_if_html(&what_if, path).with_context(|| told(path))?;
     }
     if plan.json {
-        super::print(&json)?;
+        super::print_json(&what_if)?;
     }
     if !plan.quiet {
         let page = page(&what_if, plan);
         if plan.json {
             // A reader that left has seen enough.
-            let _told = std::io::stderr().lock().write_all(page.as_bytes());
+            let _told = std::io::stderr().lock().write_all(terminal_page(&page).as_bytes());
         } else {
             super::print(&page)?;
         }
@@ -197,7 +198,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         let _infallible = writeln!(
             page,
             "  {:<widest$} {:>6} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} {}",
-            row.model,
+            terminal(&row.model),
             row.users,
             short(row),
             figure3(row.storage_gib_per_s),
@@ -218,9 +219,9 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
             wrapped(&mut page, &head, &example);
         }
     }
-    let _infallible = writeln!(page, "\n  table        {}", plan.output.display());
+    let _infallible = writeln!(page, "\n  table        {}", terminal_path(&plan.output));
     if let Some(path) = &plan.html_output {
-        let _infallible = writeln!(page, "               {}", path.display());
+        let _infallible = writeln!(page, "               {}", terminal_path(path));
     }
     page
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{DEFAULTS, Origin, Plan};
+use crate::escape::{yaml, yaml_key};
 
 /// Maps whose keys are the user's own: written whole, not line by line.
 const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];
@@ -74,32 +75,24 @@ fn free_map(page: &mut String, indent: usize, key: &str, value: &Value) {
     };
     let _infallible = writeln!(page, "{:indent$}{key}:", "");
     for (name, entry) in entries {
-        let name = scalar(&Value::String(name.clone()));
-        let _infallible = writeln!(page, "{:indent$}  {name}: {}", "", scalar(entry));
+        let _infallible =
+            writeln!(page, "{:indent$}  {} {}", "", yaml_key(name, indent + 2), scalar(entry));
     }
 }
 
-/// A value in YAML: what JSON writes is YAML too, but plain words read better without quotes.
+/// A value in YAML, on one line.
 fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) if is_plain(text) => text.clone(),
+        Value::String(text) => yaml(text),
         Value::Array(items) => {
             format!("[{}]", items.iter().map(scalar).collect::<Vec<_>>().join(", "))
         }
         Value::Object(map) => {
-            let field = |(key, value): (&String, &Value)| format!("{key}: {}", scalar(value));
+            let field =
+                |(key, value): (&String, &Value)| format!("{}: {}", yaml(key), scalar(value));
             let fields = map.iter().filter(|(_, value)| !value.is_null()).map(field);
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
     }
-}
-
-/// Whether a text means itself in YAML without quotes.
-fn is_plain(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-    let reserved = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
-    text.chars().all(word)
-        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-        && !reserved.contains(&text.to_ascii_lowercase().as_str())
 }

@@ -24,6 +24,8 @@ pub use plan::{
 pub use resolve::resolve;
 pub use workload::WorkloadSection;
 
+use crate::escape::terminal;
+
 /// The page of all defaults.
 pub const DEFAULTS: &str = include_str!("../../config/default.yaml");
 
@@ -43,7 +45,10 @@ impl InputError {
 
 impl std::fmt::Display for InputError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.sentences.join("\nerror: "))
+        // They are shown to people, and name files and values.
+        let sentences: Vec<String> =
+            self.sentences.iter().map(|sentence| terminal(sentence)).collect();
+        f.write_str(&sentences.join("\nerror: "))
     }
 }
 

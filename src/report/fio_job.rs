@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Document;
 use super::document::engine::IoDirection;
+use crate::escape;
 
 /// Sizes in a split, at most: more would not be told apart by anybody.
 const SIZES_MAX: usize = 6;
@@ -56,8 +57,8 @@ pub fn fio_job(document: &Document) -> Option<String> {
          ; (buffers in huge pages, as ringfall's: without them the kernel cuts I/Os smaller).\n\
          [ringfall]\nioengine=io_uring\ndirect=1\nfilename=${{FILENAME}}\nsize={}\n\
          iomem_align=2m\nfixedbufs=1\nregisterfiles=1\nrw={rw}:{in_order}\n",
-        ours.version,
-        ours.config.model.as_deref().unwrap_or("several models"),
+        escape::fio(&ours.version),
+        escape::fio(ours.config.model.as_deref().unwrap_or("several models")),
         ours.config.num_users.map_or(String::new(), |users| format!(", {users} users")),
         seconds,
         bandwidth(&io.read),

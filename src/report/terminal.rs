@@ -12,6 +12,7 @@ use super::sla::{COMPLIANCE, SLA};
 use super::{RunResult, Warning, autoscaling, health, source};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
+use crate::escape;
 
 /// What fits every terminal.
 const COLUMNS: usize = 80;
@@ -24,6 +25,14 @@ pub struct Style {
 }
 
 impl Style {
+    /// Colour on a terminal only, and not where NO_COLOR is set to anything but nothing
+    /// (<https://no-color.org>).
+    #[must_use]
+    pub fn for_output(is_terminal: bool) -> Style {
+        let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { colour: is_terminal && !is_refused }
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         match self.colour {
             true => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -39,7 +48,7 @@ impl Style {
         self.paint("1;36", text)
     }
 
-    fn warn(self, text: &str) -> String {
+    pub(crate) fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 }
@@ -73,8 +82,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     writeln!(
         out,
         "  workload  {}, {}, generation {}, {} s{}",
-        plan.model,
-        who(plan),
+        escape::terminal(&plan.model),
+        escape::terminal(&who(plan)),
         plan.generation_mode.name(),
         plan.duration_s,
         if plan.warmup_s > 0 { format!(" after {} s", plan.warmup_s) } else { String::new() },
@@ -87,7 +96,12 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         gib(banner.storage_bytes),
         banner.token_bytes / 1024,
     )?;
-    writeln!(out, "  storage   {} ({})", banner.directory, banner.below)?;
+    writeln!(
+        out,
+        "  storage   {} ({})",
+        escape::terminal(&banner.directory),
+        escape::terminal(&banner.below)
+    )?;
     writeln!(
         out,
         "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
@@ -209,15 +223,16 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         gib(read + written)
     )?;
     if let Some(simulation) = &result.simulation {
-        writeln!(text, "  simulated    {}", simulation.device)?;
+        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device))?;
         let (binds, why) = (simulation.binds.name(), &simulation.because);
         remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
         if let Some(trace) = &simulation.io_trace {
-            writeln!(text, "  trace        {} rows in {}", trace.rows, trace.file)?;
+            let file = escape::terminal(&trace.file);
+            writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
         }
     }
     for (label, line) in autoscaling::lines(result) {
-        writeln!(text, "  {label:<12} {line}")?;
+        writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
     }
     if let Some((operations, (objects, bytes))) =
         result.source.operations.zip(result.source.populated)
@@ -339,7 +354,7 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         writeln!(
             text,
             "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
-            kernel.device,
+            escape::terminal(&kernel.device),
             gib(kernel.read_bytes + kernel.write_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
@@ -376,6 +391,7 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
             share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
             limit(100),
             limit(0),
+            source = escape::terminal(source),
         )?;
     }
     writeln!(
@@ -417,7 +433,7 @@ fn p99_us(buckets: &[Bucket]) -> Option<u64> {
 fn remark(text: &mut String, style: Style, sentence: &str) -> std::fmt::Result {
     let mut line = String::new();
     let mut indent = 2;
-    for word in sentence.split_whitespace() {
+    for word in sentence.split_whitespace().map(escape::terminal) {
         if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > COLUMNS {
             writeln!(text, "{:indent$}{}", "", style.warn(&line))?;
             line.clear();
@@ -426,7 +442,7 @@ fn remark(text: &mut String, style: Style, sentence: &str) -> std::fmt::Result {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
     }
     writeln!(text, "{:indent$}{}", "", style.warn(&line))
 }

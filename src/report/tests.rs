@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::terminal::summary;
 use super::*;
 use crate::cli::Options;
-use crate::config::{Facts, PerformanceProfile, Phases, resolve};
+use crate::config::{Facts, PerformanceProfile, Phases, Traffic, resolve};
 use crate::host::{BlockDelta, Cost, Machine};
 
 pub(crate) fn to_json(result: &RunResult) -> Value {
@@ -276,6 +276,42 @@ fn health_judges_by_its_profile() {
     assert_eq!(health::judge(&result).overall_status, "FAIL");
     result.plan.phases = Phases::DecodeOnly;
     assert_eq!(health::judge(&result).overall_status, "PASS", "this mode never writes");
+}
+
+#[test]
+fn names_in_the_banner_and_the_summary_are_not_obeyed() {
+    let hostile = "\u{1b}[31mx\n\u{9b}2J\u{202e}\r";
+    let mut result = busy();
+    result.plan.model = hostile.into();
+    result.plan.traffic = Traffic::ShareGpt {
+        path: hostile.into(),
+        conversations_max: 0,
+        tokenizer: crate::config::Tokenizer::Estimate,
+    };
+    result.failure = Some(hostile.into());
+    let kernel = result.kernel.as_mut().unwrap();
+    kernel.device = hostile.into();
+    result.warnings = warnings_of(&result);
+    result.warnings.push(Warning {
+        code: "x".into(),
+        text: hostile.into(),
+        flag_to_try: Some(hostile.into()),
+    });
+    let style = Style { colour: false };
+    let mut shown = summary(style, &result).into_bytes();
+    let banner = Banner {
+        plan: &result.plan,
+        directory: hostile.into(),
+        below: hostile.into(),
+        storage_bytes: 0,
+        buffer_bytes: 0,
+        token_bytes: 0,
+        reclaimed_bytes: 0,
+    };
+    print_banner(&mut shown, style, &banner).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.matches("\\u{1b}[31mx").count() >= 6, "{shown}");
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{shown:?}");
 }
 
 #[test]

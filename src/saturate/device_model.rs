@@ -6,6 +6,7 @@ use ringfall_engine::units::gib;
 
 use super::{Limit, Measured, Roofline};
 use crate::config::compact_utc;
+use crate::escape::yaml;
 
 /// From this much more than what taking turns would give on, reads and writes are taken not to share
 /// a limit.
@@ -26,7 +27,7 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     let mut text = format!(
         "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on {:.2} \
          GiB with {} threads, {}.\n",
-        quoted(name),
+        yaml(name),
         roofline.version,
         gib(roofline.range_bytes),
         roofline.threads,
@@ -69,12 +70,6 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
          parallel_ios: 0          # as many as are asked for\n"
     );
     Ok(text)
-}
-
-/// As YAML has it within one line.
-fn quoted(text: &str) -> String {
-    let plain: String = text.chars().filter(|c| !c.is_control()).collect();
-    format!("'{}'", plain.trim().replace('\'', "''"))
 }
 
 /// Most I/Os a second: what was found, or what 4 KiB blocks at full bandwidth would be, which no
@@ -192,6 +187,5 @@ mod tests {
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
         mixed.limits.remove(0);
         assert!(device_yaml(&mixed).unwrap_err().contains("reads"));
-        assert_eq!(quoted("a'b\n"), "'a''b'");
     }
 }

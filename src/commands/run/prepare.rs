@@ -12,6 +12,7 @@ use super::settings::cores_near;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::coordinator::{Interrupt, Store};
+use crate::escape::terminal;
 use crate::host::{Machine, human};
 use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
 use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
@@ -46,10 +47,10 @@ impl Told {
         let Some(out) = &mut self.out else { return };
         // As everywhere: a closed pipe does not end what is measured for a file.
         if self.live {
-            let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
         } else if Instant::now() >= self.next {
             self.next = Instant::now() + PLAIN_PERIOD;
-            let _told = writeln!(out, "{text}").and_then(|()| out.flush());
+            let _told = writeln!(out, "{}", terminal(text)).and_then(|()| out.flush());
         }
     }
 
@@ -58,7 +59,7 @@ impl Told {
             self.progress("");
         }
         if let Some(out) = &mut self.out {
-            let _told = writeln!(out, "{text}");
+            let _told = writeln!(out, "{}", terminal(text));
         }
     }
 }

@@ -19,9 +19,10 @@ use crate::analysis::merge::merge;
 use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::cli::Options;
-use crate::commands::{figure, spread_page, wrapped};
+use crate::commands::{figure, print_json, spread_page, wrapped};
 use crate::config::{InputError, Plan};
 use crate::coordinator::Interrupt;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::report::{Document, Warning, write_json};
 use crate::source::Reading;
@@ -110,7 +111,10 @@ fn all(
                     None if result.interrupted => "it was interrupted".to_owned(),
                     None => "it had errors".to_owned(),
                 };
-                tell(plan, &format!("  trial {trial} is not counted, and the last: {what}\n"))?;
+                tell(
+                    plan,
+                    &format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what)),
+                )?;
                 return Ok(other);
             }
         }
@@ -135,7 +139,7 @@ fn line(trial: u32, trials: u32, document: &Value, path: &Path) -> String {
         format!("{} {unit}", value.map_or("–".to_owned(), figure))
     };
     let values: Vec<String> = LINE.iter().map(value).collect();
-    format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), path.display())
+    format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), terminal_path(path))
 }
 
 fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Result<()> {
@@ -151,8 +155,7 @@ fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Resu
         .with_context(|| format!("the summary can't be written to {}", plan.output.display()));
     tell(plan, &page(plan, complete.len(), &spreads, &summary, warning.as_ref()))?;
     if plan.json {
-        let text = serde_json::to_string_pretty(&summary)?;
-        unless_reader_left(writeln!(std::io::stdout(), "{text}").map_err(Into::into))?;
+        print_json(&summary)?;
     }
     written
 }
@@ -201,7 +204,7 @@ fn page(
         let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
         wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
     }
-    page.push_str(&format!("  results      {}\n", plan.output.display()));
+    page.push_str(&format!("  results      {}\n", terminal_path(&plan.output)));
     page
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::axis::Axis;
-use super::{escaped, shown};
+use super::shown;
+use crate::escape;
 
 /// Size of every picture, in its own units; on the page it is as wide as it may be.
 pub(super) const WIDTH: f64 = 640.0;
@@ -58,7 +59,7 @@ pub(super) fn frame(svg: &mut String, about: &str, x: (&str, &Axis), y: (&str, &
     let _infallible = write!(
         svg,
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        escaped(about)
+        escape::html(about)
     );
     for (value, text) in &y.1.marks {
         let at = up(y.1, *value);
@@ -69,7 +70,7 @@ pub(super) fn frame(svg: &mut String, about: &str, x: (&str, &Axis), y: (&str, &
             WIDTH - RIGHT,
             LEFT - 6.0,
             at + 4.0,
-            escaped(text)
+            escape::html(text)
         );
     }
     for (value, text) in &x.1.marks {
@@ -80,7 +81,7 @@ pub(super) fn frame(svg: &mut String, about: &str, x: (&str, &Axis), y: (&str, &
             "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>\
              <text class=\"mark\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             bottom + 15.0,
-            escaped(text)
+            escape::html(text)
         );
     }
     let _infallible = write!(
@@ -90,9 +91,9 @@ pub(super) fn frame(svg: &mut String, about: &str, x: (&str, &Axis), y: (&str, &
          text-anchor=\"middle\">{}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 6.0,
-        escaped(x.0),
+        escape::html(x.0),
         (TOP + HEIGHT - BOTTOM) / 2.0,
-        escaped(y.0)
+        escape::html(y.0)
     );
 }
 
@@ -102,7 +103,7 @@ impl Chart<'_> {
         if self.lines.iter().all(|line| line.points.is_empty()) {
             return String::new();
         }
-        let mut html = format!("<figure><figcaption>{}</figcaption>", escaped(self.title));
+        let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(self.title));
         let (x, y) = ((self.x.0, &self.x.1), (self.y.0, &self.y.1));
         frame(&mut html, self.about, x, y);
         for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
@@ -115,7 +116,7 @@ impl Chart<'_> {
                 html,
                 "<li><i class=\"c{}{dashed}\"></i>{}</li>",
                 line.colour % COLOURS,
-                escaped(&line.name)
+                escape::html(&line.name)
             );
         }
         html.push_str("</ul></figure>");
@@ -132,7 +133,7 @@ impl Chart<'_> {
                     svg,
                     "<circle class=\"dot c{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">\
                      <title>{}: {}, {}</title></circle>",
-                    escaped(&line.name),
+                    escape::html(&line.name),
                     shown(point.0),
                     shown(point.1)
                 );
@@ -152,7 +153,7 @@ impl Chart<'_> {
             svg,
             "<polyline class=\"line c{colour}{dashed}\" points=\"{}\"><title>{}</title></polyline>",
             points.join(" "),
-            escaped(&line.name)
+            escape::html(&line.name)
         );
     }
 }

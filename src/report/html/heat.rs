@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::axis::Axis;
 use super::chart::{across, frame, up};
-use super::{escaped, shown};
+use super::shown;
+use crate::escape;
 use crate::report::document::SecondReport;
 
 /// Columns at most: more are narrower than a line.
@@ -29,7 +30,7 @@ pub(super) fn map(
     let end_s = seconds.last().map_or(1.0, |second| second.end_s);
     let x = Axis::linear_to(end_s);
     let y = Axis::log(begin_ms(lowest), begin_ms(highest + 1));
-    let mut html = format!("<figure><figcaption>{}</figcaption>", escaped(title));
+    let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(title));
     let about = format!("{title}: share of the I/Os of each moment by latency");
     frame(&mut html, &about, ("s", &x), ("ms", &y));
     let together = seconds.len().div_ceil(COLUMNS_MAX).max(1);

@@ -37,24 +37,6 @@ pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
     std::fs::write(path, page::page(results))
 }
 
-/// Text fit for HTML, attributes too.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // Control characters are not allowed in HTML.
-            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 /// A number as people read it: three digits that count.
 fn shown(value: f64) -> String {
     match value.abs() {

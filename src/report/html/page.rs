@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Named, STYLE, block, escaped, parts, shown};
+use super::{Named, STYLE, block, parts, shown};
+use crate::escape;
 use crate::report::Document;
 
 /// A setting, of which merged results may differ.
@@ -23,8 +24,8 @@ pub(super) fn page(results: &[Named]) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\
          <body><main>\n<h1>{}</h1>",
-        escaped(&title),
-        escaped(&title)
+        escape::html(&title),
+        escape::html(&title)
     );
     for named in results {
         head(&mut html, named, results.len() > 1);
@@ -76,7 +77,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
     let (ours, summary) = (&document.ringfall, &document.summary);
     let config = &ours.config;
     if several {
-        let _infallible = write!(html, "<h2>{}</h2>", escaped(&named.name));
+        let _infallible = write!(html, "<h2>{}</h2>", escape::html(&named.name));
     }
     let state = match (ours.window.interrupted, &ours.window.failure) {
         (true, _) => ", interrupted".to_owned(),
@@ -91,12 +92,12 @@ fn head(html: &mut String, named: &Named, several: bool) {
     let _infallible = write!(
         html,
         "<div class=\"sub\">{} · {} users · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
-        escaped(&known(config.model.as_deref())),
+        escape::html(&known(config.model.as_deref())),
         known(config.num_users),
-        escaped(&known(config.arrival.as_deref())),
+        escape::html(&known(config.arrival.as_deref())),
         shown(ours.window.seconds),
-        escaped(&state),
-        escaped(device)
+        escape::html(&state),
+        escape::html(device)
     );
     let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key).copied());
@@ -120,7 +121,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
         let _infallible = write!(
             html,
             "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div>",
-            escaped(&health.overall_status),
+            escape::html(&health.overall_status),
             health.passed_count,
             health.total_count
         );
@@ -135,7 +136,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
     if !notes.is_empty() {
         html.push_str("<ul class=\"notes\">");
         for note in notes {
-            let _infallible = write!(html, "<li>{}</li>", escaped(&note));
+            let _infallible = write!(html, "<li>{}</li>", escape::html(&note));
         }
         html.push_str("</ul>\n");
     }
@@ -146,15 +147,15 @@ fn table(html: &mut String, results: &[Named], first: &str, rows: &[(String, Vec
     let _infallible = write!(html, "<div class=\"wide\"><table><tr><th>{first}</th>");
     for named in results {
         let name = if results.len() == 1 { "" } else { &*named.name };
-        let _infallible = write!(html, "<th>{}</th>", escaped(name));
+        let _infallible = write!(html, "<th>{}</th>", escape::html(name));
     }
     html.push_str("</tr>");
     for (name, cells) in rows {
         let differs = cells.iter().collect::<BTreeSet<_>>().len() > 1;
         let class = if differs { " class=\"differs\"" } else { "" };
-        let _infallible = write!(html, "<tr{class}><th>{}</th>", escaped(name));
+        let _infallible = write!(html, "<tr{class}><th>{}</th>", escape::html(name));
         for cell in cells {
-            let _infallible = write!(html, "<td>{}</td>", escaped(cell));
+            let _infallible = write!(html, "<td>{}</td>", escape::html(cell));
         }
         html.push_str("</tr>");
     }

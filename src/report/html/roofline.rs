@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::axis::Axis;
 use super::chart::{Chart, Line};
-use super::{STYLE, escaped, shown};
+use super::{STYLE, shown};
+use crate::escape;
 use crate::saturate::{Best, Measured, Roofline};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -39,10 +40,10 @@ pub(super) fn page(roofline: &Roofline) -> String {
          <link rel=\"icon\" href=\"data:,\"><title>{0}</title><style>{STYLE}</style></head>\
          <body><main>\n<h1>{0}</h1><div class=\"sub\">{1} GiB · {2} threads · polling {3} · \
          found in {4} s</div><div class=\"cards\">",
-        escaped(&title),
+        escape::html(&title),
         shown(roofline.range_bytes as f64 / GIB),
         roofline.threads,
-        escaped(&roofline.polling),
+        escape::html(&roofline.polling),
         shown(roofline.seconds)
     );
     for limit in &roofline.limits {
@@ -51,7 +52,7 @@ pub(super) fn page(roofline: &Roofline) -> String {
             let _infallible = write!(
                 html,
                 "<div class=\"card\"><b>{value}</b><span>{}</span></div>",
-                escaped(&label)
+                escape::html(&label)
             );
         };
         card(shown(limit.bandwidth.best.bytes_per_s / GIB), format!("{name}, GiB/s"));
@@ -66,7 +67,7 @@ pub(super) fn page(roofline: &Roofline) -> String {
                 html,
                 "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} s \
                  until it was steady: this device does not do the same again.</p>",
-                escaped(&direction(limit.read_percent)),
+                escape::html(&direction(limit.read_percent)),
                 shown(fastest.seconds),
                 shown(fastest.bytes_per_s / GIB),
                 shown(limit.bandwidth.best.seconds)
@@ -97,7 +98,7 @@ pub(super) fn page(roofline: &Roofline) -> String {
     let _infallible = writeln!(
         html,
         "<footer>Made by ringfall. Steady: {}.</footer></main></body></html>",
-        escaped(&roofline.steady_rule)
+        escape::html(&roofline.steady_rule)
     );
     html
 }
@@ -179,7 +180,7 @@ fn table(html: &mut String, roofline: &Roofline) {
             html,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{}</td></tr>",
-            escaped(name),
+            escape::html(name),
             m.io_bytes >> 10,
             m.depth,
             shown(m.bytes_per_s / GIB),

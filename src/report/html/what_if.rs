@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::axis::Axis;
 use super::chart::{Chart, Line};
-use super::{STYLE, escaped, shown};
+use super::{STYLE, shown};
+use crate::escape;
 use crate::report::{WhatIf, WhatIfRow};
 
 /// Writes the page.
@@ -75,9 +76,9 @@ fn table(html: &mut String, what_if: &WhatIf) {
             html,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{}</td><td>{}</td><td>{} %</td><td title=\"{}\">{}</td></tr>",
-            escaped(&row.model),
+            escape::html(&row.model),
             row.users,
-            escaped(&row.device),
+            escape::html(&row.device),
             shown(row.read_gib_per_s),
             shown(row.write_gib_per_s),
             seconds(what_if.ratio(row)),
@@ -86,7 +87,7 @@ fn table(html: &mut String, what_if: &WhatIf) {
             seconds(row.p95_s[1]),
             seconds(row.p95_s[2]),
             shown(row.drive_busy_share * 100.0),
-            escaped(&row.because),
+            escape::html(&row.because),
             row.binds.name()
         );
     }

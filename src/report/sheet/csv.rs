@@ -1,37 +1,30 @@
 //! The Summary row as comma-separated values (RFC 4180).
 
-use std::fmt::Write as _;
 use std::path::Path;
 
+use csv::{Terminator, WriterBuilder};
+
 use super::columns::{Cell, metrics, parameters};
+use crate::escape;
 use crate::report::Document;
 
 pub(super) fn write(document: &Document, path: &Path) -> std::io::Result<()> {
-    std::fs::write(path, text(document))
+    std::fs::write(path, bytes(document)?)
 }
 
-pub(super) fn text(document: &Document) -> String {
+pub(super) fn bytes(document: &Document) -> std::io::Result<Vec<u8>> {
     let rows: Vec<_> = parameters(document).into_iter().chain(metrics(document)).collect();
-    let mut text = String::new();
-    let names: Vec<String> = rows.iter().map(|(name, _)| quoted(name)).collect();
-    let cells: Vec<String> = rows.iter().map(|(_, cell)| shown(cell)).collect();
-    // Writing to a String can't fail.
-    let _infallible = write!(text, "{}\r\n{}\r\n", names.join(","), cells.join(","));
-    text
+    let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+    table.write_record(rows.iter().map(|(name, _)| escape::csv(name)))?;
+    table.write_record(rows.iter().map(|(_, cell)| shown(cell)))?;
+    table.into_inner().map_err(|error| error.into_error())
 }
 
 fn shown(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => quoted(text),
+        Cell::Text(text) => escape::csv(text),
         Cell::Number(number) => number.to_string(),
         Cell::Flag(flag) => flag.to_string(),
         Cell::Nothing => String::new(),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
     }
 }

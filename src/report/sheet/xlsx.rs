@@ -5,6 +5,7 @@ use std::path::Path;
 use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
 
 use super::columns::{Cell, metrics, parameters};
+use crate::escape;
 use crate::report::Document;
 use crate::report::document::{LatencyMs, LatencyMsMax, QosClass};
 
@@ -47,7 +48,7 @@ fn workbook(document: &Document) -> Result<Vec<u8>, XlsxError> {
 
 fn put(sheet: &mut Worksheet, row: u32, column: u16, cell: &Cell) -> Result<(), XlsxError> {
     match cell {
-        Cell::Text(text) => sheet.write(row, column, text.as_str())?,
+        Cell::Text(text) => sheet.write_string(row, column, escape::xlsx(text))?,
         Cell::Number(number) => sheet.write(row, column, *number)?,
         Cell::Flag(flag) => sheet.write(row, column, *flag)?,
         Cell::Nothing => return Ok(()),

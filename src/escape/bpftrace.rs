@@ -1,0 +1,23 @@
+//! Text for a string of a bpftrace program.
+
+use std::fmt::Write as _;
+
+/// What stands between the quotes of a string, `printf`'s format too: letters, digits and
+/// punctuation without a meaning stay, any other byte is an octal escape; a percent sign is doubled.
+#[must_use]
+pub fn bpftrace(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b'_' | b'-' | b'.' | b',' | b':' => {
+                literal.push(char::from(byte));
+            }
+            b'%' => literal.push_str("%%"),
+            // Writing to a String can't fail.
+            byte => {
+                let _infallible = write!(literal, "\\{byte:03o}");
+            }
+        }
+    }
+    literal
+}

@@ -1,0 +1,187 @@
+//! The process that makes inputs and watches a child read them.
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::mutate::Mutator;
+use super::{PATIENCE, child};
+use crate::support::Scratch;
+
+/// Inputs kept because the reader said something new about them.
+const KEPT_MAX: usize = 4_096;
+/// Longest input that is kept.
+const KEPT_BYTES_MAX: usize = 1 << 18;
+
+/// What an input did to its reader.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// It panicked: the message.
+    Panic(String),
+    /// Its process ended: how, and what it said last. Also when it wanted more memory than a
+    /// gibibyte.
+    Died(String),
+    /// It did not answer in time.
+    Hang,
+}
+
+/// How long to go on, and from which seed.
+pub struct Plan {
+    seconds: Duration,
+    seed: u64,
+}
+
+impl Plan {
+    /// `RINGFALL_FUZZ_SECONDS` (1) and `RINGFALL_FUZZ_SEED` (1).
+    pub fn from_environment() -> Plan {
+        let variable = |name| std::env::var(name).unwrap_or_else(|_| "1".to_owned());
+        let seconds: f64 = variable("RINGFALL_FUZZ_SECONDS").parse().unwrap();
+        let seed = variable("RINGFALL_FUZZ_SEED").parse().unwrap();
+        Plan { seconds: Duration::from_secs_f64(seconds), seed }
+    }
+}
+
+/// A process that reads.
+struct Reading {
+    child: Child,
+    socket: UnixStream,
+    said: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Reading {
+    fn start(name: &str, patience: Duration) -> Reading {
+        let scratch = Scratch::new(&format!("fuzz-{name}"));
+        let said = scratch.file("said");
+        let (socket, theirs) = UnixStream::pair().unwrap();
+        socket.set_read_timeout(Some(patience)).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["fuzz::a_child_process_reads", "--exact", "--nocapture"])
+            .env(child::READER, name)
+            .env(child::DIRECTORY, &scratch.path)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        Reading { child, socket, said, _scratch: scratch }
+    }
+
+    /// What the reader says of this input.
+    fn read(&mut self, input: &[u8]) -> Result<String, Defect> {
+        self.exchange(input).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Defect::Hang,
+            _ => {
+                let status = self.child.wait().unwrap();
+                let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+                Defect::Died(format!("{status}: {}", said.trim()))
+            }
+        })?
+    }
+
+    fn exchange(&mut self, input: &[u8]) -> std::io::Result<Result<String, Defect>> {
+        let mut message = (input.len() as u32).to_le_bytes().to_vec();
+        message.extend(input);
+        self.socket.write_all(&message)?;
+        let mut head = [0; 5];
+        self.socket.read_exact(&mut head)?;
+        let [kind, length @ ..] = head;
+        let mut text = vec![0; u32::from_le_bytes(length) as usize];
+        self.socket.read_exact(&mut text)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(if kind == b'.' { Ok(text) } else { Err(Defect::Panic(text)) })
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // Fails only for one that has ended.
+        let _killed = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// What a fresh process says of one input.
+pub fn probe(name: &str, input: &[u8], patience: Duration) -> Result<String, Defect> {
+    let mut reading = Reading::start(name, patience);
+    let outcome = reading.read(input);
+    if outcome.is_ok() {
+        reading.socket.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(reading.child.wait().unwrap().success(), "it ends when there is no more input");
+    }
+    outcome
+}
+
+/// Inputs that are kept for a reader, by name.
+pub fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(name);
+    let entries = std::fs::read_dir(&directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Reads the corpus, and then what becomes of it.
+pub fn fuzz(name: &str, plan: &Plan) {
+    let mut reading = Reading::start(name, PATIENCE);
+    let mut seen = HashSet::new();
+    let mut kept = Vec::new();
+    for (path, input) in corpus(name) {
+        match reading.read(&input) {
+            Ok(outcome) => seen.insert(signature(&outcome)),
+            Err(defect) => panic!("{name}: {} does harm: {defect:?}", path.display()),
+        };
+        kept.push(input);
+    }
+    println!("{name}: seed {}, {} s", plan.seed, plan.seconds.as_secs_f64());
+    let mut mutator = Mutator::new(name, plan.seed);
+    let deadline = Instant::now() + plan.seconds;
+    let mut count = 0u64;
+    while Instant::now() < deadline {
+        let input = mutator.next(&kept);
+        count += 1;
+        let outcome = reading
+            .read(&input)
+            .unwrap_or_else(|defect| report(name, plan.seed, count, &input, &defect));
+        let is_small = input.len() <= KEPT_BYTES_MAX && kept.len() < KEPT_MAX;
+        if is_small && seen.insert(signature(&outcome)) {
+            kept.push(input);
+        }
+    }
+    println!("{name}: {count} inputs, {} outcomes", seen.len());
+    assert!(count > 0, "{name}: no time for a single input");
+}
+
+/// Keeps the input and fails.
+fn report(name: &str, seed: u64, count: u64, input: &[u8], defect: &Defect) -> ! {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz");
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(format!("{name}-{seed}-{count}"));
+    std::fs::write(&path, input).unwrap();
+    panic!(
+        "{name}: input {count} of seed {seed} does harm: {defect:?}\nIt is kept as {0}. Copy it to \
+         tests/fuzz/corpus/{name}/ under a telling name; then `cargo test --test main fuzz::{name}` \
+         reads it first.",
+        path.display()
+    )
+}
+
+/// What was said, without the numbers and the quoted words that come from the input.
+fn signature(outcome: &str) -> String {
+    let mut text = String::new();
+    let mut quoted = false;
+    for c in outcome.chars() {
+        match c {
+            '"' | '`' => quoted = !quoted,
+            c if quoted || c.is_ascii_digit() => {}
+            c => text.push(c),
+        }
+    }
+    text
+}

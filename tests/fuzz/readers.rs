@@ -1,0 +1,216 @@
+//! What is read: each reader of files by the path that the program takes, and what follows it.
+
+use std::path::Path;
+
+use ringfall::analysis::collection::Collection;
+use ringfall::analysis::compare::compare;
+use ringfall::analysis::document::ResultFile;
+use ringfall::analysis::merge::merge;
+use ringfall::analysis::pairs::{Dimension, groups, matched};
+use ringfall::analysis::spread::spreads;
+use ringfall::cli::{self, Command};
+use ringfall::config::{ConfigFile, DeviceFile, Facts, Plan, render, resolve};
+use ringfall::report::{Document, Named, fio_job, write_html, write_roofline_html, write_sheet};
+use ringfall::saturate::{Roofline, device_yaml};
+use ringfall::source::{self, RowReader};
+
+/// Rows of a trace that are read: then it goes on alike.
+const ROWS_MAX: usize = 2_000;
+
+/// A reader of files.
+pub struct Reader {
+    pub name: &'static str,
+    /// The name that its file has, which may say how it is to be read.
+    file: &'static str,
+    read: fn(&Path) -> Result<String, String>,
+}
+
+impl Reader {
+    /// What it says of this input.
+    pub fn read(&self, directory: &Path, input: &[u8]) -> String {
+        let path = directory.join(self.file);
+        std::fs::write(&path, input).unwrap();
+        (self.read)(&path).unwrap_or_else(|error| format!("error: {error}"))
+    }
+}
+
+pub const READERS: [Reader; 13] = [
+    Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
+    Reader { name: "configuration", file: "x.yaml", read: configuration },
+    Reader { name: "device", file: "x.yaml", read: device },
+    Reader { name: "roofline", file: "x.json", read: roofline },
+    Reader { name: "spreadsheet", file: "x.xlsx", read: collection },
+    Reader { name: "table", file: "x.csv", read: collection },
+    Reader { name: "burst_trace", file: "x.csv", read: |path| traffic("--burst-trace-path", path) },
+    Reader { name: "block_trace", file: "x.jsonl", read: |path| traffic("--mooncake-trace", path) },
+    Reader { name: "operations", file: "x.csv", read: |path| traffic("--replay-trace", path) },
+    Reader { name: "dataset", file: "x.json", read: |path| traffic("--dataset-path", path) },
+    Reader { name: "validation", file: "x.csv", read: validation },
+    Reader { name: "compressed", file: "x.csv", read: compressed },
+    Reader { name: "bpftrace", file: "x.txt", read: bpftrace },
+];
+
+/// Readers that do harm, to see that it is seen.
+const HARMFUL: [Reader; 6] = [
+    Reader { name: "test_fine", file: "x", read: |_| Ok("fine".to_owned()) },
+    Reader { name: "test_panics", file: "x", read: |_| panic!("as told") },
+    Reader { name: "test_aborts", file: "x", read: |_| std::process::abort() },
+    Reader { name: "test_overflows", file: "x", read: |_| Ok(deep(1).to_string()) },
+    Reader { name: "test_devours", file: "x", read: |_| Ok(devoured().to_string()) },
+    Reader {
+        name: "test_hangs",
+        file: "x",
+        read: |_| loop {
+            std::thread::park();
+        },
+    },
+];
+
+/// The reader of this name.
+pub fn reader(name: &str) -> Option<&'static Reader> {
+    READERS.iter().chain(&HARMFUL).find(|reader| reader.name == name)
+}
+
+fn deep(depth: u64) -> u64 {
+    let room = std::hint::black_box([depth; 512]);
+    if depth == 0 { 0 } else { deep(depth + 1) + room[1] }
+}
+
+fn devoured() -> u8 {
+    // Twice as much as may be.
+    let bytes = std::hint::black_box(vec![1u8; 2 << 30]);
+    bytes[bytes.len() / 2]
+}
+
+fn said(error: &dyn std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn results(path: &Path) -> Result<String, String> {
+    let mut outcome = String::new();
+    let file = ResultFile::read(path);
+    match &file {
+        Ok(file) => {
+            let spread = spreads(&[&file.document, &file.document]).len();
+            let merged = merge(&[file.clone(), file.clone()], &[], &[]).map_err(|e| said(&e));
+            let compared = compare(vec![file.clone()], vec![file.clone()]).map_err(|e| said(&e));
+            outcome += &format!(
+                "{:?} {spread} {:?} {:?}",
+                file.kind(),
+                merged.err(),
+                compared.map(|found| found.rows.len())
+            );
+        }
+        Err(error) => outcome += &said(error),
+    }
+    let document = match Document::read(path) {
+        Ok(document) => document,
+        Err(error) => return Ok(format!("{outcome}; {error}")),
+    };
+    let job = fio_job(&document).unwrap_or_default();
+    let lines: Vec<&str> = job.lines().filter(|line| !line.starts_with(';')).collect();
+    let sections = lines.iter().filter(|line| line.starts_with('[')).count();
+    assert!(sections <= 1 && !job.contains('\r'), "the job has sections of its own: {job}");
+    let error = |error: std::io::Error| error.to_string();
+    write_sheet(&document, &path.with_extension("csv")).map_err(error)?;
+    write_sheet(&document, &path.with_extension("xlsx")).map_err(error)?;
+    let named = Named { name: "x".to_owned(), document };
+    write_html(&[named], &path.with_extension("html")).map_err(error)?;
+    Ok(format!("{outcome}; whole, {} lines", lines.len()))
+}
+
+/// As no machine in particular.
+fn facts() -> Facts {
+    Facts { cores: 4, memory_available_bytes: Some(8 << 30), unix_s: 1_700_000_000, random_seed: 1 }
+}
+
+fn configuration(path: &Path) -> Result<String, String> {
+    let file = ConfigFile::read(path).map_err(|error| said(&error))?;
+    let command = typed(&["ringfall", "run"])?;
+    let plan = resolve(&command, Some(&file), &facts()).map_err(|error| said(&error))?;
+    let page = render(&plan);
+    let again = ConfigFile::parse("again".to_owned(), page.clone())
+        .unwrap_or_else(|error| panic!("what is printed can't be read: {error}\n{page}"));
+    let same = resolve(&command, Some(&again), &facts())
+        .unwrap_or_else(|error| panic!("what is printed means something else: {error}\n{page}"));
+    assert_eq!(plan.settings.model, same.settings.model, "{page}");
+    assert_eq!(plan.settings.models.is_some(), same.settings.models.is_some(), "{page}");
+    Ok(format!("{} {:?} {:?}", plan.arrival.name(), plan.traffic.name(), plan.autoscaler.is_some()))
+}
+
+fn typed(words: &[&str]) -> Result<cli::Options, String> {
+    match cli::parse(words.iter().map(Into::into)).map(|cli| cli.command) {
+        Ok(Command::Run(args)) => Ok(args.options),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// The plan of a run with this one flag, whose value is the file.
+fn plan(flag: &str, path: &Path) -> Result<Plan, String> {
+    let path = path.to_str().ok_or("the scratch directory's name is no text")?;
+    resolve(&typed(&["ringfall", "run", flag, path])?, None, &facts()).map_err(|error| said(&error))
+}
+
+fn traffic(flag: &str, path: &Path) -> Result<String, String> {
+    let plan = plan(flag, path)?;
+    let opened = source::open(&plan).map_err(|error| said(&error))?;
+    let mut outcome = format!("{} skipped", opened.facts.skipped.rows);
+    if let Some(rows) = opened.rows {
+        let mut rows = RowReader::new(rows);
+        let count = (0..ROWS_MAX).map_while(|_| rows.next_row(3)).count();
+        let figures = rows.figures();
+        outcome += &format!(
+            " {} rows, {} skipped, {:?}",
+            count.min(2),
+            figures.skipped.rows,
+            figures.failure
+        );
+    }
+    Ok(outcome)
+}
+
+fn validation(path: &Path) -> Result<String, String> {
+    let plan = plan("--validation-trace", path)?;
+    let trace = source::open_validation(&plan).map_err(|error| said(&error))?;
+    let rate = trace.map(|trace| trace.hit_rate());
+    assert!(rate.is_none_or(|rate| (0.0..=1.0).contains(&rate)), "{rate:?}");
+    Ok(format!("{}", rate.is_some()))
+}
+
+fn compressed(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let ending = if bytes.starts_with(b"\x28\xb5\x2f\xfd") { "csv.zst" } else { "csv.gz" };
+    let path = path.with_extension(ending);
+    std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
+    traffic("--burst-trace-path", &path)
+}
+
+fn device(path: &Path) -> Result<String, String> {
+    let file = DeviceFile::read(path).map_err(|error| said(&error))?;
+    assert!(!file.name.chars().chain(file.source.chars()).any(char::is_control));
+    Ok(format!("{} {}", file.model.is_duplex, file.model.write_cache.bytes > 0))
+}
+
+fn roofline(path: &Path) -> Result<String, String> {
+    let roofline = Roofline::read(path).map_err(|error| said(&error))?;
+    let error = |error: std::io::Error| error.to_string();
+    write_roofline_html(&roofline, &path.with_extension("html")).map_err(error)?;
+    let text = device_yaml(&roofline)?;
+    match DeviceFile::parse("device", &text) {
+        Ok(_) => Ok("a device".to_owned()),
+        Err(error) => Ok(format!("no device: {error}")),
+    }
+}
+
+fn collection(path: &Path) -> Result<String, String> {
+    let collection = Collection::read(path).map_err(|error| said(&error))?;
+    let pairs = matched(&collection, &collection);
+    let groups = groups(&pairs, &[Dimension::CpuMemory, Dimension::Model, Dimension::Users]);
+    Ok(format!("{} {} {}", collection.runs.len(), pairs.len(), groups.len()))
+}
+
+fn bpftrace(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let figures = ringfall::blocktrace::read_output(&String::from_utf8_lossy(&bytes))?;
+    Ok(format!("{} {}", figures.heat.len(), figures.read.sizes.len()))
+}

@@ -1,0 +1,124 @@
+//! Bugs of the past, a test each, named after the bug: what did harm once is done again with the
+//! real binary.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, text};
+
+fn ringfall(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(args).current_dir(directory).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A result whose model has this name, as `r.json`.
+fn result_of_model(scratch: &Scratch, model: &str) {
+    let result = include_str!("fuzz/corpus/results/simulated.json");
+    let mut result: Value = serde_json::from_str(result).unwrap();
+    result["ringfall"]["config"]["model"] = model.into();
+    std::fs::write(scratch.file("r.json"), result.to_string()).unwrap();
+}
+
+/// What `ringfall report` makes of it.
+fn report(scratch: &Scratch, output: &str) -> String {
+    let ended = ringfall(&scratch.path, &["report", "r.json", "--output", output]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    std::fs::read_to_string(scratch.file(output)).unwrap()
+}
+
+/// Nothing that a terminal obeys, or that changes the order of what it shows.
+fn assert_plain(shown: &str) {
+    let is_harmful = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2066}".contains(c);
+    assert!(!shown.chars().any(is_harmful), "{shown:?}");
+}
+
+#[test]
+fn a_line_break_in_a_models_name_became_keys_of_the_fio_job() {
+    let scratch = Scratch::new("fio-injection");
+    result_of_model(&scratch, "tiny");
+    let lines = |job: String| -> Vec<String> {
+        // As fio reads: lines of at most 4095 bytes.
+        let pieces = job.as_bytes().split_inclusive(|&byte| byte == b'\n' || byte == b'\r');
+        let pieces = pieces.flat_map(|line| line.chunks(4095));
+        let lines = pieces.map(|piece| String::from_utf8_lossy(piece).trim().to_owned());
+        lines.filter(|line| !line.is_empty() && !line.starts_with([';', '#'])).collect()
+    };
+    let harmless = lines(report(&scratch, "x.fio"));
+    assert!(harmless.iter().any(|line| line == "[ringfall]"), "{harmless:?}");
+    let long = format!("{}\nexec_prerun=id", "x".repeat(4_096));
+    let longer = format!("{}exec_prerun=id", " ".repeat(4_095));
+    for model in
+        ["x\n[global]\nexec_prerun=id", "x\r[a]\rexec_prerun=id", "${HOME}`id`", &long, &longer]
+    {
+        result_of_model(&scratch, model);
+        assert_eq!(lines(report(&scratch, "x.fio")), harmless, "{model:?}");
+    }
+}
+
+#[test]
+fn a_name_that_begins_like_a_formula_was_one_in_csv() {
+    let scratch = Scratch::new("csv-formula");
+    for model in ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "\"=1"]
+    {
+        result_of_model(&scratch, model);
+        let table = report(&scratch, "x.csv");
+        let mut rows = csv::ReaderBuilder::new().has_headers(true).from_reader(table.as_bytes());
+        let row = rows.records().next().unwrap().unwrap();
+        assert_eq!(row.get(0).unwrap().replace('\'', ""), model.replace('\'', ""));
+        let cells = row.iter().flat_map(|cell| cell.split([';', '\t', '\r', '\n']));
+        for cell in cells.filter(|cell| cell.parse::<f64>().is_err()) {
+            let begins = cell.trim_start().trim_start_matches('"');
+            assert!(!begins.starts_with(['=', '+', '-', '@']), "{model:?}: {cell:?}");
+        }
+    }
+}
+
+#[test]
+fn log_lines_to_a_pipe_had_colour_codes() {
+    let scratch = Scratch::new("log-colour");
+    let ended = scratch.run(&["--log-level", "trace", "--max-requests", "4", "--quiet"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let logged = String::from_utf8(ended.stderr).unwrap();
+    assert!(logged.contains(" TRACE "), "a run that is told to logs something: {logged:?}");
+    assert_plain(&logged);
+}
+
+#[test]
+fn escape_sequences_in_names_reached_the_terminal() {
+    let scratch = Scratch::new("terminal-escape");
+    let name = "\u{1b}[31m\u{9b}2J\nerror: forged \u{202e}.json";
+    // In an error: a file that is not there, one that is no result, a flag.
+    std::fs::write(scratch.file(name), "{\"x\": 1}").unwrap();
+    for args in [
+        &["merge", "\u{1b}[2Jnone.json", name][..],
+        &["compare", name, name],
+        &["report", name],
+        &["analyze", name, name],
+        &["simulate", "--device", name],
+        &["run", "--config", name],
+        &["run", "--burst-trace-path", "\u{1b}[31m\u{202e}"],
+        &["run", "--\u{1b}[31m"],
+        &["run", "--users", "\u{1b}[31m\u{7}"],
+    ] {
+        let ended = ringfall(&scratch.path, args);
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", text(&ended));
+        assert_plain(&text(&ended));
+        let forged = |line: &str| line.starts_with("error: forged");
+        assert!(!text(&ended).lines().any(forged), "{args:?}: {}", text(&ended));
+    }
+    // In a page: the name of a file and of the machine's parts.
+    let result = include_str!("fuzz/corpus/results/simulated.json");
+    let mut result: Value = serde_json::from_str(result).unwrap();
+    for (file, cpu) in [(name, "\u{1b}]0;owned\u{7}"), ("b.json", "\u{9b}31m")] {
+        result["ringfall"]["machine"]["cpu_model"] = cpu.into();
+        std::fs::write(scratch.file(file), result.to_string()).unwrap();
+    }
+    for args in [&["compare", name, "b.json"][..], &["compare", name, "b.json", "--json"]] {
+        let ended = ringfall(&scratch.path, args);
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        assert_plain(&text(&ended));
+        assert!(text(&ended).contains(if args.len() == 3 { "\\u{1b}]0;" } else { "\\u009b" }));
+    }
+}
