@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::tier::Tier;
+use crate::key::Tier;
 
 /// What was being done when an error arose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -5,8 +5,7 @@ use hashbrown::HashTable;
 use super::extent::ExtentList;
 use super::lru::{INDEX_LIMIT, Linked, Links};
 use crate::clock::Nanos;
-use crate::key::EntryKey;
-use crate::tier::Tier;
+use crate::key::{EntryKey, Tier};
 
 /// Place of an entry in its shard's slab. Valid while the entry is resident or the holder has it
 /// pinned; afterwards the number is used again.

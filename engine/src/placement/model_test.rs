@@ -4,8 +4,7 @@ use proptest::prelude::*;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
-use crate::key::EntryKey;
-use crate::tier::Tier;
+use crate::key::{EntryKey, Tier};
 use crate::units::blocks_for;
 
 #[derive(Clone, Debug)]

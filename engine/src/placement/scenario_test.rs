@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::Tier;
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
 fn config(shards: u16, cpu_bytes: u64, storage_blocks: u64) -> BudgetConfig {

@@ -7,8 +7,7 @@ use super::gate::{SharedGate, shard_id};
 use super::pool::{SegmentSpace, StoragePool};
 use super::watermark::{UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
-use crate::key::ShardId;
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{ShardId, TIER_COUNT, Tier};
 
 /// The stamp of a shard that has nothing to evict.
 pub(super) const NO_TAIL: Nanos = Nanos::MAX;

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::Tier;
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use super::admission::Grant;
 use super::allocator::{ExtentAllocator, SpaceFigures};
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
 use super::extent::ExtentList;
 use super::lru::{Links, LruList};
 use super::segment_set::SegmentSet;
 use super::shared::{NO_TAIL, SharedBudgets};
+use super::step::Grant;
 use super::watermark::UPPER_COUNT;
 use crate::clock::Nanos;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 
 /// What one shard holds in one tier, and what left it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

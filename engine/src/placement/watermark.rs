@@ -1,6 +1,6 @@
 //! The capacity rules of a tier above the last, as arithmetic.
 
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{TIER_COUNT, Tier};
 
 /// Tiers above storage.
 pub(super) const UPPER_COUNT: usize = TIER_COUNT - 1;

@@ -15,9 +15,9 @@ use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName, VerifyMode};
+use crate::key::Tier;
 use crate::placement::Extent;
 use crate::ring::{Completion, IoKind, IoRequest};
-use crate::tier::Tier;
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 

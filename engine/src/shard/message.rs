@@ -8,9 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::buffer::Urgency;
 use crate::error::IoError;
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
-use crate::tier::Tier;
 
 /// How long an operation took, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -39,9 +39,8 @@ pub use turns::Turn;
 pub use waterfall::Demotion;
 
 use crate::clock::Clock;
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
-use crate::tier::Tier;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use turns::Turns;
 

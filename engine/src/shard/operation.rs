@@ -11,9 +11,8 @@ use super::{OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteO
 use crate::buffer::Urgency;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName};
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
-use crate::tier::Tier;
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, round_up_to_block};
 
