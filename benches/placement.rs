@@ -15,8 +15,7 @@ use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::placement::{
-    Admission, AdmitState, BudgetConfig, Placement, SegmentSpace, SharedBudgets, SharedGate,
-    Watermarks,
+    Admission, AdmitState, BudgetConfig, Placement, SharedBudgets, SharedGate, Watermarks,
 };
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::{
@@ -49,7 +48,6 @@ fn budgets(entries: u64) -> Arc<SharedBudgets> {
         cpu_bytes: 0,
         storage_blocks: entries,
         segment_blocks: 256,
-        segment_space: SegmentSpace::Common,
         watermarks: Watermarks::default(),
     })
 }

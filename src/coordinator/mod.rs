@@ -23,7 +23,7 @@ use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{
-    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
+    BudgetConfig, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
 };
 use ringfall_engine::shard::{Durability, EngineShared, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
@@ -301,7 +301,6 @@ fn shared_engine(
         cpu_bytes: settings.cpu_capacity_bytes,
         storage_blocks,
         segment_blocks,
-        segment_space: SegmentSpace::Common,
         watermarks: Watermarks::default(),
     });
     let allocations = match settings.max_concurrent_allocs {

@@ -8,7 +8,8 @@ use ringfall_engine::device::{CacheDir, DataFile, Preallocate, RawDevice, is_blo
 use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
-/// Part of the free space that `--storage-capacity-gb 0` takes (`workload.md`, "Tiers").
+
+/// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
 const METADATA_SLACK_BYTES: u64 = 16 * MIB;

@@ -1,8 +1,8 @@
 //! The waterfall: who gets in, who must leave, and where storage space comes from.
 
 use super::entry::{EntryId, EntryState};
-use super::extent::{Extent, ExtentList};
-use super::pool::{Lot, SegmentLease, SegmentSpace};
+use super::extent::ExtentList;
+use super::pool::{Lot, SegmentLease};
 use super::state::Placement;
 use super::step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 use super::watermark::below;
@@ -67,13 +67,7 @@ impl<D> Placement<D> {
 
     fn grant_above(&mut self, tier: Tier, bytes: u64) -> Admission {
         self.granted_bytes[tier.index()] += bytes;
-        Admission::Granted(Grant {
-            tier,
-            bytes,
-            extents: ExtentList::default(),
-            new_segments: Vec::new(),
-            entered: false,
-        })
+        Admission::Granted(Grant { tier, bytes, extents: ExtentList::default(), entered: false })
     }
 
     fn admit_to_storage(&mut self, request: &mut AdmitState) -> Admission {
@@ -121,65 +115,31 @@ impl<D> Placement<D> {
 
     fn try_storage(&mut self, bytes: u64) -> Option<Grant> {
         let blocks = blocks_for(bytes);
-        let mut new_segments = Vec::new();
         let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
         if lack_blocks > 0 {
             let lot = self.shared.pool.try_lease(lack_blocks)?;
-            self.take_lot(lot, &mut new_segments);
+            self.take_lot(lot);
         }
         let extents = self.allocator.allocate(blocks).expect("so many blocks are free");
         self.granted_blocks += blocks;
-        Some(Grant { tier: Tier::Storage, bytes, extents, new_segments, entered: true })
+        Some(Grant { tier: Tier::Storage, bytes, extents, entered: true })
     }
 
-    fn take_lot(&mut self, lot: Lot, taken: &mut Vec<Extent>) {
-        let (space, segment_blocks) = (self.shared.pool.space(), self.shared.pool.segment_blocks());
-        for index in 0..lot.full + u64::from(lot.short) {
-            let short = index == lot.full;
-            let blocks = if short { self.shared.pool.short_blocks() } else { segment_blocks };
-            let number = match space {
-                SegmentSpace::Common if short => self.shared.pool.short_number(),
-                SegmentSpace::Common => {
-                    let part = u64::from(self.shard.0);
-                    self.shared.pool.claim_number(part, u64::from(self.shared.shards()))
-                }
-                SegmentSpace::PerShard => self.own_number(),
-            };
-            self.allocator.add_segment(number, blocks);
-            taken.push(Extent { start_block: number * segment_blocks, blocks });
+    fn take_lot(&mut self, lot: Lot) {
+        let pool = &self.shared.pool;
+        for _ in 0..lot.full {
+            let part = u64::from(self.shard.0);
+            let number = pool.claim_number(part, u64::from(self.shared.shards()));
+            self.allocator.add_segment(number, pool.segment_blocks());
         }
-    }
-
-    /// A free segment number of the shard's own file, the lowest, so that the file stays short.
-    fn own_number(&mut self) -> u64 {
-        if let Some(number) = self.spare_numbers.first() {
-            self.spare_numbers.remove(number);
-            return number;
+        if lot.short {
+            self.allocator.add_segment(pool.short_number(), pool.short_blocks());
         }
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
-    /// Leases up to `blocks` of storage ahead of need, for instance to preallocate them: whole
-    /// segments, as many as there are. Returns them.
-    pub fn lease_ahead(&mut self, blocks: u64) -> Vec<Extent> {
-        let mut taken = Vec::new();
-        let blocks = blocks.min(self.shared.pool.available_blocks());
-        if blocks > 0
-            && let Some(lot) = self.shared.pool.try_lease(blocks)
-        {
-            self.take_lot(lot, &mut taken);
-        }
-        self.settle();
-        taken
     }
 
     /// Makes segments free for all shards.
     pub fn return_segments(&mut self, segments: Vec<SegmentLease>) {
         for lease in &segments {
-            if self.shared.pool.space() == SegmentSpace::PerShard {
-                self.spare_numbers.insert(lease.number);
-            }
             self.shared.pool.put_back(lease);
         }
         self.wake_room |= !segments.is_empty();

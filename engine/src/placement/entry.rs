@@ -58,7 +58,7 @@ pub(super) struct Slot<D> {
 
 /// What one entry costs besides its data handle: the slot, its share of the index (a u32 and a
 /// control byte at a load of at least 7/16), and the free extent it may leave behind (a node and
-/// two index shares). `design.md`, "Placement": at most 200 bytes.
+/// two index shares). At most 200 bytes.
 const METADATA_BYTES: usize = {
     let index_share = (size_of::<u32>() + 1) * 16 / 7;
     let free_extent = size_of::<super::extent::Extent>() + size_of::<Links>() + 2 * index_share;

@@ -36,7 +36,7 @@ pub use allocator::SpaceFigures;
 pub use entry::{EntryId, EntryState, EntryView};
 pub use extent::{Extent, ExtentList};
 pub use gate::{NOBODY, Published, SharedGate};
-pub use pool::{SegmentLease, SegmentSpace};
+pub use pool::SegmentLease;
 pub use shared::{BudgetConfig, SharedBudgets};
 pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};
 pub use step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};

@@ -6,7 +6,6 @@ use super::allocator::{ExtentAllocator, SpaceFigures};
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
 use super::extent::ExtentList;
 use super::lru::{Links, LruList};
-use super::segment_set::SegmentSet;
 use super::shared::{NO_TAIL, SharedBudgets};
 use super::step::Grant;
 use super::watermark::UPPER_COUNT;
@@ -70,9 +69,6 @@ pub struct Placement<D> {
     pub(super) table: Table<D>,
     pub(super) lists: [LruList; TIER_COUNT],
     pub(super) allocator: ExtentAllocator,
-    /// Segment numbers of the shard's own file that it gave back, and the first never used.
-    pub(super) spare_numbers: SegmentSet,
-    pub(super) next_number: u64,
     pub(super) counts: [TierCounts; TIER_COUNT],
     /// Granted but not inserted: committed, entered, and storage blocks.
     pub(super) granted_bytes: [u64; UPPER_COUNT],
@@ -98,8 +94,6 @@ impl<D> Placement<D> {
             table: Table::new(),
             lists: [LruList::new(); TIER_COUNT],
             allocator,
-            spare_numbers: SegmentSet::default(),
-            next_number: 0,
             counts: [TierCounts::default(); TIER_COUNT],
             granted_bytes: [0; UPPER_COUNT],
             entered_bytes: [0; UPPER_COUNT],

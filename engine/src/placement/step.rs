@@ -2,7 +2,7 @@
 //! `admission` decides them, and whoever runs a shard carries them out.
 
 use super::entry::EntryId;
-use super::extent::{Extent, ExtentList};
+use super::extent::ExtentList;
 use super::pool::SegmentLease;
 use super::watermark::below;
 use crate::key::{EntryKey, ShardId, Tier};
@@ -91,8 +91,6 @@ pub struct Grant {
     pub bytes: u64,
     /// Where on storage; empty for another tier.
     pub extents: ExtentList,
-    /// Segments that became this shard's with this grant: to be allocated in its file before use.
-    pub new_segments: Vec<Extent>,
     pub(super) entered: bool,
 }
 
@@ -144,8 +142,8 @@ pub enum ForOther {
     Nothing,
     /// Answer at once, then send this one down.
     Demote(Victim),
-    /// Storage: entries deleted, and segments taken out of the shard's use. In a file of its own
-    /// their space must be freed (a hole punched) first; then `return_segments`, then answer.
+    /// Storage: entries deleted, and segments taken out of the shard's use: `return_segments`, then
+    /// answer.
     Freed {
         /// How many entries were deleted.
         deleted_entries: u64,

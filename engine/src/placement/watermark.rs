@@ -9,9 +9,9 @@ pub(super) const UPPER_COUNT: usize = TIER_COUNT - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermarks {
     /// After an eviction a tier above the last is at most this full, in thousandths of its
-    /// capacity (`spec/workload.md`, "Tiers": 800).
+    /// capacity; 800 by default.
     pub evict_target_permille: u16,
-    /// An entry above this many thousandths of a tier's capacity skips that tier (there: 950).
+    /// An entry above this many thousandths of a tier's capacity skips that tier; 950 by default.
     pub skip_permille: u16,
 }
 

@@ -10,9 +10,7 @@ use ringfall_engine::clock::{Clock, Nanos};
 use ringfall_engine::device::{FaultDevice, FaultPlan, MemoryDevice};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, ShardId};
-use ringfall_engine::placement::{
-    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, Watermarks,
-};
+use ringfall_engine::placement::{BudgetConfig, SharedBudgets, SharedGate, Watermarks};
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::{
     DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Message, ReadOutcome,
@@ -79,7 +77,6 @@ impl Bed {
             cpu_bytes: config.cpu_bytes,
             storage_blocks: config.storage_blocks,
             segment_blocks: config.segment_blocks,
-            segment_space: SegmentSpace::Common,
             watermarks: Watermarks::default(),
         });
         let cpu = CpuPool::new(config.cpu_bytes).unwrap();
