@@ -9,7 +9,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("key", &[]),
     ("units", &[]),
-    ("error", &["key"]),
+    ("error", &["key", "units"]),
     ("fill", &["key", "units"]),
     ("placement", &["clock", "key", "units"]),
     ("metrics", &["clock", "error", "key", "units"]),
@@ -113,4 +113,43 @@ fn grouped_and_plain_imports_are_both_seen() {
     let code = "use crate::{ring, tier::cpu};\nlet x = crate::units::GIB;";
     let expected = ["ring", "tier", "units"].map(str::to_owned);
     assert_eq!(imports(code), BTreeSet::from(expected));
+}
+
+/// Options of other people's programs that a remedy may tell to use.
+const OTHERS_OPTIONS: &[&str] = &["--setrw", "--security-opt"];
+/// Files that still name flags; none may be added.
+const STILL_NAME_FLAGS: &[&str] = &["ring/lanes.rs", "ring/probe.rs", "shard/executor.rs"];
+
+/// Words such as `--shards`, comments included: those of a library speak of its settings.
+fn flags(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    words
+        .filter(|word| {
+            word.strip_prefix("--").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        })
+        .filter(|word| !OTHERS_OPTIONS.contains(word))
+        .collect()
+}
+
+#[test]
+fn no_sentence_of_the_engine_names_a_flag_of_a_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut naming = BTreeSet::new();
+    let mut open: Vec<PathBuf> = vec![root.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).expect("the sources are there") {
+            let path = entry.expect("the sources can be listed").path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source can be read");
+            if !flags(&text).is_empty() {
+                let below = path.strip_prefix(&root).expect("it was found below the root");
+                naming.insert(below.display().to_string());
+            }
+        }
+    }
+    let naming: Vec<&str> = naming.iter().map(String::as_str).collect();
+    assert_eq!(naming, STILL_NAME_FLAGS, "the program that has the flags names them");
 }

@@ -34,6 +34,7 @@ use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
 use scaling::Scaling;
 
 use crate::driver::{Command, Notice, ShardReport, ShardStatus, Totals};
+use crate::remedy::told_io;
 use crate::source::{Feed, FeedFigures, OpenTrace};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
@@ -428,7 +429,7 @@ impl Run<'_> {
             if now >= next_check {
                 next_check = now + SECOND;
                 if let Err(error) = self.store.file.check() {
-                    return Ok(Ending::Failed(format!("stopped: {error}")));
+                    return Ok(Ending::Failed(format!("stopped: {}", told_io(&error))));
                 }
             }
         }

@@ -8,6 +8,7 @@ use ringfall_engine::device::{CacheDir, DataFile, Preallocate, RawDevice, is_blo
 use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
+use crate::remedy::told_io;
 
 /// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
@@ -81,7 +82,7 @@ impl Store {
         file.prepare(capacity_blocks).map_err(|error| {
             let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
             let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
-            SetupError::new(what, error.to_string())
+            SetupError::new(what, told_io(&error))
         })?;
         Ok(Store { place, file: Arc::new(file), capacity_blocks, segment_blocks })
     }

@@ -141,9 +141,9 @@ pub enum GateName {
     Baton(Tier),
     /// The right to wait for physical space in a tier.
     Door(Tier),
-    /// `--max-concurrent-allocs`.
+    /// The bound on writes that allocate at once.
     Allocation,
-    /// `--max-inflight-requests`.
+    /// The bound on requests that are served at once.
     Request,
 }
 

@@ -51,9 +51,9 @@ pub struct EngineShared {
     pub budgets: Arc<SharedBudgets>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
-    /// `--max-concurrent-allocs`.
+    /// Writes that may allocate at once.
     pub allocations: SharedGate,
-    /// `--max-inflight-requests`.
+    /// Requests that may be served at once.
     pub requests: Arc<SharedGate>,
 }
 

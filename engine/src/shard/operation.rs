@@ -65,7 +65,7 @@ impl Shard {
         self.place(|placement| placement.remove(key))
     }
 
-    /// A permit of `--max-concurrent-allocs`, most urgent first, then first come.
+    /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
         let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));
         self.take_turn(GateName::Allocation, word).await
