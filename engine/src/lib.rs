@@ -8,6 +8,7 @@
 pub mod buffer;
 pub mod clock;
 pub mod device;
+pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod key;

@@ -34,6 +34,22 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    (
+        "engine",
+        &[
+            "buffer",
+            "clock",
+            "device",
+            "error",
+            "fill",
+            "key",
+            "metrics",
+            "placement",
+            "shard",
+            "tier",
+            "units",
+        ],
+    ),
 ];
 
 /// Files that hold tests, and what a file has of them at its end.

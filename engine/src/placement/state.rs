@@ -29,6 +29,18 @@ pub struct TierCounts {
     pub removed_entries: u64,
 }
 
+impl TierCounts {
+    /// Adds another shard's.
+    pub fn add(&mut self, other: TierCounts) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.evicted_entries += other.evicted_entries;
+        self.evicted_bytes += other.evicted_bytes;
+        self.lost_entries += other.lost_entries;
+        self.removed_entries += other.removed_entries;
+    }
+}
+
 /// One shard's share of the ledgers, recomputed from its entries by `check_sums`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LocalSums {

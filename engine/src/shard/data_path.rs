@@ -49,27 +49,27 @@ pub enum Content {
 }
 
 /// What a data path is made of.
-pub struct DataPathConfig {
+pub(super) struct DataPathConfig {
     /// The storage device.
-    pub device: Rc<dyn Device>,
+    pub(super) device: Rc<dyn Device>,
     /// Buffers and queue places.
-    pub admission: Rc<Admission>,
+    pub(super) admission: Rc<Admission>,
     /// The shard's clock.
-    pub clock: Clock,
+    pub(super) clock: Clock,
     /// The shard's measuring.
-    pub measure: Rc<Measure>,
+    pub(super) measure: Rc<Measure>,
     /// How much of what is read is checked.
-    pub verify: VerifyMode,
+    pub(super) verify: VerifyMode,
     /// Whether writes are flushed.
-    pub durability: Durability,
+    pub(super) durability: Durability,
     /// Whether entries have bytes.
-    pub content: Content,
+    pub(super) content: Content,
     /// Queue places asked for: tells a wait for a buffer from one for a place.
-    pub queue_depth: u32,
+    pub(super) queue_depth: u32,
 }
 
 /// The storage device with everything an operation on it needs.
-pub struct DataPath {
+pub(super) struct DataPath {
     pub(super) config: DataPathConfig,
     /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
     stopping: Cell<bool>,
@@ -136,8 +136,7 @@ struct Transfer<'a> {
 
 impl DataPath {
     /// Joins the parts.
-    #[must_use]
-    pub fn new(config: DataPathConfig) -> DataPath {
+    pub(super) fn new(config: DataPathConfig) -> DataPath {
         let limited_by_buffers = config.admission.limited_by_buffers(config.queue_depth);
         DataPath {
             config,
@@ -202,7 +201,7 @@ impl DataPath {
     }
 
     /// Flushes what was written before the call; callers that come while one runs share the next.
-    async fn flush(&self) -> Result<Nanos, IoError> {
+    pub(super) async fn flush(&self) -> Result<Nanos, IoError> {
         // A flush already running may have begun before our write ended: the next one counts.
         let wanted = self.flushes_started.get() + 1;
         loop {

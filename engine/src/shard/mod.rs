@@ -23,7 +23,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use data_path::{Content, DataPath, DataPathConfig, Durability};
+pub use data_path::{Content, Durability};
 pub use hollow::HollowMemory;
 pub use measure::{
     COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
@@ -34,14 +34,16 @@ pub use message::{
     WriteOutcome,
 };
 pub use notify::{Notify, yield_now};
-pub use open::{ShardFacts, ShardSpec, open_shard};
+pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};
 pub use turns::Turn;
 pub use waterfall::Demotion;
 
 use crate::clock::Clock;
+use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
 use crate::tier::cpu::{CpuEntry, CpuPool};
+use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
 /// What all shards of an engine share: atomics only.
@@ -93,23 +95,23 @@ pub struct Shard {
 }
 
 /// What a shard is made of.
-pub struct ShardParts {
+struct ShardParts {
     /// Which one it is.
-    pub id: ShardId,
+    id: ShardId,
     /// Of how many.
-    pub shards: u16,
+    shards: u16,
     /// Of the run; content is named by it.
-    pub seed: u64,
+    seed: u64,
     /// Its clock.
-    pub clock: Clock,
+    clock: Clock,
     /// Its storage device.
-    pub path: DataPath,
+    path: DataPath,
     /// Shared with the other shards.
-    pub shared: Arc<EngineShared>,
+    shared: Arc<EngineShared>,
     /// To the other shards.
-    pub links: Box<dyn Links>,
+    links: Box<dyn Links>,
     /// Runs a task on this thread.
-    pub spawn: Box<dyn Fn(LocalTask)>,
+    spawn: Box<dyn Fn(LocalTask)>,
 }
 
 /// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
@@ -117,8 +119,7 @@ const SCRATCH_BYTES: usize = 256 << 10;
 
 impl Shard {
     /// A shard that holds nothing.
-    #[must_use]
-    pub fn new(parts: ShardParts) -> Rc<Shard> {
+    fn new(parts: ShardParts) -> Rc<Shard> {
         let placement = Placement::new(Arc::clone(&parts.shared.budgets), parts.id);
         Rc::new(Shard {
             id: parts.id,
@@ -188,6 +189,14 @@ impl Shard {
     pub fn stop(&self) {
         self.path.stop();
         self.changed.notify_all();
+    }
+
+    /// Makes what is on storage survive a power cut; shares a flush with writes that end meanwhile.
+    ///
+    /// # Errors
+    /// The flush failed.
+    pub async fn flush(&self) -> Result<(), IoError> {
+        self.path.flush().await.map(|_ended| ())
     }
 
     /// Lets go of the device: the last thing, when nothing is in flight.
