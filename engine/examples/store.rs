@@ -12,7 +12,11 @@ use ringfall_engine::units::{KIB, MIB};
 
 fn main() -> Result<(), EngineError> {
     let default = || std::env::temp_dir().join(format!("ringfall-store-{}", std::process::id()));
-    let directory = std::env::args_os().nth(1).map_or_else(default, PathBuf::from);
+    store(std::env::args_os().nth(1).map_or_else(default, PathBuf::from))
+}
+
+/// All of it; the tests call this too.
+pub fn store(directory: PathBuf) -> Result<(), EngineError> {
     let engine = Engine::builder()
         .directory(directory)
         .shards(2)
