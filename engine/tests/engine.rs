@@ -1,7 +1,5 @@
 //! The engine on threads, over real files: what it keeps, what it refuses, how it stops.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
-
 #[path = "../examples/store.rs"]
 #[expect(dead_code, reason = "the test calls what the example's main calls")]
 mod store;

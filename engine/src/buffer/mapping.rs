@@ -122,8 +122,8 @@ impl Mapping {
     }
 }
 
-// SAFETY: plain memory at a fixed address; who may touch which part is the users' business, and they
-// say so where they make references into it.
+// SAFETY: plain memory at a fixed address; who may touch which part is the users' business, and
+// they say so where they make references into it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; nothing in a shared Mapping changes.
 unsafe impl Sync for Mapping {}

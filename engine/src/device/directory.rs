@@ -3,12 +3,10 @@
 //! Layout: `ringfall.lock` (locked while a run lives; one line `file NAME INODE` for each data
 //! file made) beside the data file `ringfall.kv`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SetupError;
 
@@ -62,13 +60,10 @@ impl CacheDir {
             .truncate(false)
             .open(&lock_path)
             .map_err(|e| directory_error("write to", &path, &e))?;
-        if let Err(errno) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            let io_error = io::Error::from(errno);
-            return Err(if io_error.kind() == io::ErrorKind::WouldBlock {
-                SetupError::StoreInUse { path }
-            } else {
-                directory_error("lock", &path, &io_error)
-            });
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SetupError::StoreInUse { path }),
+            Err(TryLockError::Error(error)) => return Err(directory_error("lock", &path, &error)),
         }
         let reclaimed_bytes = reclaim(&path, &mut lock)?;
         let mut directory = CacheDir {

@@ -28,8 +28,8 @@ const IO_BYTES: u64 = 128 * KIB;
 /// I/Os in flight a shard, unless asked otherwise.
 const QUEUE_DEPTH: u32 = 32;
 
-/// The settings of an engine. Start from [`super::Engine::builder`]; what is not set has the default
-/// that its method names.
+/// The settings of an engine. Start from [`super::Engine::builder`]; what is not set has the
+/// default that its method names.
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     pub(super) place: Option<Place>,
@@ -151,8 +151,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in the
-    /// queues. A shard has at least one buffer.
+    /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in
+    /// the queues. A shard has at least one buffer.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = Some(bytes);
@@ -203,8 +203,8 @@ impl EngineBuilder {
         Engine::start(self)
     }
 
-    /// An engine on the calling thread, whose devices and clock are the caller's: for simulations and
-    /// tests.
+    /// An engine on the calling thread, whose devices and clock are the caller's: for simulations
+    /// and tests.
     ///
     /// # Errors
     /// A setting that no engine can have, or no memory for buffers.

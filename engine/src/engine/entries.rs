@@ -15,8 +15,8 @@ use crate::shard::{ReadOutcome, WriteMode, WriteOutcome};
 
 /// How often somebody who waits looks whether the shard still lives.
 const LOOK: Duration = Duration::from_millis(50);
-/// Age of the last heartbeat from which on the shard's thread is woken by a signal: its executor can
-/// go to sleep with work to do (see [`Vitals::interrupt`]).
+/// Age of the last heartbeat from which on the shard's thread is woken by a signal: its executor
+/// can go to sleep with work to do (see [`Vitals::interrupt`]).
 const LATE: Nanos = 50 * MILLISECOND;
 
 /// Urgency of operations whose caller names none: the middle class.
@@ -72,7 +72,8 @@ impl Entries {
         self.begin_write(key, bytes, WriteMode::Replace, URGENCY)?.wait()
     }
 
-    /// Reads an entry whole, checking its content as the engine was told to; waits until it is read.
+    /// Reads an entry whole, checking its content as the engine was told to; waits until it is
+    /// read.
     ///
     /// # Errors
     /// An engine that has stopped. A failed I/O and a missing entry are outcomes.

@@ -1,6 +1,6 @@
-//! An engine on the calling thread, in which nothing happens by itself: tasks run and messages arrive
-//! one at a time, when the caller says so. For simulations, which have a clock and devices of their
-//! own, and for tests.
+//! An engine on the calling thread, in which nothing happens by itself: tasks run and messages
+//! arrive one at a time, when the caller says so. For simulations, which have a clock and devices
+//! of their own, and for tests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -123,7 +123,8 @@ impl Engine {
         self.entries.clone()
     }
 
-    /// What each shard got when it opened: ring features, buffers, and what was less than asked for.
+    /// What each shard got when it opened: ring features, buffers, and what was less than asked
+    /// for.
     #[must_use]
     pub fn facts(&self) -> &[ShardFacts] {
         &self.facts

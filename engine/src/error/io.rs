@@ -49,7 +49,8 @@ pub enum ErrorKind {
     Timeout,
     /// `ECANCELED`: given up on purpose.
     Cancelled,
-    /// A read met the end of the file, or a write made no progress: the file is shorter than it was.
+    /// A read met the end of the file, or a write made no progress: the file is shorter than it
+    /// was.
     Truncated,
     /// What was read is not what was written.
     Corrupt,
@@ -100,14 +101,14 @@ impl ErrorKind {
         }
     }
 
-    /// What a person can do about it, in the engine's words: it knows no flags. A program that has some
-    /// names them instead.
+    /// What a person can do about it, in the engine's words: it knows no flags. A program that has
+    /// some names them instead.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
             ErrorKind::NoSpace => {
-                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or ask \
-                 for less"
+                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or \
+                 ask for less"
             }
             ErrorKind::Media => "look at dmesg and the drive's SMART log",
             ErrorKind::Permission => {

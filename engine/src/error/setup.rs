@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::units::BLOCK_BYTES;
 
-/// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in the
-/// engine's words. A program with flags shows [`SetupError::what`] and a remedy that names them.
+/// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in
+/// the engine's words. A program with flags shows [`SetupError::what`] and a remedy that names
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel gave no memory for I/O buffers, or no address space for the CPU tier.

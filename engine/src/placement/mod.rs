@@ -1,5 +1,6 @@
-//! Decisions only: where entries go and which must leave. The same steps in the same order decide the
-//! same; what other shards have done meanwhile is seen through the atomics of `shared` and `gate`.
+//! Decisions only: where entries go and which must leave. The same steps in the same order decide
+//! the same; what other shards have done meanwhile is seen through the atomics of `shared` and
+//! `gate`.
 //!
 //! What lives here: the budgets of the tiers, the waterfall, pins, LRU order, the free extents of
 //! storage. What must not: I/O, waiting, messages, a clock. Every step is O(1) in entries; a look

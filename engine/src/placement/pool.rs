@@ -22,8 +22,8 @@ pub(super) struct Lot {
 }
 
 /// The segments nobody holds. `available` is the authority: its low bit says whether the short last
-/// segment is free, the bits above count the full ones. The bitmap says which; a bit is set before it
-/// is counted, so whoever has counted down finds a bit.
+/// segment is free, the bits above count the full ones. The bitmap says which; a bit is set before
+/// it is counted, so whoever has counted down finds a bit.
 #[derive(Debug)]
 pub(super) struct StoragePool {
     capacity_blocks: u64,

@@ -1,4 +1,5 @@
-//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics only.
+//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics
+//! only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::allocator::{ExtentAllocator, SpaceFigures};
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
 use super::extent::ExtentList;
-use super::lru::{Links, LruList};
+use super::lru::{LruList, Neighbours};
 use super::shared::{NO_TAIL, SharedBudgets};
 use super::step::Grant;
 use super::watermark::UPPER_COUNT;
@@ -213,7 +213,7 @@ impl<D> Placement<D> {
             stamp: self.newest_stamp,
             extents,
             data: Some(data),
-            links: Links::detached(),
+            links: Neighbours::detached(),
             version,
             pins: 1,
             tier,

@@ -1,4 +1,5 @@
-//! The words of an admission: what is asked, what is promised, what is to be done next. Plain values;
+//! The words of an admission: what is asked, what is promised, what is to be done next. Plain
+//! values;
 //! `admission` decides them, and whoever runs a shard carries them out.
 
 use super::entry::EntryId;
@@ -71,7 +72,8 @@ pub enum Admission {
     /// This tier is full of pinned entries, the next one is to be tried: give back the baton, call
     /// again.
     ReleaseBaton(Tier),
-    /// No tier can ever hold it. `limit_bytes` is the size of storage. Give back the baton, if held.
+    /// No tier can ever hold it. `limit_bytes` is the size of storage. Give back the baton, if
+    /// held.
     Refused {
         /// The largest entry that could be held.
         limit_bytes: u64,

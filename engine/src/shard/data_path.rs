@@ -10,7 +10,7 @@ use super::hollow::HollowMemory;
 use super::measure::{Direction, Measure};
 use super::message::OperationTimes;
 use super::notify::Notify;
-use crate::buffer::{Acquire, Admission, Ticket, Urgency};
+use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
 use crate::error::{ErrorKind, IoError, Operation};
@@ -43,8 +43,8 @@ pub enum Content {
     /// They are made, moved and checked.
     #[default]
     Real,
-    /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying takes
-    /// the time that this memory says. For runs on a simulated clock and drive.
+    /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying
+    /// takes the time that this memory says. For runs on a simulated clock and drive.
     Hollow(HollowMemory),
 }
 
@@ -53,7 +53,7 @@ pub(super) struct DataPathConfig {
     /// The storage device.
     pub(super) device: Rc<dyn Device>,
     /// Buffers and queue places.
-    pub(super) admission: Rc<Admission>,
+    pub(super) tickets: Rc<Tickets>,
     /// The shard's clock.
     pub(super) clock: Clock,
     /// The shard's measuring.
@@ -137,7 +137,7 @@ struct Transfer<'a> {
 impl DataPath {
     /// Joins the parts.
     pub(super) fn new(config: DataPathConfig) -> DataPath {
-        let limited_by_buffers = config.admission.limited_by_buffers(config.queue_depth);
+        let limited_by_buffers = config.tickets.limited_by_buffers(config.queue_depth);
         DataPath {
             config,
             stopping: Cell::new(false),
@@ -172,7 +172,7 @@ impl DataPath {
         let begun = self.config.clock.now();
         let flush =
             spec.direction == Direction::Write && self.config.durability == Durability::Flush;
-        let io_blocks = self.config.admission.pool().buffer_bytes() as u64 / BLOCK_BYTES;
+        let io_blocks = self.config.tickets.pool().buffer_bytes() as u64 / BLOCK_BYTES;
         let mut transfer = Transfer {
             path: self,
             extent: (0, 0),
@@ -333,7 +333,7 @@ impl Transfer<'_> {
         while self.error.is_none() && !self.is_all_started() && started < SLICE_BYTES {
             let path = self.path;
             let (acquire, since) = self.acquire.get_or_insert_with(|| {
-                (path.config.admission.acquire(self.spec.urgency), path.config.clock.now())
+                (path.config.tickets.acquire(self.spec.urgency), path.config.clock.now())
             });
             let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { break };
             let since = *since;

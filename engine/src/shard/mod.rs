@@ -232,7 +232,7 @@ impl Shard {
     /// Tickets out: buffers and queue places in use.
     #[must_use]
     pub fn tickets(&self) -> u32 {
-        self.path.config.admission.in_flight()
+        self.path.config.tickets.in_flight()
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
@@ -244,8 +244,8 @@ impl Shard {
         self.try_place(change, |_| true)
     }
 
-    /// The same for a step that may come to nothing: then nobody is told, or two who wait would wake
-    /// each other for ever.
+    /// The same for a step that may come to nothing: then nobody is told, or two who wait would
+    /// wake each other for ever.
     fn try_place<T>(
         &self,
         change: impl FnOnce(&mut Placement<EntryData>) -> T,

@@ -1,5 +1,6 @@
-//! Putting a shard together: the one place, whatever runs it. On a thread of its own, over a data file
-//! ([`open_shard`]); or over any device, where somebody else carries its messages ([`Blueprint::join`]).
+//! Putting a shard together: the one place, whatever runs it. On a thread of its own, over a data
+//! file ([`open_shard`]); or over any device, where somebody else carries its messages
+//! ([`Blueprint::join`]).
 
 #![allow(unsafe_code, reason = "registering the pool's memory with the ring")]
 
@@ -11,7 +12,7 @@ use super::{
     Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
     ShardParts,
 };
-use crate::buffer::{Admission, BufferPool, PageKind};
+use crate::buffer::{BufferPool, PageKind, Tickets};
 use crate::clock::Clock;
 use crate::device::{DataFile, Device, FileDevice};
 use crate::error::SetupError;
@@ -56,8 +57,8 @@ pub struct Seat {
     pub spawn: Box<dyn Fn(LocalTask)>,
 }
 
-/// Buffers of one shard, at least one: as many as its part of `buffer_bytes` holds, and no more than
-/// its queue has places. `shards`, `io_bytes` and `queue_depth` ≥ 1.
+/// Buffers of one shard, at least one: as many as its part of `buffer_bytes` holds, and no more
+/// than its queue has places. `shards`, `io_bytes` and `queue_depth` ≥ 1.
 #[must_use]
 pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_depth: u32) -> u32 {
     let fitting = buffer_bytes / u64::from(shards) / io_bytes;
@@ -83,7 +84,7 @@ impl Blueprint {
     fn join_with(&self, pool: BufferPool, seat: Seat) -> Rc<Shard> {
         let path = DataPath::new(DataPathConfig {
             device: seat.device,
-            admission: Admission::new(pool, self.queue_depth),
+            tickets: Tickets::new(pool, self.queue_depth),
             clock: seat.clock.clone(),
             measure: Rc::new(Measure::default()),
             verify: self.verify,
@@ -165,8 +166,8 @@ pub fn open_shard(
     Ok((blueprint.join_with(pool, seat), facts))
 }
 
-/// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of them
-/// unregistered when it is not the limit that forbids it.
+/// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of
+/// them unregistered when it is not the limit that forbids it.
 fn registered_pool(
     blueprint: &Blueprint,
     setup: &mut RingSetup,
@@ -179,7 +180,7 @@ fn registered_pool(
         let pool = BufferPool::new(io_bytes, count)?;
         let (start, bytes) = pool.region();
         // SAFETY: the pool's mapping outlives the ring: every ticket in flight holds it, and the
-        // admission, which lives beside the ring in the same shard, holds it too; the kernel
+        // tickets, which lives beside the ring in the same shard, holds it too; the kernel
         // keeps the registered pages pinned whatever is unmapped.
         match unsafe { setup.register_buffers(start, bytes, io_bytes) } {
             Ok(()) => break pool,

@@ -69,7 +69,8 @@ impl World {
             .local(LocalParts {
                 clock: clock.clone(),
                 cpu,
-                // Where entries have no bytes its buffers are address space only: nobody touches it.
+                // Where entries have no bytes its buffers are address space only: nobody touches
+                // it.
                 device: &mut |_shard| Rc::new(drive.attach()),
                 content: &*content,
             })
@@ -137,8 +138,8 @@ impl World {
         stepped
     }
 
-    /// Moves on to the next thing that happens by itself, if that is until `deadline`; false when it
-    /// is not.
+    /// Moves on to the next thing that happens by itself, if that is until `deadline`; false when
+    /// it is not.
     pub fn advance(&mut self, deadline: Nanos) -> bool {
         // The workloads' clocks are read here, and need no task: most of what happens is arrivals.
         let clocks = self.drivers.iter().filter_map(|driver| driver.next_deadline()).min();
