@@ -14,16 +14,16 @@ use crate::cli::Options;
 use crate::cli::nearest::nearest;
 use crate::cli::values::{Auto, Size};
 
-/// `--cpu-mem-gb auto` is at most this (`spec/cli.md`).
+/// `--cpu-mem-gb auto` is at most this.
 const CPU_AUTO_BYTES_MAX: u64 = 32 * GIB;
 /// ... and in steps of this, so that it prints short.
 const CPU_AUTO_STEP_BYTES: u64 = 64 * MIB;
-/// `--max-inflight-requests auto` is at most this (`spec/workload.md`, "Serving a request").
+/// `--max-inflight-requests auto` is at most this.
 const INFLIGHT_AUTO_MAX: i64 = 500;
-/// `--queue-depth auto`: a shard, and all shards together (`spec/cli.md`).
+/// `--queue-depth auto`: a shard, and all shards together.
 const QUEUE_DEPTH_AUTO: i64 = 64;
 const QUEUE_DEPTH_ALL_MAX: i64 = 1_024;
-/// `--io-buffer-mb auto` is at most this (`spec/cli.md`), unless one I/O a shard needs more.
+/// `--io-buffer-mb auto` is at most this, unless one I/O a shard needs more.
 const IO_BUFFER_AUTO_BYTES_MAX: u64 = GIB;
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
 const IO_SIZE_BYTES_MAX: u64 = 64 * MIB;

@@ -18,17 +18,14 @@ use std::sync::Arc;
 
 use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::device::Preallocate;
+use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
-use ringfall_engine::placement::{
-    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
-};
-use ringfall_engine::shard::{Durability, EngineShared, ShardFacts, ShardSpec};
+use ringfall_engine::placement::{SpaceFigures, TierCounts};
+use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
-use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
@@ -283,29 +280,29 @@ pub fn run(
     Ok(outcome)
 }
 
-/// What all shards share: budgets and gates.
-fn shared_engine(
-    settings: &RunSettings,
-    storage_blocks: u64,
-    segment_blocks: u64,
-    cpu: Arc<CpuPool>,
-) -> Arc<EngineShared> {
-    let shards = settings.shards;
-    let budgets = SharedBudgets::new(&BudgetConfig {
-        shards,
-        gpu_bytes: 0,
-        cpu_bytes: settings.cpu_capacity_bytes,
-        storage_blocks,
-        segment_blocks,
-        segment_space: SegmentSpace::Common,
-        watermarks: Watermarks::default(),
-    });
-    let allocations = match settings.max_concurrent_allocs {
-        0 => SharedGate::unbounded(shards),
-        permits => SharedGate::new(permits, shards),
-    };
-    let requests = Arc::new(SharedGate::new(settings.max_inflight_requests, shards));
-    Arc::new(EngineShared { budgets, cpu, allocations, requests })
+/// The engine that a run asks for, with a storage tier of that size.
+fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
+    let permits = settings.max_concurrent_allocs;
+    Engine::builder()
+        .shards(settings.shards)
+        .seed(settings.seed)
+        .storage_bytes(storage_bytes)
+        .cpu_bytes(settings.cpu_capacity_bytes)
+        .io_bytes(settings.io_size_bytes)
+        .queue_depth(settings.queue_depth)
+        .buffer_bytes(settings.io_buffer_bytes)
+        .durability(settings.durability)
+        .verify(settings.verify)
+        .allocations_max((permits > 0).then_some(permits))
+        .requests_max(Some(settings.max_inflight_requests))
+}
+
+/// An engine's refusal as the error of a run that can't begin.
+fn refused(error: EngineError) -> SetupError {
+    match error {
+        EngineError::Setup(error) => error,
+        other => SetupError::new(other.to_string(), "change the settings of the run"),
+    }
 }
 
 fn seeds(
@@ -316,28 +313,18 @@ fn seeds(
     store: &Store,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
-    let cpu = CpuPool::new(settings.cpu_capacity_bytes)?;
-    let shared = shared_engine(settings, store.capacity_blocks, store.segment_blocks, cpu);
-    let seed = |(index, rows): (u16, Option<flume::Receiver<SourceRequest>>)| {
-        let (config, source) = (Arc::clone(workload), source.clone());
+    let engine = engine_of(settings, store.capacity_bytes());
+    // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
+    let specs = engine.specs(&store.file).map_err(refused)?;
+    let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
+        let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);
         let users =
             Workload::new(config, source, settings.seed, u32::from(index), u32::from(shards))
                 .map_err(|error| {
                     SetupError::new(error.to_string(), "change the workload's settings")
                 })?;
         Ok(ShardSeed {
-            spec: ShardSpec {
-                id: ShardId(index),
-                shards,
-                seed: settings.seed,
-                file: Arc::clone(&store.file),
-                shared: Arc::clone(&shared),
-                io_size_bytes: settings.io_size_bytes,
-                queue_depth: settings.queue_depth,
-                buffer_bytes: settings.io_buffer_bytes / u64::from(shards),
-                verify: settings.verify,
-                durability: settings.durability,
-            },
+            spec,
             workload: users,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
@@ -345,5 +332,5 @@ fn seeds(
             cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
         })
     };
-    (0..shards).zip(rows).map(seed).collect()
+    specs.into_iter().zip(rows).map(seed).collect()
 }

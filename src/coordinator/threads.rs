@@ -12,6 +12,7 @@ use super::phases::{Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
 use super::{Interrupt, Observer, Progress, RunOutcome, RunSettings, Store, Timeline};
 use crate::driver::{Command, Notice, ShardReport, ShardStatus};
+use crate::remedy::told_io;
 use crate::source::Feed;
 
 /// How often the coordinator looks around.
@@ -123,7 +124,7 @@ impl<'a> Threads<'a> {
         }
         self.next_store_check = now + STORE_CHECK;
         if let Err(error) = self.store.file.check() {
-            self.failure.get_or_insert(format!("stopped: {error}"));
+            self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
         }
     }
 

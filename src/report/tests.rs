@@ -139,7 +139,7 @@ fn missing(document: &Value, patterns: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Every key that `spec/results.md` names, and that is there whatever was measured.
+/// Every key that readers of results rely on: it is there whatever was measured.
 const KEYS: &[&str] = &[
     "{requests_completed,total_tokens_generated,total_storage_io_latency}",
     "{total_generation_latency,end_to_end_latencies,storage_latencies,generation_latencies}",

@@ -1,4 +1,4 @@
-//! Every number of a workload, as plain values. The defaults are those of `spec/workload.md`.
+//! Every number of a workload, as plain values, with its default.
 
 use serde::{Deserialize, Serialize};
 
@@ -211,7 +211,7 @@ impl Default for WorkloadConfig {
     }
 }
 
-/// Most users (`spec/cli.md`).
+/// Most users.
 pub const USERS_MAX: u32 = 100_000;
 /// Most tokens of a context or an answer: far above any model, and keeps products in range.
 const TOKENS_MAX: u32 = 100_000_000;

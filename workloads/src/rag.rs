@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::config::{RagDistribution, WorkloadConfig};
 use crate::rng::{StreamPurpose, stream};
 
-/// Models from this size on get the shorter documents (`spec/workload.md`, "RAG documents").
+/// Models from this size on get the shorter documents.
 const LARGE_HIDDEN_DIM: u64 = 8_192;
 const LARGE_LAYERS: u64 = 64;
 

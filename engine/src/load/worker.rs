@@ -12,9 +12,8 @@ use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::device::DataFile;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, fill};
-use crate::key::{EntryKey, mix64};
+use crate::key::{EntryKey, Tier, mix64};
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
-use crate::tier::Tier;
 use crate::units::BLOCK_BYTES;
 
 pub(super) struct Worker {

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use crate::clock::{Nanos, SECOND};
 use crate::error::IoError;
+use crate::key::{TIER_COUNT, Tier};
 use crate::metrics::{Histogram, Metrics, size_class};
 use crate::ring::{Completion, IoKind};
-use crate::tier::{TIER_COUNT, Tier};
 
 use super::message::OperationTimes;
 
