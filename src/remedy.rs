@@ -92,6 +92,22 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             "make it writable (blockdev --setrw), or give --cache-dir another"
         }
         SetupError::DeviceWithoutDirectIo { .. } => "give --cache-dir another device",
+        SetupError::Ring { errno, .. } => match Errno::from_raw_os_error(*errno) {
+            Errno::MFILE | Errno::NFILE => {
+                "raise the limit with `ulimit -n 65536`, or lower --shards"
+            }
+            Errno::INVAL => "use Linux 6.1 or newer (5.19 works, slower), or lower --queue-depth",
+            _ => return error.remedy(),
+        },
+        SetupError::Polling { name: "IOPOLL", .. } => {
+            "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
+             /sys/block/DEVICE/queue/io_poll must be 1)"
+        }
+        SetupError::Polling { .. } => "leave --sqpoll out",
+        SetupError::Executor { .. } => {
+            "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+             allowed; or lower --shards, or use --pin off"
+        }
         SetupError::NoDirectIo { .. }
         | SetupError::DeviceChanged { .. }
         | SetupError::DeviceBlockTooLarge { .. }
@@ -146,6 +162,10 @@ mod tests {
             errno: errno.raw_os_error(),
             reason: "no".into(),
         };
+        let ring = |errno: Errno| SetupError::Ring {
+            errno: errno.raw_os_error(),
+            release: "6.1.0".into(),
+        };
         for (error, remedy) in [
             (SetupError::BufferMemory { bytes: 1, errno: 12 }, "lower --io-buffer-mb or --cpu-mem"),
             (SetupError::CpuTierMemory { bytes: 1, errno: 12 }, "lower --cpu-mem-gb"),
@@ -164,6 +184,12 @@ mod tests {
             (directory(Errno::NAMETOOLONG), "give --cache-dir a shorter path"),
             (directory(Errno::IO), "give --cache-dir another directory"),
             (directory(Errno::ACCESS), "check its owner and permissions"),
+            (ring(Errno::MFILE), "lower --shards"),
+            (ring(Errno::INVAL), "lower --queue-depth"),
+            (ring(Errno::NOSYS), "use Linux 6.1"),
+            (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
+            (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
+            (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin off"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),
         ] {
             let text = told(&error);

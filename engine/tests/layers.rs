@@ -133,8 +133,6 @@ fn grouped_and_plain_imports_are_both_seen() {
 
 /// Options of other people's programs that a remedy may tell to use.
 const OTHERS_OPTIONS: &[&str] = &["--setrw", "--security-opt"];
-/// Files that still name flags; none may be added.
-const STILL_NAME_FLAGS: &[&str] = &["ring/lanes.rs", "ring/probe.rs", "shard/executor.rs"];
 
 /// Words such as `--shards`, comments included: those of a library speak of its settings.
 fn flags(text: &str) -> Vec<&str> {
@@ -166,6 +164,5 @@ fn no_sentence_of_the_engine_names_a_flag_of_a_program() {
             }
         }
     }
-    let naming: Vec<&str> = naming.iter().map(String::as_str).collect();
-    assert_eq!(naming, STILL_NAME_FLAGS, "the program that has the flags names them");
+    assert!(naming.is_empty(), "the program that has the flags names them: {naming:?}");
 }

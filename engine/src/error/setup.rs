@@ -124,6 +124,27 @@ pub enum SetupError {
         /// What the system said.
         reason: String,
     },
+    /// The kernel refuses to make an io_uring.
+    Ring {
+        /// The positive errno of `io_uring_setup`; 0 when there was none.
+        errno: i32,
+        /// Kernel release, as `uname -r`.
+        release: String,
+    },
+    /// A way of polling does not work on this file.
+    Polling {
+        /// Its name: `SQPOLL` (submissions) or `IOPOLL` (completions).
+        name: &'static str,
+        /// What happened instead.
+        reason: String,
+    },
+    /// A shard's thread or its rings can't be made.
+    Executor {
+        /// Name of the thread.
+        name: String,
+        /// What the system said.
+        reason: String,
+    },
     /// No thread can be started.
     NoThread {
         /// What the system said.
@@ -200,6 +221,11 @@ impl SetupError {
             SetupError::DeviceUnopened { path, reason } => {
                 format!("can't open {}: {reason}", shown(path))
             }
+            SetupError::Ring { errno, release } => ring_failure(*errno, release).0,
+            SetupError::Polling { name, reason } => format!("{name} does not work here: {reason}"),
+            SetupError::Executor { name, reason } => {
+                format!("can't start the executor of {name}: {reason}")
+            }
             SetupError::NoThread { reason } => format!("no thread can be started: {reason}"),
             SetupError::Other { what, .. } => what.clone(),
         }
@@ -250,10 +276,52 @@ impl SetupError {
             }
             SetupError::DeviceWithoutDirectIo { .. } => "choose another device",
             SetupError::DeviceUnopened { .. } => "check the path",
+            SetupError::Ring { errno, release } => ring_failure(*errno, release).1,
+            SetupError::Polling { name: "IOPOLL", .. } => {
+                "do without it, or load the nvme driver with poll_queues=N (and \
+                 /sys/block/DEVICE/queue/io_poll must be 1)"
+            }
+            SetupError::Polling { .. } => "do without it",
+            SetupError::Executor { .. } => {
+                "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+                 allowed; or have fewer shards, or do not pin them"
+            }
             SetupError::NoThread { .. } => "raise the limit of threads (ulimit -u)",
             SetupError::Other { remedy, .. } => remedy,
         };
         remedy.into()
+    }
+}
+
+/// What a failed `io_uring_setup` means, and what to do.
+fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
+    match errno {
+        libc::ENOSYS => (
+            format!("this kernel ({release}) has no io_uring"),
+            "use Linux 6.1 or newer (5.19 works, slower)",
+        ),
+        libc::EPERM | libc::EACCES => (
+            "io_uring is forbidden here".to_owned(),
+            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
+             io_uring_enter and io_uring_register in its seccomp profile (Docker: \
+             --security-opt seccomp=unconfined)",
+        ),
+        libc::ENOMEM => (
+            "the locked-memory limit is too small for an io_uring".to_owned(),
+            "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
+        ),
+        libc::EMFILE | libc::ENFILE => (
+            "no file descriptor left for an io_uring".to_owned(),
+            "raise the limit with `ulimit -n 65536`, or have fewer shards",
+        ),
+        libc::EINVAL => (
+            format!("this kernel ({release}) refuses our io_uring set-up"),
+            "use Linux 6.1 or newer (5.19 works, slower), or a smaller queue depth",
+        ),
+        _ => (
+            format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
+            "look the errno up in io_uring_setup(2)",
+        ),
     }
 }
 
@@ -271,5 +339,25 @@ fn directory_remedy(errno: i32) -> &'static str {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what(), self.remedy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_likely_errno_of_a_ring_names_its_remedy() {
+        for (errno, word) in [
+            (libc::ENOSYS, "6.1"),
+            (libc::EPERM, "io_uring_disabled"),
+            (libc::ENOMEM, "ulimit -l"),
+            (libc::EMFILE, "ulimit -n"),
+            (libc::EINVAL, "smaller queue depth"),
+            (libc::EIO, "io_uring_setup(2)"),
+        ] {
+            let text = SetupError::Ring { errno, release: "6.1.0".into() }.to_string();
+            assert!(text.contains(word), "{errno}: {text}");
+        }
     }
 }

@@ -272,18 +272,7 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         Polling::Submission => "SQPOLL",
         Polling::Completion => "IOPOLL",
     };
-    let failed = |why: String| {
-        SetupError::new(
-            format!("{name} does not work here: {why}"),
-            match polling {
-                Polling::Completion => {
-                    "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
-                     /sys/block/DEVICE/queue/io_poll must be 1)"
-                }
-                _ => "leave --sqpoll out",
-            },
-        )
-    };
+    let failed = |reason: String| SetupError::Polling { name, reason };
     let mut ring = LaneRing::new(file, 1, 4096, polling)?;
     let io = LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
     ring.push(io).map_err(|error| failed(error.to_string()))?;

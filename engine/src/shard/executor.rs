@@ -238,12 +238,9 @@ impl<T: Send + 'static> Executor<T> {
                 spare.cancel().await;
                 output
             })
-            .map_err(|error| {
-                SetupError::new(
-                    format!("can't start the executor of {name}: {error}"),
-                    "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring \
-                     is allowed; or lower --shards, or use --pin off",
-                )
+            .map_err(|error| SetupError::Executor {
+                name: name.to_owned(),
+                reason: error.to_string(),
             })?;
         Ok(Executor { handle, vitals, running })
     }
