@@ -132,13 +132,18 @@ pub fn fuzz(name: &str, plan: &Plan) {
     let mut reading = Reading::start(name, PATIENCE);
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
+    let mut is_read = false;
     for (path, input) in corpus(name) {
         match reading.read(&input) {
-            Ok(outcome) => seen.insert(signature(&outcome)),
+            Ok(outcome) => {
+                is_read |= !outcome.starts_with("error: ");
+                seen.insert(signature(&outcome))
+            }
             Err(defect) => panic!("{name}: {} does harm: {defect:?}", path.display()),
         };
         kept.push(input);
     }
+    assert!(is_read, "{name}: nothing in the corpus is read to its end: {seen:?}");
     println!("{name}: seed {}, {} s", plan.seed, plan.seconds.as_secs_f64());
     let mut mutator = Mutator::new(name, plan.seed);
     let deadline = Instant::now() + plan.seconds;

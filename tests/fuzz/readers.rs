@@ -145,10 +145,14 @@ fn typed(words: &[&str]) -> Result<cli::Options, String> {
     }
 }
 
-/// The plan of a run with this one flag, whose value is the file.
+/// The plan of a run with this flag, whose value is the file.
 fn plan(flag: &str, path: &Path) -> Result<Plan, String> {
     let path = path.to_str().ok_or("the scratch directory's name is no text")?;
-    resolve(&typed(&["ringfall", "run", flag, path])?, None, &facts()).map_err(|error| said(&error))
+    let mut words = vec!["ringfall", "run", flag, path];
+    if flag == "--burst-trace-path" {
+        words.push("--use-burst-trace");
+    }
+    resolve(&typed(&words)?, None, &facts()).map_err(|error| said(&error))
 }
 
 fn traffic(flag: &str, path: &Path) -> Result<String, String> {
