@@ -117,8 +117,20 @@ fn a_trace_cut_to_nothing_while_it_is_read_hung_the_run() {
     std::fs::write(&trace, rows).unwrap();
     let path = trace.to_str().unwrap();
     let source = ["--use-burst-trace", "--burst-trace-path", path, "--trace-speedup", "0"];
-    let shape = ["--duration", "4", "--io-size", "4k", "--quiet"];
-    let child = scratch.start(&[&source[..], &shape[..]].concat());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args([
+        "run",
+        "--model",
+        "tiny-1b",
+        "--cpu-mem-gb",
+        "0",
+        "--storage-capacity-gb",
+        "0.5",
+    ]);
+    command.args(source).args(["--duration", "4", "--io-size", "4k", "--generation-mode", "none"]);
+    command.arg("--cache-dir").arg(scratch.store());
+    command.arg("--output").arg(scratch.file("result.json")).current_dir(&scratch.path);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     std::fs::OpenOptions::new().write(true).open(&trace).unwrap().set_len(100_000).unwrap();
     let ended = finish(child);

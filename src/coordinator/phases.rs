@@ -202,7 +202,9 @@ impl Phases {
             }
             State::WarmingUp => {
                 self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
-                if self.ending.is_none() && self.plan.ends_when_exhausted && sight.is_exhausted {
+                // Without one, the time until the shards have begun is spent here.
+                let has_warmup = self.plan.warmup > 0 && self.plan.ends_when_exhausted;
+                if self.ending.is_none() && has_warmup && sight.is_exhausted {
                     self.ending = Some(Ending::Failed(SERVED_TOO_EARLY.to_owned()));
                 }
                 if self.ending.is_none() && sight.now < self.window.0 {
@@ -517,6 +519,10 @@ mod tests {
         let (phases, _, end) =
             run(plan, |phase, now| Sight { is_exhausted: now >= 3 * SECOND, ..well(phase, now) });
         assert_eq!((phases.ending(), end), (Ending::Failed(SERVED_TOO_EARLY.into()), 3 * SECOND));
+        let plan = PhasePlan { warmup: 0, start_delay: SECOND, ..plan };
+        let (phases, _, end) =
+            run(plan, |phase, now| Sight { is_exhausted: true, ..well(phase, now) });
+        assert_eq!((phases.ending(), end), (Ending::Complete, 3 * SECOND));
         let (phases, _, end) =
             run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
         assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));
