@@ -9,21 +9,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringfall_engine::buffer::{Admission as Tickets, BufferPool, Urgency};
+use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, SECOND, monotonic_now};
 use ringfall_engine::device::MemoryDevice;
+use ringfall_engine::engine::{Engine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::placement::{
-    Admission, AdmitState, BudgetConfig, Placement, SegmentSpace, SharedBudgets, SharedGate,
-    Watermarks,
+    Admission, AdmitState, BudgetConfig, Placement, SharedBudgets, Watermarks,
 };
-use ringfall_engine::shard::local::LocalRuntime;
-use ringfall_engine::shard::{
-    DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Message, Shard, ShardParts,
-    WriteMode,
-};
+use ringfall_engine::shard::{Content, Durability, WriteMode};
 use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_engine::units::BLOCK_BYTES;
 
 fn main() {
     let full = std::env::args().any(|arg| arg == "--bench");
@@ -49,7 +46,6 @@ fn budgets(entries: u64) -> Arc<SharedBudgets> {
         cpu_bytes: 0,
         storage_blocks: entries,
         segment_blocks: 256,
-        segment_space: SegmentSpace::Common,
         watermarks: Watermarks::default(),
     })
 }
@@ -85,45 +81,24 @@ fn placement(entries: u64, steps: u64) -> f64 {
     steps as f64 / ((monotonic_now() - began) as f64 / SECOND as f64) / 1e6
 }
 
-struct NoLinks;
-
-impl Links for NoLinks {
-    fn send(&self, _to: ShardId, _message: Message) -> bool {
-        false
-    }
-}
-
 /// Millions of operations a second: a write that evicts, and a read of it.
 fn shard(entries: u64, steps: u64) -> f64 {
-    let runtime = LocalRuntime::default();
-    let spawner = runtime.clone();
-    let pool = BufferPool::new(4096, 64).unwrap();
-    let shard = Shard::new(ShardParts {
-        id: ShardId(0),
-        shards: 1,
-        seed: 1,
-        clock: Clock::Os,
-        path: DataPath::new(DataPathConfig {
-            device: Rc::new(MemoryDevice::null(Clock::Os)),
-            admission: Tickets::new(pool, 64),
+    let engine = Engine::builder()
+        .seed(1)
+        .storage_bytes(entries * BLOCK_BYTES)
+        .segment_bytes(256 * BLOCK_BYTES)
+        .io_bytes(BLOCK_BYTES)
+        .queue_depth(64)
+        .verify(VerifyMode::Off)
+        .durability(Durability::None)
+        .local(LocalParts {
             clock: Clock::Os,
-            measure: Rc::new(Measure::default()),
-            verify: VerifyMode::Off,
-            durability: Durability::None,
-            content: Default::default(),
-            queue_depth: 64,
-        }),
-        shared: Arc::new(EngineShared {
-            budgets: budgets(entries),
             cpu: CpuPool::new(0).unwrap(),
-            allocations: SharedGate::unbounded(1),
-            requests: Arc::new(SharedGate::unbounded(1)),
-        }),
-        links: Box::new(NoLinks),
-        spawn: Box::new(move |task| {
-            spawner.spawn(task);
-        }),
-    });
+            device: &mut |_shard| Rc::new(MemoryDevice::null(Clock::Os)),
+            content: &Content::default,
+        })
+        .unwrap();
+    let (runtime, shard) = (engine.runtime(), Rc::clone(&engine.shards()[0]));
     shard.measure().open(0, u64::MAX);
     let began = monotonic_now();
     runtime.spawn(Box::pin(async move {

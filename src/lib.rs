@@ -16,6 +16,7 @@ pub mod host;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
+pub mod remedy;
 pub mod report;
 pub mod saturate;
 pub mod source;
@@ -78,7 +79,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    let facts = Facts::look(host::Machine::available_memory_bytes());
+    let facts = Facts::look();
     config::resolve(&args.options, file.as_ref(), &facts)
 }
 
@@ -105,7 +106,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     {
         options.cpu_mem_gb = Some(cli::values::Auto::Given(0.0));
     }
-    let facts = Facts::look(host::Machine::available_memory_bytes());
+    let facts = Facts::look();
     config::resolve(&options, file.as_ref(), &facts)
 }
 
@@ -120,6 +121,22 @@ fn page(text: &str) -> Exit {
     }
 }
 
+/// An error and what it came from, in one line; the engine's errors in the program's words.
+fn told(error: &anyhow::Error) -> String {
+    let links = error.chain().map(|link| {
+        let fleet = link.downcast_ref::<coordinator::FleetError>();
+        let saturate = link.downcast_ref::<saturate::SaturateError>();
+        // Both wrap errors of the engine without a word of their own.
+        match (fleet, saturate) {
+            (Some(coordinator::FleetError::Setup(error)), _) => remedy::told(error),
+            (Some(coordinator::FleetError::Load(error)), _) => remedy::told(error),
+            (_, Some(saturate::SaturateError::Load(error))) => remedy::told(error),
+            _ => remedy::told(link),
+        }
+    });
+    links.collect::<Vec<_>>().join(": ")
+}
+
 fn wrong(what: &dyn std::fmt::Display) -> Exit {
     eprintln!("error: {}", escape::terminal_page(&what.to_string()));
     Exit::Usage
@@ -130,7 +147,7 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         if error.is::<InputError>() || error.is::<analysis::FileProblem>() {
             return wrong(&error);
         }
-        eprintln!("error: {}", escape::terminal(&format!("{error:#}")));
+        eprintln!("error: {}", escape::terminal(&told(&error)));
         Exit::Failed
     })
 }

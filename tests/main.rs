@@ -13,6 +13,7 @@ mod media;
 mod merge;
 mod readme;
 mod regressions;
+mod regressions_bounds;
 mod replay;
 mod results;
 mod run;

@@ -1,4 +1,4 @@
-//! What an entry is called, and which shard owns it.
+//! Names that everything shares: of an entry, of the shard that owns it, of the tier it is in.
 
 /// Name of an entry: 128 bits, chosen by the caller, unique within a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -30,6 +30,41 @@ impl EntryKey {
     pub fn home_shard(self, shards: u16) -> ShardId {
         assert!(shards > 0, "an engine has at least one shard");
         ShardId((self.hash64() % u64::from(shards)) as u16)
+    }
+}
+
+/// A tier of the waterfall, fastest first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Tier {
+    /// GPU memory.
+    Gpu,
+    /// Host memory.
+    Cpu,
+    /// NVMe, through O_DIRECT; always present, always last.
+    Storage,
+}
+
+/// How many tiers there are.
+pub const TIER_COUNT: usize = 3;
+
+impl Tier {
+    /// All tiers, fastest first.
+    pub const ALL: [Tier; TIER_COUNT] = [Tier::Gpu, Tier::Cpu, Tier::Storage];
+
+    /// As an index into per-tier arrays.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name in reports and JSON keys.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tier::Gpu => "gpu",
+            Tier::Cpu => "cpu",
+            Tier::Storage => "storage",
+        }
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! What lives here: shards, placement and eviction, the tiers, the io_uring data path, content
 //! generation and verification, the measuring. What must not: users, models, tokens, flags.
+//!
+//! Start from [`engine::Engine`].
 
 #![deny(unsafe_code)]
 
 pub mod buffer;
 pub mod clock;
 pub mod device;
+pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod key;
@@ -18,3 +21,8 @@ pub mod ring;
 pub mod shard;
 pub mod tier;
 pub mod units;
+
+/// The page beside the crate, so that its example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

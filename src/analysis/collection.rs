@@ -1,11 +1,8 @@
 //! A collection of runs: a directory of JSON results, or a spreadsheet (.xlsx, .csv) with a row a
 //! run.
 
-use std::collections::BTreeMap;
-use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use calamine::{DataRef, Reader, Xlsx};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,6 +10,7 @@ use super::FileProblem;
 use super::configuration::Configuration;
 use super::document::{Kind, ResultFile, read_bytes};
 use super::metrics::METRICS;
+use super::spreadsheet::{self, Row};
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";
@@ -128,75 +126,21 @@ fn unnamed(name: &str) -> String {
     )
 }
 
-/// Bytes that a spreadsheet may unpack to: far above a million rows of the reference's columns.
-const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-
-/// Unpacks every part of the spreadsheet once, which checks it: the reader below trusts what it
-/// reads, and finds a wrong checksum only after having read all of it.
-fn check_parts(bytes: &[u8]) -> Result<(), String> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
-    let mut left = UNPACKED_BYTES_MAX;
-    for at in 0..archive.len() {
-        let part = archive.by_index(at).map_err(|error| error.to_string())?;
-        let name = part.name().map_err(|error| error.to_string())?.into_owned();
-        let mut part = part.take(left);
-        let unpacked = std::io::copy(&mut part, &mut std::io::sink())
-            .map_err(|error| format!("its part {name:?} is damaged: {error}"))?;
-        left -= unpacked;
-        if left == 0 {
-            return Err(format!("it unpacks to more than {UNPACKED_BYTES_MAX} bytes"));
-        }
-    }
-    Ok(())
-}
+/// Runs that a table may have: a hundred times what anybody has measured.
+const RUNS_MAX: usize = 200_000;
+/// Separators of a .csv file, which are as many as its cells.
+const SEPARATORS_MAX: usize = 4_000_000;
 
 /// The runs in a spreadsheet.
 fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
-    let unreadable = |what: &str| {
-        FileProblem::new(path, format!("this is no readable .xlsx spreadsheet: {what}"))
+    let is_wanted = |header: &Row| header.values().any(|title| title.trim() == NAME_COLUMN);
+    let Some(rows) = spreadsheet::rows(path, bytes, is_wanted)? else {
+        let what = format!("no sheet has a column {NAME_COLUMN:?} in its first row");
+        return Err(FileProblem::new(path, what));
     };
-    check_parts(&bytes).map_err(|what| unreadable(&what))?;
-    // What was made to have right checksums around nonsense can still make the reader panic.
-    std::panic::catch_unwind(|| sheets(path, bytes))
-        .unwrap_or_else(|_| Err(unreadable("its reader gave up")))
-}
-
-/// Cells of one row, by column.
-type Row = BTreeMap<u32, String>;
-
-fn sheets(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
-    let unreadable = |error: calamine::XlsxError| {
-        FileProblem::new(path, format!("this is no readable .xlsx spreadsheet: {error}"))
-    };
-    let mut workbook: Xlsx<_> = Xlsx::new(Cursor::new(bytes)).map_err(unreadable)?;
-    for sheet in workbook.sheet_names() {
-        // Cell by cell: a table of all cells up to the last one could be made arbitrarily large.
-        let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
-        let mut cells = workbook.worksheet_cells_reader(&sheet).map_err(unreadable)?;
-        while let Some(cell) = cells.next_cell().map_err(unreadable)? {
-            let (row, column) = cell.get_position();
-            let text = match cell.get_value() {
-                DataRef::Empty => continue,
-                // An error in a cell (#DIV/0!) is a figure that could not be computed.
-                DataRef::Error(_) => String::new(),
-                DataRef::String(text) => text.clone(),
-                DataRef::SharedString(text) => (*text).to_owned(),
-                DataRef::Float(number) => number.to_string(),
-                DataRef::Int(number) => number.to_string(),
-                DataRef::Bool(truth) => truth.to_string(),
-                // A date or a duration: shown as it is, and no figure of a run.
-                other => format!("{other:?}"),
-            };
-            rows.entry(row).or_default().insert(column, text);
-        }
-        let mut rows = rows.into_iter().map(|(row, cells)| (u64::from(row) + 1, cells));
-        if let Some((_, header)) = rows.next()
-            && header.values().any(|title| title.trim() == NAME_COLUMN)
-        {
-            return table(path, &header, rows.map(Ok));
-        }
-    }
-    Err(FileProblem::new(path, format!("no sheet has a column {NAME_COLUMN:?} in its first row")))
+    let mut rows = rows.into_iter();
+    let header = rows.next().map(|(_, header)| header).unwrap_or_default();
+    table(path, &header, rows.map(Ok))
 }
 
 fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
@@ -204,6 +148,13 @@ fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
         |error: csv::Error| FileProblem::new(path, format!("no readable CSV: {error}"));
     // Spreadsheet programs write a mark of the encoding first.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let separators = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count();
+    if separators > SEPARATORS_MAX {
+        let what = format!(
+            "it has {separators} cells, and at most {SEPARATORS_MAX} are read; give a part of its rows"
+        );
+        return Err(FileProblem::new(path, what));
+    }
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
     let mut rows = reader.records().map(|record| {
         let record = record.map_err(unreadable)?;
@@ -253,6 +204,10 @@ fn table(
             })?);
         }
         runs.push(Run { configuration, values });
+        if runs.len() > RUNS_MAX {
+            let what = format!("it has more than {RUNS_MAX} runs; give a part of its rows");
+            return Err(FileProblem::new(path, what));
+        }
     }
     if runs.is_empty() {
         return Err(FileProblem::new(path, "it has a header, but no row of a run"));

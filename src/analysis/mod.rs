@@ -10,6 +10,7 @@ pub mod merge;
 pub mod metrics;
 pub mod pairs;
 pub mod spread;
+mod spreadsheet;
 pub mod stats;
 
 use std::path::{Path, PathBuf};

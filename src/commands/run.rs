@@ -15,13 +15,15 @@ use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
-use crate::config::{InputError, Plan, RooflineFrom, Traffic};
+use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::coordinator::{
     self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
 };
 use crate::escape::terminal_path;
 use crate::exit::Exit;
-use crate::host::{BlockCounters, BlockDelta, Cost, CostSnapshot, Machine};
+use crate::host::{
+    BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
+};
 use crate::report::progress::ProgressLine;
 use crate::report::{
     Banner, Document, KernelSecond, Named, RunResult, Style, TierState, TimelineDirection,
@@ -29,7 +31,7 @@ use crate::report::{
     print_summary, warnings_of, write_html, write_json, write_sheet,
 };
 use crate::saturate::Roofline;
-use crate::source::{self, OpenSource, SourceFacts};
+use crate::source::{self, OpenSource, Reading, SourceFacts};
 
 mod prepare;
 mod settings;
@@ -52,7 +54,9 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
     check_outputs(plan)?;
     check_device_may_be_destroyed(plan)?;
-    let sources = Sources::open(plan)?;
+    tell_advice(plan);
+    // Before the handler is there, Ctrl-C ends the reading with the process.
+    let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
     let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
     let document = Document::of(&result.0);
     let written = write_results(plan, &document);
@@ -63,6 +67,13 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     Ok(exit_of(&result.0))
 }
 
+/// Says what of the plan can't be met as it may have been meant.
+fn tell_advice(plan: &Plan) {
+    for sentence in config::advice(plan) {
+        eprintln!("warning: {sentence}");
+    }
+}
+
 /// What a run reads before it begins.
 struct Sources {
     opened: OpenSource,
@@ -71,8 +82,8 @@ struct Sources {
 }
 
 impl Sources {
-    fn open(plan: &Plan) -> Result<Sources> {
-        let validation = source::open_validation(plan)?;
+    fn open(plan: &Plan, reading: &Reading) -> Result<Sources> {
+        let validation = source::open_validation(plan, reading)?;
         if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
             // A large one takes a minute to count.
             unless_reader_left(
@@ -85,7 +96,7 @@ impl Sources {
             }
             Some(RooflineFrom::Fresh) | None => None,
         };
-        let opened = source::open(plan)?;
+        let opened = source::open(plan, reading)?;
         let files = opened.facts.files.iter().map(Path::new);
         let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
         // A raw device, that is.
@@ -225,8 +236,16 @@ pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
+    if is_strange_pipe(path) {
+        return Err(InputError::new(format!(
+            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give a \
+             plain file, or /dev/stdout for a pipe",
+            path.display()
+        ))
+        .into());
+    }
     if path.exists() && !path.is_file() {
-        std::fs::OpenOptions::new().write(true).open(path).with_context(told)?;
+        open_to_write(path).with_context(told)?;
         return Ok(());
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -377,7 +396,7 @@ impl<'a> Teller<'a> {
 impl Observer for Teller<'_> {
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
         let out = (!self.plan.quiet).then(|| output(self.plan));
-        let mut told = Told { out, live: is_terminal(self.plan) };
+        let mut told = Told::new(out, is_terminal(self.plan));
         self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told)?;
         if self.plan.latency_tracing && !self.interrupt.is_set() {
             self.trace = Some(prepare::trace(store, &mut told));

@@ -15,7 +15,7 @@ use crate::config::{Facts, InputError, compact_utc};
 use crate::coordinator::{Interrupt, Store, StoreRequest};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::Machine;
+use crate::host::{Machine, Room, human};
 use crate::report::{Document, write_json, write_roofline_html};
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
@@ -33,7 +33,7 @@ const SIZE_GIB_MAX: f64 = 4_194_304.0;
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let read_percents = check(args)?;
-    let facts = Facts::look(None);
+    let facts = Facts::look();
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
@@ -133,6 +133,17 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     }
     if !(1..=1 << 20).contains(&args.io_buffer_mb) || args.io_buffer_mb * MIB < args.io_size_min.0 {
         wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
+    }
+    let buffers = args.io_buffer_mb.saturating_mul(MIB);
+    let buffers = buffers.min(u64::from(args.depth_max).saturating_mul(args.io_size_max.0));
+    if let Some(room) = Room::look().lacks(buffers) {
+        wrong.push(format!(
+            "--io-buffer-mb {} and --depth-max {} need {} of memory, and this machine has {room} to \
+             give: lower one of them",
+            args.io_buffer_mb,
+            args.depth_max,
+            human(buffers)
+        ));
     }
     if !(0.0..=SIZE_GIB_MAX).contains(&args.size_gb) {
         wrong.push(format!("--size-gb is {}: give 0 to {SIZE_GIB_MAX}", args.size_gb));

@@ -15,7 +15,6 @@ use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
 use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
-use crate::host::Machine;
 use crate::report::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
@@ -69,7 +68,7 @@ fn letters(place: usize) -> String {
 /// A plan for each model and number of users.
 fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
-    let facts = Facts::look(Machine::available_memory_bytes()).of_no_machine();
+    let facts = Facts::look().of_no_machine();
     let options = &args.run.options;
     let models: Vec<Option<String>> = match args.what_if_models.is_empty() {
         true => vec![options.model.clone()],

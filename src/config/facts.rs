@@ -5,13 +5,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
+use crate::host::Room;
+
 /// The world when the run begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// Cores that this process may use.
     pub cores: u32,
-    /// Memory available, bytes.
+    /// Memory available for a run's tiers, bytes.
     pub memory_available_bytes: Option<u64>,
+    /// What this machine has to give, which no run may ask more of.
+    pub room: Room,
+    /// Whether the run is simulated: then tiers take no memory, and shards no threads.
+    pub is_simulated: bool,
     /// Seconds since 1970, UTC.
     pub unix_s: u64,
     /// The seed, should none be given.
@@ -20,21 +26,23 @@ pub struct Facts {
 
 impl Facts {
     /// The same for a run that is simulated: it must not depend on where it is computed. One core;
-    /// no host memory but what is asked for.
+    /// no host memory but what is asked for. What computing it takes is still held against `room`.
     #[must_use]
     pub fn of_no_machine(&self) -> Facts {
-        Facts { cores: 1, memory_available_bytes: None, ..self.clone() }
+        Facts { cores: 1, memory_available_bytes: None, is_simulated: true, ..self.clone() }
     }
 
-    /// Looks; `memory_available_bytes` as the host tells it.
+    /// Looks at this machine, its clock and its source of random numbers.
     #[must_use]
-    pub fn look(memory_available_bytes: Option<u64>) -> Facts {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pub fn look() -> Facts {
+        let room = Room::look();
         // A clock before 1970 only spoils the name of the results.
         let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
         Facts {
-            cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            memory_available_bytes,
+            cores: room.cores,
+            memory_available_bytes: room.memory_bytes(),
+            room,
+            is_simulated: false,
             unix_s,
             // Without the kernel's randomness the clock still tells runs apart.
             random_seed: SysRng.try_next_u64().unwrap_or(unix_s),

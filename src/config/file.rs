@@ -56,12 +56,15 @@ impl ConfigFile {
 
 /// Reads a file that a person wrote.
 pub(super) fn read_small(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = crate::host::open_to_read(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     // A device or a pipe tells no size, and may have no end.
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("over {FILE_BYTES_MAX} bytes are too many for a configuration"));
+        return Err(format!(
+            "it has more than {} KiB, which are too many for a configuration: give another file",
+            FILE_BYTES_MAX >> 10
+        ));
     }
     Ok(text)
 }

@@ -1,6 +1,7 @@
 //! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
 //! What must not be here: doing anything with it.
 
+mod bounds;
 mod device_file;
 mod effective;
 mod facts;
@@ -10,6 +11,7 @@ mod resolve;
 mod traffic;
 mod workload;
 
+pub use bounds::advice;
 pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use facts::{Facts, compact_utc};

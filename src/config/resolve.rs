@@ -14,16 +14,16 @@ use crate::cli::Options;
 use crate::cli::nearest::nearest;
 use crate::cli::values::{Auto, Size};
 
-/// `--cpu-mem-gb auto` is at most this (`spec/cli.md`).
+/// `--cpu-mem-gb auto` is at most this.
 const CPU_AUTO_BYTES_MAX: u64 = 32 * GIB;
 /// ... and in steps of this, so that it prints short.
 const CPU_AUTO_STEP_BYTES: u64 = 64 * MIB;
-/// `--max-inflight-requests auto` is at most this (`spec/workload.md`, "Serving a request").
+/// `--max-inflight-requests auto` is at most this.
 const INFLIGHT_AUTO_MAX: i64 = 500;
-/// `--queue-depth auto`: a shard, and all shards together (`spec/cli.md`).
+/// `--queue-depth auto`: a shard, and all shards together.
 const QUEUE_DEPTH_AUTO: i64 = 64;
 const QUEUE_DEPTH_ALL_MAX: i64 = 1_024;
-/// `--io-buffer-mb auto` is at most this (`spec/cli.md`), unless one I/O a shard needs more.
+/// `--io-buffer-mb auto` is at most this, unless one I/O a shard needs more.
 const IO_BUFFER_AUTO_BYTES_MAX: u64 = GIB;
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
 const IO_SIZE_BYTES_MAX: u64 = 64 * MIB;
@@ -121,7 +121,7 @@ pub fn resolve(
 /// Collects what is wrong.
 pub(super) struct Check<'a> {
     pub(super) origins: BTreeMap<&'static str, Origin>,
-    file: Option<&'a ConfigFile>,
+    pub(super) file: Option<&'a ConfigFile>,
     sentences: Vec<String>,
 }
 
@@ -139,6 +139,11 @@ impl Check<'_> {
 
     pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
         let sentence = format!("{} {what}", self.name_of(key));
+        self.complain(sentence);
+    }
+
+    /// A whole sentence about what is wrong.
+    pub(super) fn complain(&mut self, sentence: String) {
         self.sentences.push(sentence);
     }
 
@@ -458,6 +463,9 @@ impl Check<'_> {
             && let Err(error) = plan.workload_config().validate()
         {
             self.sentences.push(format!("workload: {error}"));
+        }
+        if self.sentences.is_empty() {
+            self.fits(&plan, facts);
         }
         Some(plan)
     }

@@ -11,6 +11,8 @@ fn facts() -> Facts {
     Facts {
         cores: 4,
         memory_available_bytes: Some(8 * GIB + 4096),
+        room: crate::host::Room::unknown(4),
+        is_simulated: false,
         unix_s: 1_738_367_999,
         random_seed: 77,
     }

@@ -36,7 +36,7 @@ pub struct WorkloadSection {
     pub decode_only_entry_tokens: u32,
 }
 
-/// What a ShareGPT dataset's turns are cut to (`spec/workload.md`, "Other sources").
+/// What a ShareGPT dataset's turns are cut to.
 const DATASET_CONTEXT_TOKENS_MAX: u32 = 8_192;
 const DATASET_GENERATE_TOKENS_MAX: u32 = 2_048;
 

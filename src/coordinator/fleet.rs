@@ -6,18 +6,21 @@ use std::time::{Duration, Instant};
 use flume::{Receiver, Sender};
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
-use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
-use ringfall_engine::shard::executor::{Executor, Vitals};
+use ringfall_engine::shard::executor::{Executor, JoinError, Pulse, Vitals};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
 
-use super::watchdog::{Verdict, Watchdog, WatchdogFigures};
+use super::signals::Interrupt;
+use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
 
-/// Opening touches the shard's part of the CPU tier: minutes for a terabyte.
-const OPEN_PATIENCE: Duration = Duration::from_secs(3600);
+/// How often somebody looks after the shards while they open.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
+/// device that is silent.
+const JOIN_PATIENCE: Duration = Duration::from_secs(40);
 
 /// Why a run can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -37,18 +40,18 @@ pub enum FleetError {
         reason: String,
     },
     /// A shard does not answer.
-    #[error(
-        "shard {shard} has shown no sign of life for {age_s} s (its thread: {thread}): look at dmesg \
-         for a stuck device"
-    )]
+    #[error("shard {shard} has shown no sign of life for {silent_s} s: {hold}")]
     Stuck {
         /// Which.
         shard: u16,
         /// Since when, seconds.
-        age_s: u64,
-        /// What the kernel says of its thread.
-        thread: String,
+        silent_s: u64,
+        /// What its thread does.
+        hold: Hold,
     },
+    /// Somebody asked the run to end before it had begun.
+    #[error("interrupted before the run began")]
+    Interrupted,
 }
 
 /// Seed of a shard: what is needed besides its place in the fleet.
@@ -73,20 +76,27 @@ pub struct Fleet {
     inboxes: Arc<Vec<Sender<Inbound>>>,
     notices: Receiver<Notice>,
     watchdog: Watchdog,
+    /// Shards from which nothing is to be expected any more.
+    lost: Vec<bool>,
 }
 
 impl Fleet {
-    /// Starts a thread for each seed and waits until all are open.
+    /// Starts a thread for each seed and waits until all are open. The threads share `cores`.
     ///
     /// # Errors
-    /// The first shard's that could not be opened.
-    pub fn start(seeds: Vec<ShardSeed>) -> Result<(Fleet, Vec<ShardFacts>), FleetError> {
+    /// The first shard's that could not be opened, or that gets nowhere; an interruption.
+    pub fn start(
+        seeds: Vec<ShardSeed>,
+        cores: usize,
+        interrupt: &Interrupt,
+    ) -> Result<(Fleet, Vec<ShardFacts>), FleetError> {
         let count = seeds.len();
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..count).map(|_| flume::unbounded::<Inbound>()).unzip();
         let inboxes = Arc::new(senders);
         let (notice_sender, notices) = flume::unbounded();
         let vitals: Vec<Arc<Vitals>> = (0..count).map(|_| Arc::default()).collect();
+        let pulse = Pulse::of(u16::try_from(count).unwrap_or(u16::MAX), cores);
         let mut executors = Vec::with_capacity(count);
         for ((index, seed), inbox) in seeds.into_iter().enumerate().zip(receivers) {
             let plan = ShardPlan {
@@ -102,37 +112,42 @@ impl Fleet {
             executors.push(Executor::spawn(
                 &name,
                 seed.cpu,
+                pulse,
                 Arc::clone(&vitals[index]),
                 move || shard_main(plan, inbox, notices),
             )?);
         }
         drop(notice_sender);
-        let watchdog = Watchdog::new(vitals);
-        let mut fleet = Fleet { executors, inboxes, notices, watchdog };
-        match fleet.await_open(count) {
+        let watchdog = Watchdog::new(vitals, pulse);
+        let lost = vec![false; count];
+        let mut fleet = Fleet { executors, inboxes, notices, watchdog, lost };
+        match fleet.await_open(count, interrupt) {
             Ok(facts) => Ok((fleet, facts)),
             // The thread itself may know why it ended.
-            Err(FleetError::Ended { .. }) => Err(fleet.join().err().unwrap_or_else(|| {
-                FleetError::Ended { shard: 0, reason: "its thread ended while opening".to_owned() }
-            })),
+            Err(FleetError::Ended { shard, reason }) => {
+                Err(fleet.join().err().unwrap_or(FleetError::Ended { shard, reason }))
+            }
             Err(error) => Err(error),
         }
     }
 
-    fn await_open(&mut self, count: usize) -> Result<Vec<ShardFacts>, FleetError> {
-        let deadline = Instant::now() + OPEN_PATIENCE;
+    fn await_open(
+        &mut self,
+        count: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<ShardFacts>, FleetError> {
         let mut facts: Vec<Option<ShardFacts>> = vec![None; count];
         while facts.iter().any(Option::is_none) {
-            match self.notices.recv_deadline(deadline) {
+            match self.notices.recv_timeout(LOOK) {
                 Ok(Notice::Ready(id, Ok(shard_facts))) => facts[id.index()] = Some(shard_facts),
                 Ok(Notice::Ready(_, Err(error))) => return Err(error.into()),
-                Ok(_) => {}
-                Err(_) => {
-                    let shard = facts.iter().position(Option::is_none).unwrap_or(0) as u16;
-                    let reason = "it never opened".to_owned();
-                    return Err(FleetError::Ended { shard, reason });
-                }
+                Ok(_) => continue,
+                Err(_) => {}
             }
+            if interrupt.is_set() {
+                return Err(FleetError::Interrupted);
+            }
+            self.watch().map_or(Ok(()), Err)?;
         }
         Ok(facts.into_iter().flatten().collect())
     }
@@ -155,47 +170,57 @@ impl Fleet {
         self.notices.recv_timeout(patience).ok()
     }
 
-    /// Looks at every heartbeat; wakes and reports shards that miss theirs.
-    ///
-    /// # Errors
-    /// A shard that is stuck for good, or that ended.
-    pub fn watch(&mut self) -> Result<(), FleetError> {
+    /// Looks at every heartbeat and wakes shards that miss theirs. The first shard that was lost
+    /// since the last look, if any was: it is stuck for good, or has ended.
+    #[must_use]
+    pub fn watch(&mut self) -> Option<FleetError> {
         let now = monotonic_now();
-        for index in 0..self.len() {
-            let shard = index as u16;
-            match self.watchdog.look(index, now) {
-                Verdict::Alive => {}
-                Verdict::Stalled { age_ns } => {
-                    let (age_ms, thread) = (age_ns / 1_000_000, self.thread_state(shard));
-                    tracing::warn!(shard, age_ms, thread, "no heartbeat: waking it");
-                    self.poke(index);
-                    self.watchdog.interrupt(index);
-                }
-                Verdict::Late => self.poke(index),
-                Verdict::StillStalled => {
-                    self.poke(index);
-                    self.watchdog.interrupt(index);
-                }
-                Verdict::Stuck { age_ns } => {
-                    return Err(self.stuck(shard, age_ns));
-                }
+        let lost = (0..self.len()).find_map(|index| {
+            let error = (!self.lost[index]).then(|| self.watch_one(index, now)).flatten()?;
+            Some((index, error))
+        });
+        let (index, error) = lost?;
+        self.lost[index] = true;
+        Some(error)
+    }
+
+    fn watch_one(&mut self, index: usize, now: Nanos) -> Option<FleetError> {
+        let shard = index as u16;
+        if self.inboxes[index].is_disconnected() {
+            let reason = "its thread is gone; an earlier message says why".to_owned();
+            return Some(FleetError::Ended { shard, reason });
+        }
+        match self.watchdog.look(index, now) {
+            Verdict::Alive => None,
+            Verdict::Stalled { age_ns } => {
+                let age_ms = age_ns / 1_000_000;
+                tracing::warn!(shard, age_ms, "no heartbeat: waking it");
+                self.wake(index);
+                None
             }
-            if self.inboxes[index].is_disconnected() {
-                let reason = "its thread is gone; an earlier message says why".to_owned();
-                return Err(FleetError::Ended { shard, reason });
+            Verdict::Late => {
+                self.poke(index);
+                None
+            }
+            Verdict::StillStalled => {
+                self.wake(index);
+                None
+            }
+            Verdict::Stuck { silence_ns, hold } => {
+                Some(FleetError::Stuck { shard, silent_s: silence_ns / SECOND, hold })
             }
         }
-        Ok(())
     }
 
-    /// That shard has not come back.
+    /// Whether nothing is to be expected of that shard any more.
     #[must_use]
-    pub fn stuck(&self, shard: u16, age_ns: Nanos) -> FleetError {
-        FleetError::Stuck { shard, age_s: age_ns / SECOND, thread: self.thread_state(shard) }
+    pub fn is_lost(&self, index: usize) -> bool {
+        self.lost[index]
     }
 
-    fn thread_state(&self, shard: u16) -> String {
-        self.watchdog.thread_state(usize::from(shard))
+    fn wake(&self, index: usize) {
+        self.poke(index);
+        self.watchdog.interrupt(index);
     }
 
     fn poke(&self, index: usize) {
@@ -213,19 +238,25 @@ impl Fleet {
         self.watchdog.figures()
     }
 
-    /// Ends the threads and waits for them.
+    /// Ends the threads and waits for them, for 40 s at the most. A thread that was lost is not
+    /// waited for.
     ///
     /// # Errors
-    /// A shard that panicked.
+    /// A shard that panicked, or whose thread does not end.
     pub fn join(self) -> Result<(), FleetError> {
         self.tell(Command::Exit);
+        let deadline = Instant::now() + JOIN_PATIENCE;
         let mut first_failure = Ok(());
         for (index, executor) in self.executors.into_iter().enumerate() {
-            if let Err(reason) = executor.join()
-                && first_failure.is_ok()
-            {
-                first_failure = Err(FleetError::Ended { shard: ShardId(index as u16).0, reason });
-            }
+            let bound = if self.lost[index] { Instant::now() } else { deadline };
+            let shard = index as u16;
+            let failure = match executor.join_until(bound) {
+                Ok(()) => continue,
+                // It was told when it was lost.
+                Err(JoinError::StillRuns) if self.lost[index] => continue,
+                Err(error) => FleetError::Ended { shard, reason: error.to_string() },
+            };
+            first_failure = first_failure.and(Err(failure));
         }
         first_failure
     }

@@ -1,56 +1,49 @@
-//! The run's phases, on the program's own thread: open, populate, warm up, measure, drain, report.
+//! Runs, on the program's own thread: opened, led through their phases, added up, cleaned up.
 //!
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`report`).
 
 mod fleet;
+mod phases;
 mod scaling;
 mod signals;
 mod store;
+mod threads;
 mod timeline;
 mod virtual_run;
 mod watchdog;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::device::Preallocate;
+use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
-use ringfall_engine::placement::{
-    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, SpaceFigures, TierCounts, Watermarks,
-};
-use ringfall_engine::shard::{Durability, EngineShared, ShardFacts, ShardSpec};
+use ringfall_engine::placement::{SpaceFigures, TierCounts};
+use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
-use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::autoscale::{self, Conclusion, Decision};
+use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
-use scaling::Scaling;
 
-use crate::driver::{Command, Notice, ShardReport, ShardStatus, Totals};
+use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::source::{Feed, FeedFigures, OpenTrace};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
+pub use phases::{
+    ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
+    conduct_to_the_end,
+};
 pub use signals::{Interrupt, fail_at_the_limit_of_file_sizes};
 pub use store::{Place, Store, StoreRequest};
+use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, SimulationFigures, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
-
-/// From telling the shards to start until they do: time for the message to arrive everywhere.
-const START_DELAY: Nanos = 20 * MILLISECOND;
-/// How often the coordinator looks around.
-const LOOK: Duration = Duration::from_millis(50);
-/// I/O errors after which a run has failed for good, rather than hammering a dead device.
-const ERRORS_MAX: u64 = 1_000;
-/// Longest wait for what is in flight when the run ends.
-const DRAIN_PATIENCE: Nanos = 120 * SECOND;
 
 /// What a run is given.
 #[derive(Clone, Debug)]
@@ -128,38 +121,16 @@ pub trait Observer {
 pub struct Progress<'a> {
     /// What it is doing.
     pub phase: Phase,
-    /// Until the phase ends, ns.
+    /// Until the phase ends, ns; `MAX` where nobody knows.
     pub left_ns: Nanos,
+    /// Since the phase began, ns.
+    pub elapsed_ns: Nanos,
     /// Sums over the shards.
     pub status: ShardStatus,
     /// Seconds measured so far.
     pub timeline: &'a Timeline,
     /// Users there are now; none when requests come from a trace.
     pub users: Option<u32>,
-}
-
-/// What a run is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Writing what must be there before measuring.
-    Populate,
-    /// Running unmeasured.
-    WarmUp,
-    /// Running measured.
-    Measure,
-    /// Ending what is in flight.
-    Drain,
-}
-
-/// Why a run ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// Its time was over, or its requests were.
-    Complete,
-    /// A signal.
-    Interrupted,
-    /// It could not go on; the sentence says why.
-    Failed(String),
 }
 
 /// What a run measured, added up over the shards.
@@ -196,6 +167,21 @@ pub struct RunOutcome {
     pub cleanup: Result<(), SetupError>,
 }
 
+impl RunSettings {
+    /// How long the phases last and what ends them, on real time.
+    #[must_use]
+    pub fn phase_plan(&self) -> PhasePlan {
+        PhasePlan {
+            start_delay: START_DELAY,
+            warmup: self.warmup,
+            duration: self.duration,
+            ends_when_exhausted: self.ends_when_exhausted,
+            errors_max: ERRORS_MAX,
+            silence_max: SILENCE_MAX,
+        }
+    }
+}
+
 impl RunOutcome {
     fn empty(ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
         RunOutcome {
@@ -217,6 +203,13 @@ impl RunOutcome {
         }
     }
 
+    /// Makes it a failed run, unless it is one already.
+    fn fail(&mut self, sentence: String) {
+        if !matches!(self.ending, Ending::Failed(_)) {
+            self.ending = Ending::Failed(sentence);
+        }
+    }
+
     /// Adds what a shard measured; its seconds to the timeline.
     fn add(&mut self, report: ShardReport, timeline: &mut Timeline) {
         self.metrics.merge(&report.metrics);
@@ -235,7 +228,8 @@ impl RunOutcome {
 /// A run from open to clean.
 ///
 /// # Errors
-/// When it could not begin, or a shard died or got stuck; nothing was measured then.
+/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
+/// the others measured.
 pub fn run(
     settings: &RunSettings,
     load: Load,
@@ -265,51 +259,50 @@ pub fn run(
         }
     };
     let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
-    let (fleet, facts) = Fleet::start(seeds)?;
-    observer.opened(&store, &facts);
-    let mut run = Run {
-        settings,
-        interrupt,
-        observer,
-        store: &store,
-        fleet,
-        statuses: vec![ShardStatus::default(); usize::from(settings.shards)],
-        timeline: Timeline::default(),
-        reports: (0..settings.shards).map(|_| None).collect(),
-        populated: vec![None; usize::from(settings.shards)],
-        scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
-        feed,
-        users: (!load.source.is_rows()).then_some(load.config.num_users),
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = settings.cpus.as_ref().map_or(cores, Vec::len);
+    let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
+        // Nothing was measured, and that is what the results say.
+        Err(FleetError::Interrupted) => {
+            let now = monotonic_now();
+            let mut outcome = RunOutcome::empty(Ending::Interrupted, (now, now));
+            outcome.cleanup = store.remove();
+            return Ok(outcome);
+        }
+        started => started?,
     };
-    let mut outcome = run.phases()?;
-    run.fleet.join()?;
+    observer.opened(&store, &facts);
+    let users = (!load.source.is_rows()).then_some(load.config.num_users);
+    let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
+    let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
+    let mut outcome = threads.outcome(&phases);
     outcome.cleanup = store.remove();
     Ok(outcome)
 }
 
-/// What all shards share: budgets and gates.
-fn shared_engine(
-    settings: &RunSettings,
-    storage_blocks: u64,
-    segment_blocks: u64,
-    cpu: Arc<CpuPool>,
-) -> Arc<EngineShared> {
-    let shards = settings.shards;
-    let budgets = SharedBudgets::new(&BudgetConfig {
-        shards,
-        gpu_bytes: 0,
-        cpu_bytes: settings.cpu_capacity_bytes,
-        storage_blocks,
-        segment_blocks,
-        segment_space: SegmentSpace::Common,
-        watermarks: Watermarks::default(),
-    });
-    let allocations = match settings.max_concurrent_allocs {
-        0 => SharedGate::unbounded(shards),
-        permits => SharedGate::new(permits, shards),
-    };
-    let requests = Arc::new(SharedGate::new(settings.max_inflight_requests, shards));
-    Arc::new(EngineShared { budgets, cpu, allocations, requests })
+/// The engine that a run asks for, with a storage tier of that size.
+fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
+    let permits = settings.max_concurrent_allocs;
+    Engine::builder()
+        .shards(settings.shards)
+        .seed(settings.seed)
+        .storage_bytes(storage_bytes)
+        .cpu_bytes(settings.cpu_capacity_bytes)
+        .io_bytes(settings.io_size_bytes)
+        .queue_depth(settings.queue_depth)
+        .buffer_bytes(settings.io_buffer_bytes)
+        .durability(settings.durability)
+        .verify(settings.verify)
+        .allocations_max((permits > 0).then_some(permits))
+        .requests_max(Some(settings.max_inflight_requests))
+}
+
+/// An engine's refusal as the error of a run that can't begin.
+fn refused(error: EngineError) -> SetupError {
+    match error {
+        EngineError::Setup(error) => error,
+        other => SetupError::new(other.to_string(), "change the settings of the run"),
+    }
 }
 
 fn seeds(
@@ -320,28 +313,18 @@ fn seeds(
     store: &Store,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
-    let cpu = CpuPool::new(settings.cpu_capacity_bytes)?;
-    let shared = shared_engine(settings, store.capacity_blocks, store.segment_blocks, cpu);
-    let seed = |(index, rows): (u16, Option<flume::Receiver<SourceRequest>>)| {
-        let (config, source) = (Arc::clone(workload), source.clone());
+    let engine = engine_of(settings, store.capacity_bytes());
+    // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
+    let specs = engine.specs(&store.file).map_err(refused)?;
+    let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
+        let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);
         let users =
             Workload::new(config, source, settings.seed, u32::from(index), u32::from(shards))
                 .map_err(|error| {
                     SetupError::new(error.to_string(), "change the workload's settings")
                 })?;
         Ok(ShardSeed {
-            spec: ShardSpec {
-                id: ShardId(index),
-                shards,
-                seed: settings.seed,
-                file: Arc::clone(&store.file),
-                shared: Arc::clone(&shared),
-                io_size_bytes: settings.io_size_bytes,
-                queue_depth: settings.queue_depth,
-                buffer_bytes: settings.io_buffer_bytes / u64::from(shards),
-                verify: settings.verify,
-                durability: settings.durability,
-            },
+            spec,
             workload: users,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
@@ -349,183 +332,5 @@ fn seeds(
             cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
         })
     };
-    (0..shards).zip(rows).map(seed).collect()
-}
-
-struct Run<'a> {
-    settings: &'a RunSettings,
-    interrupt: &'a Interrupt,
-    observer: &'a mut dyn Observer,
-    store: &'a Store,
-    fleet: Fleet,
-    statuses: Vec<ShardStatus>,
-    timeline: Timeline,
-    reports: Vec<Option<Box<ShardReport>>>,
-    populated: Vec<Option<u64>>,
-    scaling: Option<Scaling>,
-    feed: Option<Feed>,
-    /// Users there are now; none when requests come from a trace.
-    users: Option<u32>,
-}
-
-impl Run<'_> {
-    fn phases(&mut self) -> Result<RunOutcome, FleetError> {
-        let population_failed = self.populate()?;
-        let origin = monotonic_now() + START_DELAY;
-        let start = origin + self.settings.warmup;
-        let end = start + self.settings.duration;
-        self.fleet.tell(Command::Start { origin, window: (start, end) });
-        let mut ending = self.run_until(Phase::WarmUp, start, false)?;
-        self.fleet.forget_gaps();
-        self.observer.window_began();
-        if ending == Ending::Complete {
-            let may_exhaust = self.settings.ends_when_exhausted;
-            ending = self.run_until(Phase::Measure, end, may_exhaust)?;
-        }
-        let end = end.min(monotonic_now()).max(start);
-        self.fleet.tell(Command::Stop { window_end: end });
-        self.observer.window_ended();
-        self.drain()?;
-        Ok(self.outcome(ending, (start, end), population_failed))
-    }
-
-    fn populate(&mut self) -> Result<u64, FleetError> {
-        self.fleet.tell(Command::Populate);
-        while self.populated.iter().any(Option::is_none) && !self.interrupt.is_set() {
-            self.look_around(Phase::Populate, 0)?;
-        }
-        Ok(self.populated.iter().flatten().sum())
-    }
-
-    fn run_until(
-        &mut self,
-        phase: Phase,
-        deadline: Nanos,
-        may_exhaust: bool,
-    ) -> Result<Ending, FleetError> {
-        let mut next_check = monotonic_now() + SECOND;
-        loop {
-            let now = monotonic_now();
-            if self.interrupt.is_set() {
-                return Ok(Ending::Interrupted);
-            }
-            if now >= deadline {
-                return Ok(Ending::Complete);
-            }
-            self.look_around(phase, deadline - now)?;
-            if self.errors() >= ERRORS_MAX {
-                let sentence = format!("stopped after {} I/O errors", self.errors());
-                return Ok(Ending::Failed(sentence));
-            }
-            if phase == Phase::Measure && self.scale() {
-                return Ok(Ending::Complete);
-            }
-            if let Some(failure) = self.feed.as_ref().and_then(|feed| feed.figures().failure) {
-                return Ok(Ending::Failed(failure));
-            }
-            if may_exhaust && self.statuses.iter().all(|status| status.exhausted) {
-                return Ok(Ending::Complete);
-            }
-            if now >= next_check {
-                next_check = now + SECOND;
-                if let Err(error) = self.store.file.check() {
-                    return Ok(Ending::Failed(format!("stopped: {error}")));
-                }
-            }
-        }
-    }
-
-    /// Lets the autoscaler decide, if there is one. `true`: it has its answer.
-    fn scale(&mut self) -> bool {
-        let Some(scaling) = &mut self.scaling else { return false };
-        match scaling.decide(&self.timeline) {
-            Decision::Hold => false,
-            Decision::Users(users) => {
-                self.users = Some(users);
-                self.fleet.tell(Command::SetUsers(users));
-                false
-            }
-            Decision::Stop => true,
-        }
-    }
-
-    fn drain(&mut self) -> Result<(), FleetError> {
-        let deadline = monotonic_now() + DRAIN_PATIENCE;
-        while let Some(shard) = self.reports.iter().position(Option::is_none) {
-            let now = monotonic_now();
-            if now >= deadline {
-                return Err(self.fleet.stuck(shard as u16, DRAIN_PATIENCE));
-            }
-            self.look_around(Phase::Drain, deadline - now)?;
-        }
-        Ok(())
-    }
-
-    /// Takes what the shards have sent, watches over them, shows progress.
-    fn look_around(&mut self, phase: Phase, left_ns: Nanos) -> Result<(), FleetError> {
-        let patience = LOOK.min(Duration::from_nanos(left_ns.max(MILLISECOND)));
-        let mut next = self.fleet.next_notice(patience);
-        while let Some(notice) = next {
-            self.take(notice);
-            next = self.fleet.next_notice(Duration::ZERO);
-        }
-        self.fleet.watch()?;
-        let status = self.statuses.iter().fold(ShardStatus::default(), |sum, one| ShardStatus {
-            queued: sum.queued + one.queued,
-            serving: sum.serving + one.serving,
-            in_flight: sum.in_flight + one.in_flight,
-            exhausted: false,
-            completed: sum.completed + one.completed,
-            errors: sum.errors + one.errors,
-        });
-        let timeline = &self.timeline;
-        let users = self.users;
-        self.observer.progress(&Progress { phase, left_ns, status, timeline, users });
-        Ok(())
-    }
-
-    fn errors(&self) -> u64 {
-        self.statuses.iter().map(|status| status.errors).sum()
-    }
-
-    fn take(&mut self, notice: Notice) {
-        match notice {
-            Notice::Ready(..) => {}
-            Notice::Populated(id, failed) => self.populated[id.index()] = Some(failed),
-            Notice::Tick(id, status, seconds, intervals) => {
-                self.statuses[id.index()] = status;
-                let over = seconds.last().map_or(0, |second| second.index + 1);
-                self.timeline.add(seconds);
-                if let Some(scaling) = &mut self.scaling {
-                    scaling.add(id.index(), over, intervals);
-                }
-            }
-            Notice::Drained(id, report) => self.reports[id.index()] = Some(report),
-        }
-    }
-
-    fn outcome(
-        &mut self,
-        ending: Ending,
-        window: (Nanos, Nanos),
-        population_failed: u64,
-    ) -> RunOutcome {
-        let mut outcome = RunOutcome {
-            feed: self.feed.as_ref().map(Feed::figures),
-            watchdog: self.fleet.watchdog_figures(),
-            population_failed,
-            ..RunOutcome::empty(ending, window)
-        };
-        for report in self.reports.iter_mut().filter_map(Option::take) {
-            outcome.add(*report, &mut self.timeline);
-        }
-        if let Some(scaling) = self.scaling.take() {
-            let (conclusion, users) = scaling.conclude();
-            outcome.autoscale = Some(conclusion);
-            outcome.users = users;
-        }
-        outcome.timeline = std::mem::take(&mut self.timeline);
-        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
-        outcome
-    }
+    specs.into_iter().zip(rows).map(seed).collect()
 }

@@ -5,18 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate, RawDevice, is_block_device};
+use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
-/// Part of the free space that `--storage-capacity-gb 0` takes (`workload.md`, "Tiers").
+use crate::remedy::told_io;
+
+/// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
 const METADATA_SLACK_BYTES: u64 = 16 * MIB;
-/// Largest and smallest step in which space is leased to a shard.
-const SEGMENT_MAX_BYTES: u64 = 64 * MIB;
-const SEGMENT_MIN_BYTES: u64 = MIB;
-/// Segments a shard should have at least, so that leasing does not leave it short.
-const SEGMENTS_A_SHARD: u64 = 64;
 
 /// What is asked of the store.
 #[derive(Clone, Debug)]
@@ -54,8 +52,6 @@ pub struct Store {
     pub file: Arc<DataFile>,
     /// Whole capacity.
     pub capacity_blocks: u64,
-    /// Step in which it is leased.
-    pub segment_blocks: u64,
 }
 
 impl Store {
@@ -72,7 +68,6 @@ impl Store {
             false => open_directory(request, &path)?,
         };
         let capacity_blocks = capacity_bytes / BLOCK_BYTES;
-        let segment_blocks = segment_bytes(capacity_bytes, request.shards) / BLOCK_BYTES;
         let shown = path.display().to_string();
         let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
@@ -80,9 +75,9 @@ impl Store {
         file.prepare(capacity_blocks).map_err(|error| {
             let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
             let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
-            SetupError::new(what, error.to_string())
+            SetupError::new(what, told_io(&error))
         })?;
-        Ok(Store { place, file: Arc::new(file), capacity_blocks, segment_blocks })
+        Ok(Store { place, file: Arc::new(file), capacity_blocks })
     }
 
     /// The directory or device, as the user would name it.
@@ -171,7 +166,7 @@ fn capacity(
             format!("free space there, lower {flag}, or give --cache-dir another directory"),
         ));
     }
-    let least = u64::from(request.shards) * SEGMENT_MIN_BYTES;
+    let least = u64::from(request.shards) * SEGMENT_BYTES_MIN;
     if wanted < least {
         return Err(SetupError::new(
             format!("{place} offers {:.4} GiB for the storage tier, too little", gib(wanted)),
@@ -179,13 +174,6 @@ fn capacity(
         ));
     }
     Ok(wanted / BLOCK_BYTES * BLOCK_BYTES)
-}
-
-/// A power of two such that each shard has many, within bounds.
-pub(super) fn segment_bytes(capacity_bytes: u64, shards: u16) -> u64 {
-    let even = capacity_bytes / (u64::from(shards) * SEGMENTS_A_SHARD);
-    let power = even.max(1).next_power_of_two() / 2;
-    power.clamp(SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES)
 }
 
 fn fresh_directory() -> PathBuf {
@@ -219,12 +207,5 @@ mod tests {
         assert!(capacity(&request(0), MIB, 95, &"x").is_err());
         let demo = StoreRequest { free_percent_max: Some(25), ..request(4 * GIB) };
         assert_eq!(capacity(&demo, 8 * GIB, 95, &"x").unwrap(), 2 * GIB);
-    }
-
-    #[test]
-    fn segments_are_many_and_bounded() {
-        assert_eq!(segment_bytes(4 * GIB, 2), 16 * MIB);
-        assert_eq!(segment_bytes(100 * GIB, 2), 64 * MIB);
-        assert_eq!(segment_bytes(8 * MIB, 2), MIB);
     }
 }

@@ -1,29 +1,127 @@
-//! Watches the shards' heartbeats: a stuck shard is reported, never waited for in silence.
+//! Watches the shards' heartbeats. A shard that shows none is woken; what its thread does meanwhile
+//! is told apart (it spins, sleeps, is held by the kernel, gets no core), and bounds how long it is
+//! waited for.
 
 use std::sync::Arc;
 
 use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
-use ringfall_engine::shard::executor::Vitals;
+use ringfall_engine::shard::executor::{Pulse, Vitals};
+use ringfall_engine::shard::{ThreadSample, ThreadState};
 
-/// A heartbeat this old (the period is 5 ms) is worth a message to the shard, which un-sticks an
-/// executor that parked with runnable tasks; a busy one only finds it in its inbox.
-const LATE_AFTER: Nanos = 50 * MILLISECOND;
+/// So many missed heartbeats are worth a message to the shard, which un-sticks an executor that
+/// parked with runnable tasks; a busy one only finds it in its inbox.
+const BEATS_UNTIL_LATE: u32 = 10;
 /// This is a stall, to be told; what no message wakes, a signal does.
 const STALLED_AFTER: Nanos = SECOND;
-/// Then the run has failed: something holds the thread for good.
-const STUCK_AFTER: Nanos = 30 * SECOND;
+/// A thread is looked at so often while it is stalled.
+const SAMPLE_PERIOD: Nanos = SECOND;
+/// What one look adds to a silence at the most: a process that was stopped, or a machine that was
+/// suspended, has not been silent.
+const SILENCE_A_LOOK_MAX: Nanos = SECOND;
+
+/// What keeps a thread from showing a sign of life.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// It uses a core and gets nowhere.
+    Spins {
+        /// Most of that time is the kernel's.
+        in_kernel: bool,
+    },
+    /// It is ready to run and has no core, or somebody has stopped it.
+    Starved,
+    /// The kernel holds it, in that function: usually a device that does not answer.
+    Held(String),
+    /// It sleeps, in that function of the kernel, and nothing wakes it.
+    Sleeps(String),
+    /// It touches memory for the first time.
+    Faults,
+    /// It has ended.
+    Gone,
+}
+
+impl Hold {
+    /// What two looks at a thread, `elapsed` apart, say of it.
+    fn between(before: &ThreadSample, after: &ThreadSample, elapsed: Nanos) -> Hold {
+        let user = after.user_ns.saturating_sub(before.user_ns);
+        let system = after.system_ns.saturating_sub(before.system_ns);
+        let waited = after.waited_for_core_ns.saturating_sub(before.waited_for_core_ns);
+        match after.state {
+            ThreadState::Gone => Hold::Gone,
+            ThreadState::Stopped => Hold::Starved,
+            _ if after.page_faults > before.page_faults + FAULTS_OF_A_SPIN => Hold::Faults,
+            _ if user + system > elapsed / 2 => Hold::Spins { in_kernel: system > user },
+            _ if waited > elapsed / 2 => Hold::Starved,
+            ThreadState::Held => Hold::Held(after.kernel_function.clone()),
+            // Ready, without having had a core for long: the counters move when it gets one.
+            ThreadState::Running => Hold::Starved,
+            ThreadState::Sleeping => Hold::Sleeps(after.kernel_function.clone()),
+        }
+    }
+
+    /// How long a thread in that state is waited for.
+    fn patience(&self) -> Nanos {
+        match self {
+            Hold::Spins { .. } | Hold::Sleeps(_) => 30 * SECOND,
+            // The kernel gives an NVMe command 30 s, and tries again after a reset.
+            Hold::Held(_) => 120 * SECOND,
+            Hold::Starved | Hold::Faults => 600 * SECOND,
+            Hold::Gone => 0,
+        }
+    }
+}
+
+/// Pages that a thread touches in a second without that being what it does.
+const FAULTS_OF_A_SPIN: u64 = 100;
+
+impl std::fmt::Display for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = |function: &str| match function {
+            "" => String::new(),
+            function => format!(", in {function}"),
+        };
+        match self {
+            Hold::Spins { in_kernel: false } => f.write_str(
+                "its thread uses a core and gets nowhere, which is a defect of ringfall",
+            ),
+            Hold::Spins { in_kernel: true } => f.write_str(
+                "its thread spends its time in the kernel and gets nowhere: look at dmesg, and \
+                 report it as a defect of ringfall if nothing is there",
+            ),
+            Hold::Starved => f.write_str(
+                "its thread was ready and got no core: use fewer --shards, or stop what else runs \
+                 on this machine",
+            ),
+            Hold::Held(function) => write!(
+                f,
+                "the kernel holds its thread{}: the device does not answer, look at dmesg",
+                place(function)
+            ),
+            Hold::Sleeps(function) => {
+                write!(f, "its thread sleeps{} and nothing wakes it", place(function))
+            }
+            Hold::Faults => f.write_str("its thread still touches memory for the first time"),
+            Hold::Gone => f.write_str("its thread has ended"),
+        }
+    }
+}
 
 /// What the watchdog has seen of one shard.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
+    beat: Nanos,
+    looked: Nanos,
+    /// Time without a heartbeat, in looks of a second at the most.
+    silence: Nanos,
     late: bool,
     nudges: u64,
     stalled: bool,
     stalls: u64,
+    /// The thread when it was last looked at, and when that was.
+    sample: Option<(Nanos, ThreadSample)>,
 }
 
 /// What to do about a shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It lives.
     Alive,
@@ -38,8 +136,10 @@ pub enum Verdict {
     StillStalled,
     /// Give up.
     Stuck {
-        /// Age of the last heartbeat.
-        age_ns: Nanos,
+        /// Time without a sign of life.
+        silence_ns: Nanos,
+        /// What its thread does.
+        hold: Hold,
     },
 }
 
@@ -47,6 +147,7 @@ pub enum Verdict {
 pub struct Watchdog {
     vitals: Vec<Arc<Vitals>>,
     seen: Vec<Seen>,
+    late_after: Nanos,
 }
 
 /// Figures for the report.
@@ -65,26 +166,33 @@ pub struct WatchdogFigures {
 impl Watchdog {
     /// Watches these shards.
     #[must_use]
-    pub fn new(vitals: Vec<Arc<Vitals>>) -> Watchdog {
+    pub fn new(vitals: Vec<Arc<Vitals>>, pulse: Pulse) -> Watchdog {
         let seen = vec![Seen::default(); vitals.len()];
-        Watchdog { vitals, seen }
+        let late = pulse.heartbeat() * BEATS_UNTIL_LATE;
+        let late_after = late.as_nanos().min(u128::from(STALLED_AFTER)) as Nanos;
+        Watchdog { vitals, seen, late_after: late_after.max(50 * MILLISECOND) }
     }
 
-    /// Looks at shard `index`.
+    /// Looks at shard `index`. Before its first heartbeat it is `opening`: nothing is late, but a
+    /// thread that gets nowhere is stuck all the same.
     pub fn look(&mut self, index: usize, now: Nanos) -> Verdict {
-        let last = self.vitals[index].last_beat();
-        judge(&mut self.seen[index], last, now)
+        let vitals = &self.vitals[index];
+        let seen = &mut self.seen[index];
+        let verdict = seen.judge(vitals.last_beat(), now, self.late_after);
+        if !matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled) {
+            return verdict;
+        }
+        match seen.look_at_thread(now, || vitals.thread_sample()) {
+            Some(hold) => Verdict::Stuck { silence_ns: seen.silence, hold },
+            // Opening a shard beats no heart, and is no stall.
+            None if vitals.last_beat() == 0 => Verdict::Alive,
+            None => verdict,
+        }
     }
 
     /// Wakes the thread of shard `index`, whatever it sleeps in.
     pub fn interrupt(&self, index: usize) {
         self.vitals[index].interrupt();
-    }
-
-    /// What the kernel says of the thread of shard `index`.
-    #[must_use]
-    pub fn thread_state(&self, index: usize) -> String {
-        self.vitals[index].thread_state()
     }
 
     /// Measures gaps from now on: opening a shard blocks its thread.
@@ -104,53 +212,156 @@ impl Watchdog {
     }
 }
 
-fn judge(seen: &mut Seen, last_beat: Nanos, now: Nanos) -> Verdict {
-    // Not begun yet: opening a shard may take long, and says so itself.
-    if last_beat == 0 {
-        return Verdict::Alive;
-    }
-    let age_ns = now.saturating_sub(last_beat);
-    if age_ns < LATE_AFTER {
-        seen.late = false;
-        seen.stalled = false;
-        return Verdict::Alive;
-    }
-    if age_ns < STALLED_AFTER {
-        if std::mem::replace(&mut seen.late, true) {
+impl Seen {
+    fn judge(&mut self, last_beat: Nanos, now: Nanos, late_after: Nanos) -> Verdict {
+        let since_look = match std::mem::replace(&mut self.looked, now) {
+            0 => 0,
+            before => now.saturating_sub(before).min(SILENCE_A_LOOK_MAX),
+        };
+        self.silence += since_look;
+        if self.beat != last_beat {
+            self.beat = last_beat;
+            self.silence = 0;
+        }
+        let age_ns = match last_beat {
+            0 => self.silence,
+            beat => now.saturating_sub(beat),
+        };
+        if age_ns < late_after {
+            (self.late, self.stalled, self.sample) = (false, false, None);
             return Verdict::Alive;
         }
-        seen.nudges += 1;
-        return Verdict::Late;
+        let is_opening = last_beat == 0;
+        if age_ns < STALLED_AFTER {
+            if is_opening || std::mem::replace(&mut self.late, true) {
+                return Verdict::Alive;
+            }
+            self.nudges += 1;
+            return Verdict::Late;
+        }
+        if is_opening || std::mem::replace(&mut self.stalled, true) {
+            return Verdict::StillStalled;
+        }
+        self.stalls += 1;
+        Verdict::Stalled { age_ns }
     }
-    if age_ns >= STUCK_AFTER {
-        return Verdict::Stuck { age_ns };
+
+    /// Samples the thread now and then; what it does, if that has lasted for too long.
+    fn look_at_thread(
+        &mut self,
+        now: Nanos,
+        sample: impl FnOnce() -> Option<ThreadSample>,
+    ) -> Option<Hold> {
+        if let Some((then, _)) = &self.sample
+            && now < then + SAMPLE_PERIOD
+        {
+            return None;
+        }
+        let sample = sample()?;
+        let before = self.sample.replace((now, sample.clone()));
+        let (then, before) = before?;
+        let hold = Hold::between(&before, &sample, now - then);
+        if hold == Hold::Faults {
+            // As good as a heartbeat: memory of a terabyte takes minutes.
+            self.silence = 0;
+        }
+        (self.silence >= hold.patience()).then_some(hold)
     }
-    if std::mem::replace(&mut seen.stalled, true) {
-        return Verdict::StillStalled;
-    }
-    seen.stalls += 1;
-    Verdict::Stalled { age_ns }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LATE_AFTER: Nanos = 50 * MILLISECOND;
+
+    fn sample(state: ThreadState, busy_ns: Nanos, waited_ns: Nanos) -> ThreadSample {
+        ThreadSample {
+            state,
+            user_ns: busy_ns / 4,
+            system_ns: busy_ns - busy_ns / 4,
+            waited_for_core_ns: waited_ns,
+            page_faults: 0,
+            kernel_function: "io_cqring_wait".into(),
+        }
+    }
+
     #[test]
-    fn a_stall_is_told_once_and_given_up_in_the_end() {
+    fn a_stall_is_told_once() {
         let mut seen = Seen::default();
         let beat = SECOND;
-        assert_eq!(judge(&mut seen, 0, 99 * SECOND), Verdict::Alive);
-        assert_eq!(judge(&mut seen, beat, beat + SECOND / 100), Verdict::Alive);
-        assert_eq!(judge(&mut seen, beat, beat + SECOND / 4), Verdict::Late);
-        assert_eq!(judge(&mut seen, beat, beat + SECOND / 2), Verdict::Alive);
+        let mut judge = |beat, now| seen.judge(beat, now, LATE_AFTER);
+        assert_eq!(judge(beat, beat + SECOND / 100), Verdict::Alive);
+        assert_eq!(judge(beat, beat + SECOND / 4), Verdict::Late);
+        assert_eq!(judge(beat, beat + SECOND / 2), Verdict::Alive);
         let age_ns = 2 * SECOND;
-        assert_eq!(judge(&mut seen, beat, beat + age_ns), Verdict::Stalled { age_ns });
-        assert_eq!(judge(&mut seen, beat, beat + 3 * SECOND), Verdict::StillStalled);
-        assert_eq!(judge(&mut seen, 4 * SECOND, 4 * SECOND), Verdict::Alive);
-        assert_eq!(judge(&mut seen, 4 * SECOND, 6 * SECOND), Verdict::Stalled { age_ns });
+        assert_eq!(judge(beat, beat + age_ns), Verdict::Stalled { age_ns });
+        assert_eq!(judge(beat, beat + 3 * SECOND), Verdict::StillStalled);
+        assert_eq!(judge(4 * SECOND, 4 * SECOND), Verdict::Alive);
+        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled { age_ns });
         assert_eq!((seen.stalls, seen.nudges), (2, 1));
-        let age_ns = STUCK_AFTER;
-        assert_eq!(judge(&mut seen, beat, beat + age_ns), Verdict::Stuck { age_ns });
+    }
+
+    #[test]
+    fn a_stopped_process_has_not_been_silent() {
+        let mut seen = Seen::default();
+        seen.judge(SECOND, SECOND, LATE_AFTER);
+        seen.judge(SECOND, 5_000 * SECOND, LATE_AFTER);
+        assert_eq!(seen.silence, SECOND);
+    }
+
+    #[test]
+    fn spins_sleeps_and_devices_are_told_apart() {
+        let rest = sample(ThreadState::Sleeping, 0, 0);
+        let between = |after: ThreadSample| Hold::between(&rest, &after, SECOND);
+        let place = "io_cqring_wait".to_owned();
+        for (after, hold) in [
+            (sample(ThreadState::Running, SECOND, 0), Hold::Spins { in_kernel: true }),
+            (sample(ThreadState::Running, 0, SECOND), Hold::Starved),
+            (sample(ThreadState::Running, 0, 0), Hold::Starved),
+            (sample(ThreadState::Stopped, 0, 0), Hold::Starved),
+            (sample(ThreadState::Held, 0, 0), Hold::Held(place.clone())),
+            (sample(ThreadState::Sleeping, SECOND / 100, 0), Hold::Sleeps(place)),
+            (sample(ThreadState::Gone, 0, 0), Hold::Gone),
+        ] {
+            assert_eq!(between(after), hold);
+        }
+        let code = ThreadSample { user_ns: SECOND, ..rest.clone() };
+        assert_eq!(between(code), Hold::Spins { in_kernel: false });
+        let memory = ThreadSample { page_faults: 50_000, user_ns: SECOND, ..rest.clone() };
+        assert_eq!(between(memory), Hold::Faults);
+    }
+
+    /// When a shard without a heartbeat is given up, by what its thread does, s.
+    fn given_up_after_s(first_beat: Nanos, thread: impl Fn(u64) -> ThreadSample) -> Option<u64> {
+        let mut seen = Seen::default();
+        (1..1_000).find(|&second| {
+            let now = second * SECOND;
+            let verdict = seen.judge(first_beat, now, LATE_AFTER);
+            let stalled = matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled);
+            stalled && seen.look_at_thread(now, || Some(thread(second))).is_some()
+        })
+    }
+
+    #[test]
+    fn what_a_thread_does_bounds_how_long_it_is_waited_for() {
+        for beat in [0, SECOND / 2] {
+            let spins = |second| sample(ThreadState::Running, second * SECOND, 0);
+            let sleeps = |_| sample(ThreadState::Sleeping, 0, 0);
+            let held = |_| sample(ThreadState::Held, 0, 0);
+            let starved = |second| sample(ThreadState::Running, 0, second * SECOND);
+            let faults = |second| ThreadSample { page_faults: second * 9_999, ..spins(second) };
+            let gone = |_| sample(ThreadState::Gone, 0, 0);
+            let after = |least: u64, found: Option<u64>| {
+                let found = found.expect("it is given up");
+                assert!((least..least + 4).contains(&found), "{found} s, not {least} s");
+            };
+            after(30, given_up_after_s(beat, spins));
+            after(30, given_up_after_s(beat, sleeps));
+            after(120, given_up_after_s(beat, held));
+            after(600, given_up_after_s(beat, starved));
+            after(2, given_up_after_s(beat, gone));
+            assert_eq!(given_up_after_s(beat, faults), None, "memory may take its time");
+        }
     }
 }

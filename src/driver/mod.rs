@@ -104,6 +104,8 @@ pub struct Driver {
     requests: std::sync::Arc<SharedGate>,
     /// Requests being served here, and those the autoscaler's figures need at a glance.
     serving: Cell<u32>,
+    /// Entries of the population written or given up, and all of them.
+    populated: Cell<(u64, u64)>,
     waits: RefCell<BinaryHeap<Reverse<(Nanos, RequestId)>>>,
     /// Operations of the engine running for us.
     operations: Cell<u32>,
@@ -142,6 +144,7 @@ impl Driver {
             spawn,
             requests,
             serving: Cell::new(0),
+            populated: Cell::default(),
             waits: RefCell::default(),
             operations: Cell::new(0),
             totals: RefCell::default(),

@@ -64,6 +64,30 @@ pub struct ShardStatus {
     pub completed: u64,
     /// I/O errors so far.
     pub errors: u64,
+    /// I/Os and operations that ended so far, well or not.
+    pub ended: u64,
+    /// Entries of the population that have been written or given up.
+    pub populated: u64,
+    /// Entries of the population; 0 before it is begun.
+    pub population: u64,
+}
+
+impl ShardStatus {
+    /// Adds another shard's; what is true of both stays true.
+    #[must_use]
+    pub fn and(self, other: &ShardStatus) -> ShardStatus {
+        ShardStatus {
+            queued: self.queued + other.queued,
+            serving: self.serving + other.serving,
+            in_flight: self.in_flight + other.in_flight,
+            exhausted: self.exhausted && other.exhausted,
+            completed: self.completed + other.completed,
+            errors: self.errors + other.errors,
+            ended: self.ended + other.ended,
+            populated: self.populated + other.populated,
+            population: self.population + other.population,
+        }
+    }
 }
 
 /// All that a shard measured.

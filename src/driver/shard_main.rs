@@ -118,6 +118,7 @@ impl Driver {
 
     /// This shard at a glance.
     pub fn status(&self) -> ShardStatus {
+        let (populated, population) = self.populated.get();
         ShardStatus {
             queued: self.with_workload(|workload| workload.queue_len()),
             serving: self.serving(),
@@ -125,12 +126,16 @@ impl Driver {
             exhausted: self.is_exhausted(),
             completed: self.completed(),
             errors: self.shard().measure().error_count_ever(),
+            ended: self.shard().measure().ended_ever(),
+            populated,
+            population,
         }
     }
 
     /// Writes the population, many entries at once; how many failed.
     pub async fn populate_all(self: &Rc<Self>) -> u64 {
         let items: Vec<_> = self.with_workload(|workload| workload.population().collect());
+        self.populated.set((0, items.len() as u64));
         let items = Rc::new(std::cell::RefCell::new(items.into_iter()));
         let failed = Rc::new(std::cell::Cell::new(0u64));
         let running = Rc::new(std::cell::Cell::new(POPULATE_AT_ONCE));
@@ -146,6 +151,8 @@ impl Driver {
                     if outcome != Outcome::Written {
                         failed.set(failed.get() + 1);
                     }
+                    let (done, of) = driver.populated.get();
+                    driver.populated.set((done + 1, of));
                 }
                 running.set(running.get() - 1);
                 all_done.notify_all();

@@ -18,6 +18,11 @@ pub(super) struct AtStop {
 }
 
 impl AtStop {
+    /// Before anything was served.
+    pub(super) fn of_nothing() -> AtStop {
+        AtStop { serving: 0 }
+    }
+
     pub(super) fn of(world: &World) -> AtStop {
         AtStop { serving: world.drivers.iter().map(|driver| driver.serving()).sum() }
     }

@@ -21,7 +21,10 @@ use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::BLOCK_BYTES;
 
-use crate::coordinator::{BEGIN, World, WorldParts};
+use crate::coordinator::{
+    BEGIN, ERRORS_MAX, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World, WorldParts,
+    conduct,
+};
 use check::AtStop;
 use scenario::Scenario;
 use stranger::Strangers;
@@ -63,9 +66,25 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let scenario = Scenario::draw(&mut rng);
     let world = build(&scenario)?;
-    let mut run =
-        Run { strangers: Strangers::new(rng.random()), scenario: &scenario, world, rng, steps: 0 };
-    run.phases()
+    let mut faulty = Faulty {
+        strangers: Strangers::new(rng.random()),
+        scenario: &scenario,
+        world,
+        rng,
+        steps: 0,
+        is_still: false,
+        at_stop: AtStop::of_nothing(),
+    };
+    let plan = PhasePlan {
+        start_delay: 0,
+        warmup: 0,
+        duration: scenario.run_ns,
+        ends_when_exhausted: false,
+        errors_max: ERRORS_MAX,
+        silence_max: SILENCE_MAX,
+    };
+    conduct(plan, &mut faulty)?;
+    faulty.shut_down()
 }
 
 fn build(scenario: &Scenario) -> Result<World, String> {
@@ -94,60 +113,104 @@ fn build(scenario: &Scenario) -> Result<World, String> {
     Ok(world)
 }
 
-struct Run<'a> {
+/// The system as the phases see it: what goes wrong with it happens while time passes.
+struct Faulty<'a> {
     scenario: &'a Scenario,
     world: World,
     strangers: Strangers,
     rng: Xoshiro256PlusPlus,
     steps: u64,
+    /// Nothing can happen any more by itself.
+    is_still: bool,
+    at_stop: AtStop,
 }
 
-impl Run<'_> {
-    fn phases(&mut self) -> Result<FaultRun, String> {
-        for driver in &self.world.drivers {
-            let driver = Rc::clone(driver);
-            self.world.runtime.spawn(Box::pin(async move {
-                let _refused_or_failed = driver.populate_all().await;
-            }));
-        }
-        if let Some(until) = self.scenario.populates_for_ns {
-            self.run_until(BEGIN + until)?;
-            return self.shut_down();
-        }
-        self.run_until(Nanos::MAX)?;
-        if self.world.runtime.task_count() > 0 {
+impl Shards for Faulty<'_> {
+    type Broken = String;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, String> {
+        let now = self.world.time.now();
+        let measures = self.world.drivers.iter().map(|driver| driver.shard().measure());
+        let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
+            (errors + measure.error_count_ever(), ended + measure.ended_ever())
+        });
+        // A system that is stopped in the middle of its population is one that is interrupted then.
+        let populates_until = self.scenario.populates_for_ns.map(|length| BEGIN + length);
+        let is_cut_short = phase == Phase::Populate && populates_until.is_some_and(|at| now >= at);
+        let is_over = phase == Phase::Populate && self.is_still && populates_until.is_none();
+        if is_over && self.world.runtime.task_count() > 0 {
             return Err("writing the population never ends".to_owned());
         }
-        let origin = self.world.time.now();
-        let end = origin + self.scenario.run_ns;
-        // The measurement's window is open already; this one is the requests'.
-        self.world.start_clocks(origin, (origin, Nanos::MAX));
-        while self.world.time.now() < end {
-            self.interfere();
-            let pause = self.rng.random_range(0..PAUSE_MAX);
-            self.run_until((self.world.time.now() + pause).min(end))?;
-            check::nobody_is_forgotten(&self.world)?;
-        }
-        self.shut_down()
+        Ok(Sight {
+            now,
+            is_populated: self.is_still && populates_until.is_none(),
+            is_drained: self.is_still,
+            is_interrupted: is_cut_short,
+            errors,
+            in_flight: self.world.drivers.iter().map(|driver| driver.shard().in_flight()).sum(),
+            ended,
+            ..Sight::default()
+        })
     }
 
-    /// Stops it in the middle of everything, or lets what has begun end first: then it must end by
-    /// itself, without being told that there is no use in waiting.
+    fn obey(&mut self, order: Order) -> Result<(), String> {
+        self.is_still = false;
+        match order {
+            Order::Populate => {
+                for driver in &self.world.drivers {
+                    let driver = Rc::clone(driver);
+                    self.world.runtime.spawn(Box::pin(async move {
+                        let _refused_or_failed = driver.populate_all().await;
+                    }));
+                }
+            }
+            // The measurement's window is open already; this one is the requests'.
+            Order::Start { origin, .. } => self.world.start_clocks(origin, (origin, Nanos::MAX)),
+            Order::BeginWindow => {}
+            Order::Stop { .. } => {
+                self.at_stop = AtStop::of(&self.world);
+                self.world.drivers.iter().for_each(|driver| driver.stop(Nanos::MAX));
+                self.strangers.stop();
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), String> {
+        match phase {
+            Phase::Populate => {
+                let until = self.scenario.populates_for_ns.map_or(until, |length| BEGIN + length);
+                self.run_until(until)?;
+                self.is_still = true;
+            }
+            Phase::WarmUp => self.run_until(until)?,
+            Phase::Measure => {
+                self.interfere();
+                let pause = self.rng.random_range(0..PAUSE_MAX);
+                self.run_until((self.world.time.now() + pause).min(until))?;
+                check::nobody_is_forgotten(&self.world)?;
+            }
+            Phase::Drain => {
+                // What has begun ends by itself, without being told that there is no use in
+                // waiting; or it is told so in the middle of everything.
+                if self.scenario.ends_gently {
+                    self.run_until(Nanos::MAX)?;
+                }
+                self.is_still = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Faulty<'_> {
     fn shut_down(&mut self) -> Result<FaultRun, String> {
-        let at_stop = AtStop::of(&self.world);
-        self.world.drivers.iter().for_each(|driver| driver.stop(Nanos::MAX));
-        self.strangers.stop();
         if self.scenario.ends_gently {
-            self.run_until(Nanos::MAX)?;
             check::nothing_waits(&self.world)?;
         }
         self.world.drivers.iter().for_each(|driver| driver.shard().stop());
         self.run_until(Nanos::MAX)?;
-        self.check(&at_stop)
-    }
-
-    fn check(&self, at_stop: &AtStop) -> Result<FaultRun, String> {
-        check::at_rest(&self.world, self.scenario, at_stop)?;
+        check::at_rest(&self.world, self.scenario, &self.at_stop)?;
         let flaws = self.world.drive.flaws().unwrap_or_default();
         check::report_tells_what_happened(&self.world, self.scenario, &flaws)?;
         self.strangers.check()?;

@@ -69,12 +69,6 @@ impl Machine {
             device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
         }
     }
-
-    /// Main memory available now, bytes.
-    #[must_use]
-    pub fn available_memory_bytes() -> Option<u64> {
-        kib_of(&read("/proc/meminfo")?, "MemAvailable")
-    }
 }
 
 fn read(path: &str) -> Option<String> {
@@ -89,7 +83,7 @@ fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-fn kib_of(meminfo: &str, name: &str) -> Option<u64> {
+pub(super) fn kib_of(meminfo: &str, name: &str) -> Option<u64> {
     let kib: u64 = value_of(meminfo, name)?.split_ascii_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }

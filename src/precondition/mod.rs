@@ -17,6 +17,8 @@ use steady::steady_mean;
 const IO_BYTES: u32 = 1 << 20;
 /// Writes in flight, for each thread.
 const DEPTH_A_THREAD: u32 = 16;
+/// Buffers of a thread, bytes.
+pub const THREAD_BYTES: u64 = IO_BYTES as u64 * DEPTH_A_THREAD as u64;
 /// How often progress is told and rounds are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// A round, when the end is by measure: so much of the capacity, but no shorter than a second, so

@@ -1,4 +1,4 @@
-//! `storage_health`: does the storage meet what its profile asks (`spec/results.md`)?
+//! `storage_health`: does the storage meet what its profile asks?
 
 use std::borrow::Cow;
 

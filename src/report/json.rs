@@ -18,7 +18,7 @@ pub fn write_json(document: &impl Serialize, path: &Path) -> std::io::Result<()>
     let target = std::fs::canonicalize(path);
     let path = target.as_deref().unwrap_or(path);
     if path.exists() && !path.is_file() {
-        let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+        let mut file = crate::host::open_to_write(path)?;
         file.write_all(serde_json::to_string_pretty(document)?.as_bytes())?;
         return file.write_all(b"\n");
     }

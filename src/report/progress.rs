@@ -68,9 +68,20 @@ impl<W: Write> ProgressLine<W> {
     }
 }
 
+/// How far the population is, and how long the rest takes at the pace so far.
+fn populating(progress: &Progress<'_>) -> String {
+    let (done, all) = (progress.status.populated, progress.status.population);
+    let mut line = format!("populating: {done} of {all} entries written");
+    if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
+        let left_ns = u128::from(progress.elapsed_ns) * u128::from(left) / u128::from(done);
+        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND))));
+    }
+    line
+}
+
 fn line(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
-        Phase::Populate => return "populating…".to_owned(),
+        Phase::Populate => return populating(progress),
         Phase::WarmUp => "warming up",
         Phase::Measure => "measuring",
         Phase::Drain => return "ending what is in flight…".to_owned(),
@@ -120,6 +131,7 @@ mod tests {
             let now = Progress {
                 phase: Phase::Measure,
                 left_ns,
+                elapsed_ns: 0,
                 status,
                 timeline: &timeline,
                 users: Some(100_000),
@@ -139,6 +151,22 @@ mod tests {
             assert!(line.trim_end_matches("\x1b[K").chars().count() <= 79, "{line:?}");
         }
         assert_eq!(lines.last(), Some(&"\x1b[K"));
+    }
+
+    #[test]
+    fn a_population_says_how_long_it_still_takes() {
+        let timeline = Timeline::default();
+        let populating = |populated| Progress {
+            phase: Phase::Populate,
+            left_ns: Nanos::MAX,
+            elapsed_ns: 10 * SECOND,
+            status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
+            timeline: &timeline,
+            users: None,
+        };
+        let text = line(&populating(100));
+        assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
+        assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::metrics::Histogram;
 use ringfall_workloads::contract::{Class, RequestRecord};
 
-/// Raw values kept at most, each kind: what `spec/results.md` promises readers of the arrays.
+/// Raw values kept at most, each kind: the length that readers of the arrays may count on.
 pub const SAMPLES_MAX: usize = 100_000;
 
 /// Seed of the sampling: fixed, so that it can't be one more thing that differs between runs.

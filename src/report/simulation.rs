@@ -1,6 +1,7 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
 use ringfall_engine::metrics::TierMetrics;
+use ringfall_engine::shard::buffers_a_shard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -149,8 +150,9 @@ fn io_places(result: &RunResult) -> (f64, f64) {
     let (plan, engine) = (&result.plan, &result.engine);
     let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
     let window_ns = (result.window.seconds * 1e9).max(1.0);
-    let buffers = plan.io_buffer_bytes / u64::from(plan.shards) / u64::from(plan.io_size_bytes);
-    let places = u64::from(plan.shards) * u64::from(plan.queue_depth).min(buffers.max(1));
+    let (bytes, io_bytes) = (plan.io_buffer_bytes, u64::from(plan.io_size_bytes));
+    let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, plan.queue_depth);
+    let places = u64::from(plan.shards) * u64::from(buffers);
     (waited_ns as f64 / window_ns, places as f64)
 }
 

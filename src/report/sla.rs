@@ -1,4 +1,4 @@
-//! What each QoS class is promised (`spec/results.md`), and how much of it was kept.
+//! What each QoS class is promised, and how much of it was kept.
 
 use ringfall_engine::clock::MILLISECOND;
 use ringfall_engine::metrics::Histogram;

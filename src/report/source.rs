@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 
-/// Two hit rates agree when they differ by no more than this share of the recorded one
-/// (`spec/workload.md`, "Validation trace").
+/// Two hit rates agree when they differ by no more than this share of the recorded one.
 const VALIDATION_TOLERANCE: f64 = 0.05;
 
 /// `ringfall.source`.

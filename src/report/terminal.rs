@@ -13,6 +13,7 @@ use super::{RunResult, Warning, autoscaling, health, source};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
+use crate::remedy::told_io;
 
 /// What fits every terminal.
 const COLUMNS: usize = 80;
@@ -403,7 +404,7 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         engine.error_count(),
     )?;
     for error in result.errors.iter().take(3) {
-        remark(text, style, &format!("error: {error}"))?;
+        remark(text, style, &format!("error: {}", told_io(error)))?;
     }
     if let Some(failure) = &result.failure {
         remark(text, style, &format!("failed: {failure}"))?;

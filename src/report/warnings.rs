@@ -20,7 +20,7 @@ pub struct Warning {
     pub flag_to_try: Option<String>,
 }
 
-/// Largest difference between our byte count and the kernel's (`spec/results.md`, rule 2).
+/// Largest difference between our byte count and the kernel's.
 const KERNEL_TOLERANCE: f64 = 0.01;
 /// Share of the writes that were a block's first before it is worth a word.
 const FIRST_TOUCH_SHARE: f64 = 0.05;

@@ -1,9 +1,11 @@
 //! Files by name, directory or pattern; `.gz` and `.zst` read as what is inside.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+use super::reading::Reading;
+use crate::host::open_to_read;
 
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
 const READ_BYTES: usize = 1 << 18;
@@ -14,8 +16,8 @@ const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
 ///
 /// # Errors
 /// What the system says, in words.
-pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, String> {
-    let file = File::open(path).map_err(|error| explain(&error))?;
+pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
+    let file = open_to_read(path).map_err(|error| explain(&error))?;
     let metadata = file.metadata().map_err(|error| explain(&error))?;
     if metadata.is_dir() {
         return Err("it is a directory: give a file".to_owned());
@@ -35,7 +37,8 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, String> {
         }
         _ => Box::new(file),
     };
-    Ok(Box::new(BufReader::with_capacity(READ_BYTES, reader)))
+    let watched = reading.watch(path.display().to_string(), reader);
+    Ok(Box::new(BufReader::with_capacity(READ_BYTES, watched)))
 }
 
 fn explain(error: &std::io::Error) -> String {
@@ -94,6 +97,7 @@ fn is_trace(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use super::*;
@@ -107,6 +111,7 @@ mod tests {
     #[test]
     fn compressed_files_read_as_what_is_inside() {
         let directory = directory("compressed");
+        let open = |path: &Path| open(path, &Reading::new(|| false, false));
         let text = b"one\ntwo\n".repeat(1_000);
         let gz = directory.join("a.csv.gz");
         let mut encoder = flate2::write::GzEncoder::new(

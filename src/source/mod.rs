@@ -4,6 +4,7 @@
 
 mod feed;
 mod files;
+mod reading;
 
 use std::sync::Arc;
 
@@ -15,8 +16,10 @@ use ringfall_workloads::source::{
 };
 
 pub use feed::{Feed, FeedFigures, ROWS_AHEAD, RowReader};
+pub use reading::Reading;
 
 use crate::config::{Arrival, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic};
+use crate::host::Room;
 
 /// Where a run's requests come from, ready to go.
 pub struct OpenSource {
@@ -59,7 +62,7 @@ pub struct SourceFacts {
 ///
 /// # Errors
 /// The file can't be read or is not what it should be; which, where, and why.
-pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
+pub fn open(plan: &Plan, reading: &Reading) -> Result<OpenSource, InputError> {
     match &plan.traffic {
         Traffic::Drawn => Ok(OpenSource {
             workload: Source::Synthetic,
@@ -77,9 +80,10 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 },
                 context_tokens_max: plan.workload.dataset_context_tokens_max,
                 generate_tokens_max: plan.workload.dataset_generate_tokens_max,
+                memory_bytes_max: memory_for_lists(),
             };
             let wrong = |what: String| wrong("--dataset-path", path, what);
-            let reader = files::open(path).map_err(wrong)?;
+            let reader = files::open(path, reading).map_err(wrong)?;
             let (dataset, skipped) =
                 read_sharegpt(reader, &limits).map_err(|error| wrong(error.to_string()))?;
             let facts = SourceFacts {
@@ -113,7 +117,7 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 seed: plan.seed,
             };
             let operations = match kind {
-                TraceKind::Io(tiers) => Some(read_operations(path, &paths, *tiers)?),
+                TraceKind::Io(tiers) => Some(read_operations(path, &paths, *tiers, reading)?),
                 _ => None,
             };
             let facts = SourceFacts {
@@ -125,11 +129,12 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                 ..SourceFacts::default()
             };
             let (kind, count) = (*kind, paths.len());
+            let beside = reading.clone();
             let open = move |n: usize| -> Result<Box<dyn Rows>, ringfall_workloads::Error> {
                 let named = |what: String| {
                     ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
                 };
-                let reader = files::open(&paths[n]).map_err(named)?;
+                let reader = files::open(&paths[n], &beside).map_err(named)?;
                 let rows: Box<dyn Rows> = match kind {
                     TraceKind::BurstGpt => {
                         let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
@@ -155,12 +160,25 @@ pub fn open(plan: &Plan) -> Result<OpenSource, InputError> {
                     }
                 })?
                 .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
+            reading.end();
             let rows = Some(OpenTrace { first, stream, operations: facts.operations });
             let workload =
                 operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
             Ok(OpenSource { workload, rows, facts })
         }
     }
+}
+
+/// Part of the machine's memory that may remember what a file lists, percent: the run comes after.
+const LISTS_PERCENT_MAX: u64 = 25;
+/// The same where nothing says how much memory there is, and the most anywhere: what a trace of 20
+/// million entries takes.
+const LISTS_BYTES_MAX: u64 = 1 << 30;
+
+/// Memory that remembering what a file lists may take, bytes.
+fn memory_for_lists() -> u64 {
+    let bytes = Room::look().memory_bytes().map(|bytes| bytes / 100 * LISTS_PERCENT_MAX);
+    bytes.unwrap_or(LISTS_BYTES_MAX).min(LISTS_BYTES_MAX)
 }
 
 /// Rows whose errors name their file.
@@ -194,6 +212,7 @@ fn read_operations(
     path: &std::path::Path,
     paths: &[std::path::PathBuf],
     tiers: ReplayTiers,
+    reading: &Reading,
 ) -> Result<(u64, Vec<ReplayObject>), InputError> {
     let wrong = |what: String| wrong("--replay-trace", path, what);
     let [file] = paths else {
@@ -202,10 +221,11 @@ fn read_operations(
     if file.exists() && !file.is_file() {
         return Err(wrong("it is no file: a replay reads the trace twice".to_owned()));
     }
-    let reader = files::open(file).map_err(wrong)?;
+    let reader = files::open(file, reading).map_err(wrong)?;
     let mut rows =
         IoTrace::new(reader, replayed(tiers)).map_err(|error| wrong(error.to_string()))?;
-    let found = objects_read_first(&mut rows).map_err(|error| wrong(error.to_string()))?;
+    let found = objects_read_first(&mut rows, memory_for_lists())
+        .map_err(|error| wrong(error.to_string()))?;
     if found.0 == 0 {
         let what =
             "none of its operations is one to replay (--replay-tiers all: those in any tier)";
@@ -218,10 +238,13 @@ fn read_operations(
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_validation(plan: &Plan) -> Result<Option<ValidationTrace>, InputError> {
+pub fn open_validation(
+    plan: &Plan,
+    reading: &Reading,
+) -> Result<Option<ValidationTrace>, InputError> {
     let Some(path) = &plan.validation_trace else { return Ok(None) };
     let wrong = |what: String| wrong("--validation-trace", path, what);
-    let reader = files::open(path).map_err(wrong)?;
+    let reader = files::open(path, reading).map_err(wrong)?;
     read_validation(reader).map(Some).map_err(|error| wrong(error.to_string()))
 }
 

@@ -10,9 +10,10 @@ use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Plan, render, resolve};
+use ringfall::host::{MemoryRoom, Room};
 use ringfall::report::{Document, Named, fio_job, write_html, write_roofline_html, write_sheet};
 use ringfall::saturate::{Roofline, device_yaml};
-use ringfall::source::{self, RowReader};
+use ringfall::source::{self, Reading, RowReader};
 
 /// Rows of a trace that are read: then it goes on alike.
 const ROWS_MAX: usize = 2_000;
@@ -121,7 +122,15 @@ fn results(path: &Path) -> Result<String, String> {
 
 /// As no machine in particular.
 fn facts() -> Facts {
-    Facts { cores: 4, memory_available_bytes: Some(8 << 30), unix_s: 1_700_000_000, random_seed: 1 }
+    let memory = MemoryRoom { bytes: 8 << 30, source: "the test".to_owned() };
+    Facts {
+        cores: 4,
+        memory_available_bytes: Some(8 << 30),
+        room: Room { memory: Some(memory), cores: 4, open_files_max: Some(65_536) },
+        is_simulated: false,
+        unix_s: 1_700_000_000,
+        random_seed: 1,
+    }
 }
 
 fn configuration(path: &Path) -> Result<String, String> {
@@ -155,9 +164,14 @@ fn plan(flag: &str, path: &Path) -> Result<Plan, String> {
     resolve(&typed(&words)?, None, &facts()).map_err(|error| said(&error))
 }
 
+/// Reads to the end, without a word.
+fn reading() -> Reading {
+    Reading::new(|| false, false)
+}
+
 fn traffic(flag: &str, path: &Path) -> Result<String, String> {
     let plan = plan(flag, path)?;
-    let opened = source::open(&plan).map_err(|error| said(&error))?;
+    let opened = source::open(&plan, &reading()).map_err(|error| said(&error))?;
     let mut outcome = format!("{} skipped", opened.facts.skipped.rows);
     if let Some(rows) = opened.rows {
         let mut rows = RowReader::new(rows);
@@ -175,7 +189,7 @@ fn traffic(flag: &str, path: &Path) -> Result<String, String> {
 
 fn validation(path: &Path) -> Result<String, String> {
     let plan = plan("--validation-trace", path)?;
-    let trace = source::open_validation(&plan).map_err(|error| said(&error))?;
+    let trace = source::open_validation(&plan, &reading()).map_err(|error| said(&error))?;
     let rate = trace.map(|trace| trace.hit_rate());
     assert!(rate.is_none_or(|rate| (0.0..=1.0).contains(&rate)), "{rate:?}");
     Ok(format!("{}", rate.is_some()))

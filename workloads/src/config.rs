@@ -1,4 +1,4 @@
-//! Every number of a workload, as plain values. The defaults are those of `spec/workload.md`.
+//! Every number of a workload, as plain values, with its default.
 
 use serde::{Deserialize, Serialize};
 
@@ -211,12 +211,17 @@ impl Default for WorkloadConfig {
     }
 }
 
-/// Most users (`spec/cli.md`).
+/// Most users.
 pub const USERS_MAX: u32 = 100_000;
 /// Most tokens of a context or an answer: far above any model, and keeps products in range.
 const TOKENS_MAX: u32 = 100_000_000;
 /// Most documents: their chunks' names and sizes are worked out, not kept.
 const DOCUMENTS_MAX: u32 = 1_000_000;
+/// Most turns of a conversation: each is remembered, and read back by those after it.
+const TURNS_MAX: u32 = 1_000_000;
+/// Most chunks that a retrieval may pass over to pick its own, about 5 ms of a shard's time
+/// (5 ns each): a shard that draws for longer serves nobody.
+const RETRIEVAL_STEPS_MAX: u64 = 1_000_000;
 /// Most arrivals a second: one a nanosecond.
 const RATE_MAX_PER_S: f64 = 1e9;
 /// Longest think time: a day, as the longest run.
@@ -265,6 +270,12 @@ impl WorkloadConfig {
                 self.rag_documents
             )));
         }
+        if self.conversation_turns_max > TURNS_MAX {
+            return Err(Error::new(format!(
+                "conversation_turns_max is {}, more than {TURNS_MAX}",
+                self.conversation_turns_max
+            )));
+        }
         let rate = self.request_rate_per_s;
         if self.arrival == Arrival::Poisson && !(rate > 0.0 && rate <= RATE_MAX_PER_S) {
             return Err(Error::new(format!(
@@ -300,6 +311,22 @@ impl WorkloadConfig {
         at_least_one("decode_only_entry_tokens", u64::from(self.decode_only_entry_tokens))?;
         if !(1..=USERS_MAX).contains(&self.num_users) {
             return Err(Error::new(format!("num_users is {}, not 1..{USERS_MAX}", self.num_users)));
+        }
+        self.validate_retrieval()
+    }
+
+    /// A retrieval weighs every chunk of its document, once for each that it picks.
+    fn validate_retrieval(&self) -> Result<(), Error> {
+        let [_, tokens] = crate::rag::document_range(self);
+        let (full, top_k) = (crate::rag::chunk_tokens(self), self.rag.top_k);
+        let chunks = u64::from(tokens.div_ceil(full));
+        let steps = chunks * u64::from(top_k).min(chunks);
+        if self.rag_documents > 0 && steps > RETRIEVAL_STEPS_MAX {
+            return Err(Error::new(format!(
+                "rag: a document of {tokens} tokens has {chunks} chunks of {full} tokens, and to \
+                 pick {top_k} of them takes {steps} steps, more than {RETRIEVAL_STEPS_MAX}; raise \
+                 rag.chunk_tokens, or lower rag.document_tokens or rag.top_k"
+            )));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ pub mod contract;
 mod conversation;
 pub mod dataset;
 mod error;
+mod estimate;
 mod key;
 pub mod model;
 mod queue;
@@ -23,6 +24,7 @@ mod workload;
 
 pub use config::WorkloadConfig;
 pub use error::Error;
+pub use estimate::PopulationEstimate;
 pub use source::Source;
 pub use stats::WorkloadStats;
 pub use workload::{PopulationItem, Workload};

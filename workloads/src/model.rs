@@ -66,8 +66,7 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// KV bytes of one token, all layers, before tensor parallelism
-    /// (`spec/workload.md`, "Models").
+    /// KV bytes of one token, all layers, before tensor parallelism.
     ///
     /// # Errors
     /// A dimension of 0, heads that do not divide the hidden dimension, an absurd product.

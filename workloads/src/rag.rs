@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::config::{RagDistribution, WorkloadConfig};
 use crate::rng::{StreamPurpose, stream};
 
-/// Models from this size on get the shorter documents (`spec/workload.md`, "RAG documents").
+/// Models from this size on get the shorter documents.
 const LARGE_HIDDEN_DIM: u64 = 8_192;
 const LARGE_LAYERS: u64 = 64;
 
@@ -16,12 +16,16 @@ pub(crate) fn chunk_tokens(config: &WorkloadConfig) -> u32 {
     u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, config.rag.chunk_tokens)
 }
 
-/// Tokens of document `document`.
-pub(crate) fn document_tokens(config: &WorkloadConfig, seed: u64, document: u32) -> u32 {
+/// Fewest and most tokens of a document.
+pub(crate) fn document_range(config: &WorkloadConfig) -> [u32; 2] {
     let model = &config.model;
     let large = model.hidden_dim >= LARGE_HIDDEN_DIM || model.num_layers >= LARGE_LAYERS;
-    let [low, high] =
-        if large { config.rag.document_tokens_large } else { config.rag.document_tokens };
+    if large { config.rag.document_tokens_large } else { config.rag.document_tokens }
+}
+
+/// Tokens of document `document`.
+pub(crate) fn document_tokens(config: &WorkloadConfig, seed: u64, document: u32) -> u32 {
+    let [low, high] = document_range(config);
     stream(seed, StreamPurpose::Document, u64::from(document)).random_range(low..=high)
 }
 

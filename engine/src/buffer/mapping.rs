@@ -48,12 +48,8 @@ impl Mapping {
         }
         // Over-map by one huge page, so that an aligned start exists inside.
         let map_bytes = length_bytes + HUGE_PAGE_BYTES;
-        let map_start = map(map_bytes, 0).map_err(|errno| {
-            SetupError::new(
-                format!("no {length_bytes} bytes of memory for buffers (errno {errno})"),
-                "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
-            )
-        })?;
+        let map_start = map(map_bytes, 0)
+            .map_err(|errno| SetupError::BufferMemory { bytes: length_bytes as u64, errno })?;
         let offset = map_start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: `offset` < HUGE_PAGE_BYTES, by which the mapping is longer than `length_bytes`.
         let start = unsafe { map_start.add(offset) };
@@ -76,10 +72,10 @@ impl Mapping {
             _ if rc == 0 => Ok(()),
             // Before Linux 5.14: left to the first touch.
             Some(libc::EINVAL) => Ok(()),
-            errno => Err(SetupError::new(
-                format!("no memory for {} bytes (errno {})", self.length_bytes, errno.unwrap_or(0)),
-                "lower --cpu-mem-gb, or free memory",
-            )),
+            errno => Err(SetupError::CpuTierMemory {
+                bytes: self.length_bytes as u64,
+                errno: errno.unwrap_or(0),
+            }),
         }
     }
 
@@ -126,8 +122,8 @@ impl Mapping {
     }
 }
 
-// SAFETY: plain memory at a fixed address; who may touch which part is the users' business, and they
-// say so where they make references into it.
+// SAFETY: plain memory at a fixed address; who may touch which part is the users' business, and
+// they say so where they make references into it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; nothing in a shared Mapping changes.
 unsafe impl Sync for Mapping {}
@@ -172,6 +168,7 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         let error = Mapping::new(1 << 60, true).unwrap_err();
-        assert!(error.to_string().contains("--io-buffer-mb"), "{error}");
+        let SetupError::BufferMemory { bytes, errno } = error else { panic!("{error}") };
+        assert_eq!((bytes, errno), (1 << 60, libc::ENOMEM));
     }
 }

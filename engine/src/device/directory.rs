@@ -3,12 +3,10 @@
 //! Layout: `ringfall.lock` (locked while a run lives; one line `file NAME INODE` for each data
 //! file made) beside the data file `ringfall.kv`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SetupError;
 
@@ -42,7 +40,7 @@ impl CacheDir {
     /// # Errors
     /// A system directory, no permission, not a directory, in use by a living run.
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
-        let shown = path.display();
+        let given = path.to_path_buf();
         let created_directory = !path.exists();
         if created_directory {
             refuse_system_directory(&resolve_missing(path))?;
@@ -51,10 +49,7 @@ impl CacheDir {
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
         refuse_system_directory(&path)?;
         if !path.is_dir() {
-            return Err(SetupError::new(
-                format!("{shown} is not a directory"),
-                "give --cache-dir a directory on the file system to measure",
-            ));
+            return Err(SetupError::NotADirectory { path: given });
         }
         let lock_path = path.join(LOCK_NAME);
         let mut options = OpenOptions::new();
@@ -65,16 +60,10 @@ impl CacheDir {
             .truncate(false)
             .open(&lock_path)
             .map_err(|e| directory_error("write to", &path, &e))?;
-        if let Err(errno) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            let io_error = io::Error::from(errno);
-            return Err(if io_error.kind() == io::ErrorKind::WouldBlock {
-                SetupError::new(
-                    format!("{} is in use by another run of ringfall", path.display()),
-                    "wait for it to end, or give --cache-dir another directory",
-                )
-            } else {
-                directory_error("lock", &path, &io_error)
-            });
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SetupError::StoreInUse { path }),
+            Err(TryLockError::Error(error)) => return Err(directory_error("lock", &path, &error)),
         }
         let reclaimed_bytes = reclaim(&path, &mut lock)?;
         let mut directory = CacheDir {
@@ -127,17 +116,11 @@ impl CacheDir {
             .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
             .open(&path);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EEXIST) => SetupError::new(
-                format!("{} exists, and ringfall did not make it", path.display()),
-                "move it away, or give --cache-dir another directory",
-            ),
+            Some(libc::EEXIST) => SetupError::ForeignDataFile { path: path.clone() },
             Some(libc::EINVAL) => {
                 // open(2): the file is left behind although O_DIRECT was refused.
                 let _made_by_this_call = fs::remove_file(&path);
-                SetupError::new(
-                    format!("the file system at {} has no O_DIRECT", self.path.display()),
-                    "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)",
-                )
+                SetupError::NoDirectIo { path: self.path.clone() }
             }
             _ => directory_error("create a file in", &self.path, &error),
         })?;
@@ -239,10 +222,7 @@ fn reclaim(directory: &Path, lock: &mut File) -> Result<u64, SetupError> {
 }
 
 fn foreign_lock_file(directory: &Path) -> SetupError {
-    SetupError::new(
-        format!("{} was not written by ringfall", directory.join(LOCK_NAME).display()),
-        "move it away, or give --cache-dir another directory",
-    )
+    SetupError::ForeignLockFile { path: directory.join(LOCK_NAME) }
 }
 
 fn is_inode(path: &Path, inode: u64) -> bool {
@@ -275,10 +255,7 @@ fn refuse_system_directory(path: &Path) -> Result<(), SetupError> {
         || SYSTEM_TREES.iter().any(|tree| path.starts_with(tree))
         || (path.starts_with("/dev") && !is_below(path, "/dev/shm"));
     if refused {
-        return Err(SetupError::new(
-            format!("{} belongs to the system", path.display()),
-            "give --cache-dir a directory of its own on the file system to measure",
-        ));
+        return Err(SetupError::SystemDirectory { path: path.to_path_buf() });
     }
     Ok(())
 }
@@ -287,16 +264,13 @@ fn is_below(path: &Path, root: &str) -> bool {
     path.starts_with(root) && path != Path::new(root)
 }
 
-fn directory_error(doing: &str, path: &Path, error: &io::Error) -> SetupError {
-    let remedy = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => "check its owner and permissions, or choose another",
-        Some(libc::EROFS) => "the file system is mounted read-only: remount it, or choose another",
-        Some(libc::ENOSPC | libc::EDQUOT) => "free space there, or choose another",
-        Some(libc::ENOTDIR) => "a part of that path is a file: give --cache-dir a directory",
-        Some(libc::ENAMETOOLONG) => "give --cache-dir a shorter path",
-        _ => "give --cache-dir another directory",
-    };
-    SetupError::new(format!("can't {doing} {}: {error}", path.display()), remedy)
+fn directory_error(doing: &'static str, path: &Path, error: &io::Error) -> SetupError {
+    SetupError::Directory {
+        doing,
+        path: path.to_path_buf(),
+        errno: error.raw_os_error().unwrap_or(0),
+        reason: error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -323,7 +297,7 @@ mod tests {
             "/boot/x/y",
         ] {
             let error = CacheDir::open(Path::new(path)).expect_err(path);
-            assert!(error.what.contains("belongs to the system"), "{path}: {error}");
+            assert!(matches!(error, SetupError::SystemDirectory { .. }), "{path}: {error}");
         }
     }
 
@@ -333,7 +307,7 @@ mod tests {
         let mut first = CacheDir::open(&path).unwrap();
         first.create_data_file().unwrap();
         let error = CacheDir::open(&path).unwrap_err();
-        assert!(error.what.contains("in use by another run"), "{error}");
+        assert!(matches!(error, SetupError::StoreInUse { .. }), "{error}");
         first.remove().unwrap();
         assert!(!path.exists());
     }
@@ -363,7 +337,7 @@ mod tests {
         fs::write(path.join(LOCK_NAME), format!("{MARKER}\npid 1\nfile ringfall.kv 1\n")).unwrap();
         let mut directory = CacheDir::open(&path).unwrap();
         let error = directory.create_data_file().unwrap_err();
-        assert!(error.what.contains("did not make it"), "{error}");
+        assert!(matches!(error, SetupError::ForeignDataFile { .. }), "{error}");
         directory.remove().unwrap();
         assert_eq!(fs::read(&foreign).unwrap(), b"theirs");
         fs::remove_dir_all(path).unwrap();
@@ -376,7 +350,7 @@ mod tests {
         for garbage in [&b"\xff\xfe\x00garbage"[..], b"hello"] {
             fs::write(path.join(LOCK_NAME), garbage).unwrap();
             let error = CacheDir::open(&path).unwrap_err();
-            assert!(error.what.contains("was not written by ringfall"), "{error}");
+            assert!(matches!(error, SetupError::ForeignLockFile { .. }), "{error}");
             assert_eq!(fs::read(path.join(LOCK_NAME)).unwrap(), garbage);
         }
         fs::remove_dir_all(path).unwrap();

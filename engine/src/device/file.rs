@@ -12,8 +12,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::{Device, DeviceFuture, TouchedRanges};
 use crate::buffer::Ticket;
 use crate::error::{ErrorKind, IoError, Operation};
+use crate::key::Tier;
 use crate::ring::{IoRequest, Ring};
-use crate::tier::Tier;
 use crate::units::BLOCK_BYTES;
 
 /// How space is had before the run.

@@ -180,8 +180,8 @@ impl FlawedMedium {
         Flaw::None
     }
 
-    /// Does what is left of the I/O, into or out of its buffer; what the kernel would say. `is_live`:
-    /// somebody waits for it.
+    /// Does what is left of the I/O, into or out of its buffer; what the kernel would say.
+    /// `is_live`: somebody waits for it.
     pub(super) fn finish(
         &mut self,
         request: IoRequest,

@@ -77,8 +77,8 @@ pub struct DeviceModel {
     pub mixed_penalty: f64,
     /// Whether reads and writes have a shared part each, and so a limit each.
     pub is_duplex: bool,
-    /// It works in bursts that begin so far apart, ns: what it would do until the next one begins, it
-    /// does at once. So do the limiters of clouds and of the kernel. 0: evenly.
+    /// It works in bursts that begin so far apart, ns: what it would do until the next one begins,
+    /// it does at once. So do the limiters of clouds and of the kernel. 0: evenly.
     pub burst_ns: Nanos,
     /// Its write cache.
     pub write_cache: WriteCacheModel,

@@ -14,8 +14,8 @@ pub struct Occupation {
 }
 
 impl Occupation {
-    /// Busy from `start` to `end`; what earlier periods cover of it does not count twice. Periods that
-    /// end before `now` are forgotten but for their length.
+    /// Busy from `start` to `end`; what earlier periods cover of it does not count twice. Periods
+    /// that end before `now` are forgotten but for their length.
     pub fn add(&mut self, now: Nanos, start: Nanos, end: Nanos) {
         while let Some((from, to)) = self.ahead.front().filter(|(_, to)| *to <= now) {
             self.over_ns = self.over_ns.saturating_add(to - from);

@@ -47,24 +47,15 @@ impl RawDevice {
         let path = &path.canonicalize().map_err(|error| failed(&error))?;
         let metadata = fs::metadata(path).map_err(|error| failed(&error))?;
         if !metadata.file_type().is_block_device() {
-            return Err(SetupError::new(
-                format!("{} is not a block device", path.display()),
-                "give --cache-dir a directory or a block device",
-            ));
+            return Err(SetupError::NotABlockDevice { path: path.clone() });
         }
         let node = Node::of(metadata.rdev());
         let sysfs = Sysfs::at(Path::new("/"));
-        if let Some(reason) = sysfs.in_use(&node, path) {
-            return Err(SetupError::new(
-                format!("{} is in use: {reason}", path.display()),
-                "give --cache-dir a device that nothing uses, or take it out of use first",
-            ));
+        if let Some(user) = sysfs.in_use(&node, path) {
+            return Err(SetupError::DeviceInUse { path: path.clone(), user });
         }
         if sysfs.flag(&node, "ro") {
-            return Err(SetupError::new(
-                format!("{} is read-only", path.display()),
-                "make it writable (blockdev --setrw), or give --cache-dir another",
-            ));
+            return Err(SetupError::DeviceReadOnly { path: path.clone() });
         }
         let claim = claim(path).map_err(|error| failed(&error))?;
         let file = OpenOptions::new()
@@ -77,17 +68,11 @@ impl RawDevice {
         let is_it =
             |file: &File| file.metadata().is_ok_and(|opened| opened.rdev() == metadata.rdev());
         if !is_it(&claim) || !is_it(&file) {
-            return Err(SetupError::new(
-                format!("{} has just become another device", path.display()),
-                "try again",
-            ));
+            return Err(SetupError::DeviceChanged { path: path.clone() });
         }
         let block_bytes = sysfs.number(&node, "queue/logical_block_size").unwrap_or(512);
         if block_bytes > BLOCK_BYTES {
-            return Err(SetupError::new(
-                format!("{} has blocks of {block_bytes} bytes", path.display()),
-                format!("use a device whose logical block is at most {BLOCK_BYTES} bytes"),
-            ));
+            return Err(SetupError::DeviceBlockTooLarge { path: path.clone(), block_bytes });
         }
         let bytes = rustix::fs::seek(file.as_fd(), rustix::fs::SeekFrom::End(0))
             .map_err(|errno| failed(&errno.into()))?;
@@ -230,26 +215,13 @@ fn mount_point(mountinfo: &str, node: &Node) -> Option<String> {
 }
 
 fn open_error(path: &Path, error: &std::io::Error) -> SetupError {
-    let shown = path.display();
+    let (path, reason) = (path.to_path_buf(), error.to_string());
     match error.raw_os_error() {
-        Some(libc::EBUSY) => SetupError::new(
-            format!("{shown} is in use: the kernel says that somebody has claimed it"),
-            "look at lsblk and `fuser -v` for who (another run, a mount elsewhere), or give \
-             --cache-dir another device",
-        ),
-        Some(libc::EACCES | libc::EPERM) => SetupError::new(
-            format!("you may not open {shown} ({error})"),
-            "run as root, or as a member of the group that owns it",
-        ),
-        Some(libc::EROFS) => SetupError::new(
-            format!("{shown} is read-only"),
-            "make it writable (blockdev --setrw), or give --cache-dir another",
-        ),
-        Some(libc::EINVAL) => SetupError::new(
-            format!("{shown} does not take O_DIRECT"),
-            "give --cache-dir another device",
-        ),
-        _ => SetupError::new(format!("can't open {shown}: {error}"), "check the path"),
+        Some(libc::EBUSY) => SetupError::DeviceClaimed { path },
+        Some(libc::EACCES | libc::EPERM) => SetupError::DeviceForbidden { path, reason },
+        Some(libc::EROFS) => SetupError::DeviceReadOnly { path },
+        Some(libc::EINVAL) => SetupError::DeviceWithoutDirectIo { path },
+        _ => SetupError::DeviceUnopened { path, reason },
     }
 }
 

@@ -1,6 +1,7 @@
-//! A drive on a simulated clock: every I/O ends when the model says. It only keeps time, and no bytes,
-//! unless it is made with a medium and its flaws. All shards of a simulation share the drive; whoever
-//! runs the simulation moves its clock to [`SimDrive::next_completion`] and lets what is due complete.
+//! A drive on a simulated clock: every I/O ends when the model says. It only keeps time, and no
+//! bytes, unless it is made with a medium and its flaws. All shards of a simulation share the
+//! drive; whoever runs the simulation moves its clock to [`SimDrive::next_completion`] and lets
+//! what is due complete.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::{Ordering, Reverse};
@@ -64,7 +65,8 @@ impl SimDrive {
         Rc::new(SimDrive::with(model, clock, None))
     }
 
-    /// A drive of `blocks` that keeps what is written, as well as its flaws let it; they follow from
+    /// A drive of `blocks` that keeps what is written, as well as its flaws let it; they follow
+    /// from
     /// `seed`.
     #[must_use]
     pub fn flawed(

@@ -57,7 +57,8 @@ mod x86 {
         unsafe { fill_avx512::<false>(blocks, hash, first) }
     }
 
-    /// As [`fill_blocks_avx512`], past the caches; panics also when `blocks` is not 64-byte aligned.
+    /// As [`fill_blocks_avx512`], past the caches; panics also when `blocks` is not 64-byte
+    /// aligned.
     pub(in super::super) fn stream_blocks_avx512(blocks: &mut [Block], hash: NameHash, first: u64) {
         assert!(has_avx512(), "this CPU has no AVX-512");
         assert!(blocks.as_ptr().cast::<__m512i>().is_aligned(), "a streamed buffer is aligned");

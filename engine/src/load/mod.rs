@@ -166,12 +166,7 @@ impl Load {
             let thread = std::thread::Builder::new()
                 .name(format!("ringfall-load-{index}"))
                 .spawn(move || worker.run(&ready))
-                .map_err(|error| {
-                    SetupError::new(
-                        format!("no thread can be started: {error}"),
-                        "raise the limit of threads (ulimit -u)",
-                    )
-                });
+                .map_err(|error| SetupError::NoThread { reason: error.to_string() });
             match thread {
                 Ok(thread) => load.threads.push(thread),
                 Err(error) => {

@@ -12,9 +12,8 @@ use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::device::DataFile;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, fill};
-use crate::key::{EntryKey, mix64};
+use crate::key::{EntryKey, Tier, mix64};
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
-use crate::tier::Tier;
 use crate::units::BLOCK_BYTES;
 
 pub(super) struct Worker {
@@ -95,7 +94,7 @@ impl Worker {
             return Ok(figures);
         }
         for lane in 0..self.lanes {
-            self.next(&mut ring, lane, &mut lanes, monotonic_now());
+            self.next(&mut ring, lane, &mut lanes, monotonic_now())?;
         }
         let mut cpu_at_start = None;
         while ring.in_flight() > 0 {
@@ -124,7 +123,7 @@ impl Worker {
                     };
                     count(direction, self.io_bytes, now - submitted);
                 }
-                self.next(&mut ring, lane, &mut lanes, now);
+                self.next(&mut ring, lane, &mut lanes, now)?;
             }
             self.shared.ios.fetch_add(ios, Ordering::Relaxed);
             self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -139,9 +138,9 @@ impl Worker {
         lane: u32,
         lanes: &mut [(IoKind, u64, Nanos)],
         now: Nanos,
-    ) {
+    ) -> Result<(), LoadError> {
         if self.shared.stop.load(Ordering::Relaxed) || !self.take_bytes() {
-            return;
+            return Ok(());
         }
         let (kind, offset_bytes) = self.draw();
         if kind == IoKind::Write {
@@ -154,7 +153,8 @@ impl Worker {
             }
         }
         lanes[lane as usize] = (kind, offset_bytes, now);
-        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes });
+        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes })
+            .map_err(|error| self.failure(kind, offset_bytes, &error))
     }
 
     fn take_bytes(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Histogram;
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{TIER_COUNT, Tier};
 use crate::units::BLOCK_BYTES;
 
 /// Operations (one entry read or written) of one tier in one direction.

@@ -10,8 +10,7 @@ use super::histogram::{HIGHEST_NS, LOWEST_NS};
 use super::*;
 use crate::clock::{MILLISECOND, SECOND};
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::key::mix64;
-use crate::tier::Tier;
+use crate::key::{Tier, mix64};
 
 const QUANTILES: [f64; 10] = [0.0, 0.001, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0];
 

@@ -1,160 +1,13 @@
 //! The waterfall: who gets in, who must leave, and where storage space comes from.
 
 use super::entry::{EntryId, EntryState};
-use super::extent::{Extent, ExtentList};
-use super::pool::{Lot, SegmentLease, SegmentSpace};
+use super::extent::ExtentList;
+use super::pool::{Lot, SegmentLease};
 use super::state::Placement;
+use super::step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 use super::watermark::below;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::Tier;
+use crate::key::Tier;
 use crate::units::{BLOCK_BYTES, blocks_for};
-
-/// How far the admission of one write or one move has come.
-#[derive(Debug)]
-pub struct AdmitState {
-    bytes: u64,
-    tier: Tier,
-    baton: Option<Tier>,
-    evicting: bool,
-}
-
-impl AdmitState {
-    /// A new write of `bytes` ≥ 1: any tier, fastest first.
-    #[must_use]
-    pub fn new(bytes: u64) -> Self {
-        Self::from_tier(bytes, Tier::Gpu)
-    }
-
-    /// The move of a victim: the tiers below the one it leaves. None when there is none: a storage
-    /// victim is gone already.
-    #[must_use]
-    pub fn for_victim(victim: &Victim) -> Option<Self> {
-        Some(Self::from_tier(victim.bytes, below(victim.from)?))
-    }
-
-    fn from_tier(bytes: u64, tier: Tier) -> Self {
-        assert!(bytes > 0, "an entry holds at least one byte");
-        AdmitState { bytes, tier, baton: None, evicting: false }
-    }
-
-    /// The caller got the permit of `SharedBudgets::baton(tier)` for this admission.
-    pub fn baton_acquired(&mut self, tier: Tier) {
-        assert!(self.baton.is_none(), "an admission holds one baton at a time");
-        self.baton = Some(tier);
-        self.evicting = false;
-    }
-
-    /// The baton to give back by `SharedBudgets::baton(tier).release()`: to be asked after
-    /// `Granted`, `Refused` and `ReleaseBaton`, and when the admission is given up.
-    #[must_use]
-    pub fn take_baton(&mut self) -> Option<Tier> {
-        self.baton.take()
-    }
-}
-
-/// What an admission needs next.
-#[must_use]
-#[derive(Debug)]
-pub enum Admission {
-    /// The space is promised. Give back the baton, if held.
-    Granted(Grant),
-    /// An own entry had to go. Above storage: send it down, beside this admission or within it, and
-    /// call again at once. From storage it has been deleted.
-    Evict(Victim),
-    /// Another shard is to make room: send it `ask`, await its answer, call again.
-    AskShard {
-        /// Whom to ask.
-        shard: ShardId,
-        /// What for.
-        ask: Ask,
-    },
-    /// Get this tier's baton, say `baton_acquired`, call again.
-    NeedBaton(Tier),
-    /// This tier is full of pinned entries, the next one is to be tried: give back the baton, call
-    /// again.
-    ReleaseBaton(Tier),
-    /// No tier can ever hold it. `limit_bytes` is the size of storage. Give back the baton, if held.
-    Refused {
-        /// The largest entry that could be held.
-        limit_bytes: u64,
-    },
-    /// All of storage is pinned: keep the baton, await the `Room` wakeup, call again.
-    Wait(Tier),
-}
-
-/// Space promised for one entry. It is turned into an entry by `insert_writing` or `finish_move`,
-/// or given back by `cancel`; dropped, its space is lost for the run.
-#[must_use]
-#[derive(Debug)]
-pub struct Grant {
-    /// The tier.
-    pub tier: Tier,
-    /// The entry's size in bytes.
-    pub bytes: u64,
-    /// Where on storage; empty for another tier.
-    pub extents: ExtentList,
-    /// Segments that became this shard's with this grant: to be allocated in its file before use.
-    pub new_segments: Vec<Extent>,
-    pub(super) entered: bool,
-}
-
-/// Whether an entry's space is free by now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Enter {
-    /// It is taken for this entry: allocate it.
-    Entered,
-    /// Others wait, or there is none yet: get the permit of `SharedBudgets::door(tier)`, call again
-    /// with it, and release it once entered.
-    NeedDoor,
-    /// With the door's permit in hand: await the `Door` wakeup, call again.
-    Wait,
-}
-
-/// An entry that must leave its tier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub struct Victim {
-    /// Its place. It counts as pinned until `finish_move` or `move_failed`. From storage: gone.
-    pub id: EntryId,
-    /// Its name.
-    pub key: EntryKey,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Its version.
-    pub version: u32,
-    /// The tier it leaves.
-    pub from: Tier,
-    /// The tier to try first below; None: it has been deleted.
-    pub to: Option<Tier>,
-}
-
-/// What one shard asks of another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ask {
-    /// Where room is needed.
-    pub tier: Tier,
-    /// How much: above storage the size of the entry, on storage what the asker lacks.
-    pub need_bytes: u64,
-}
-
-/// What the asked shard did.
-#[derive(Debug)]
-#[must_use]
-pub enum ForOther {
-    /// There is room by now, or nothing to evict here: just answer.
-    Nothing,
-    /// Answer at once, then send this one down.
-    Demote(Victim),
-    /// Storage: entries deleted, and segments taken out of the shard's use. In a file of its own
-    /// their space must be freed (a hole punched) first; then `return_segments`, then answer.
-    Freed {
-        /// How many entries were deleted.
-        deleted_entries: u64,
-        /// The segments to return; may be empty.
-        segments: Vec<SegmentLease>,
-    },
-}
 
 impl<D> Placement<D> {
     /// The next step of an admission. Each call is one O(1) step; the caller loops.
@@ -214,13 +67,7 @@ impl<D> Placement<D> {
 
     fn grant_above(&mut self, tier: Tier, bytes: u64) -> Admission {
         self.granted_bytes[tier.index()] += bytes;
-        Admission::Granted(Grant {
-            tier,
-            bytes,
-            extents: ExtentList::default(),
-            new_segments: Vec::new(),
-            entered: false,
-        })
+        Admission::Granted(Grant { tier, bytes, extents: ExtentList::default(), entered: false })
     }
 
     fn admit_to_storage(&mut self, request: &mut AdmitState) -> Admission {
@@ -268,65 +115,31 @@ impl<D> Placement<D> {
 
     fn try_storage(&mut self, bytes: u64) -> Option<Grant> {
         let blocks = blocks_for(bytes);
-        let mut new_segments = Vec::new();
         let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
         if lack_blocks > 0 {
             let lot = self.shared.pool.try_lease(lack_blocks)?;
-            self.take_lot(lot, &mut new_segments);
+            self.take_lot(lot);
         }
         let extents = self.allocator.allocate(blocks).expect("so many blocks are free");
         self.granted_blocks += blocks;
-        Some(Grant { tier: Tier::Storage, bytes, extents, new_segments, entered: true })
+        Some(Grant { tier: Tier::Storage, bytes, extents, entered: true })
     }
 
-    fn take_lot(&mut self, lot: Lot, taken: &mut Vec<Extent>) {
-        let (space, segment_blocks) = (self.shared.pool.space(), self.shared.pool.segment_blocks());
-        for index in 0..lot.full + u64::from(lot.short) {
-            let short = index == lot.full;
-            let blocks = if short { self.shared.pool.short_blocks() } else { segment_blocks };
-            let number = match space {
-                SegmentSpace::Common if short => self.shared.pool.short_number(),
-                SegmentSpace::Common => {
-                    let part = u64::from(self.shard.0);
-                    self.shared.pool.claim_number(part, u64::from(self.shared.shards()))
-                }
-                SegmentSpace::PerShard => self.own_number(),
-            };
-            self.allocator.add_segment(number, blocks);
-            taken.push(Extent { start_block: number * segment_blocks, blocks });
+    fn take_lot(&mut self, lot: Lot) {
+        let pool = &self.shared.pool;
+        for _ in 0..lot.full {
+            let part = u64::from(self.shard.0);
+            let number = pool.claim_number(part, u64::from(self.shared.shards()));
+            self.allocator.add_segment(number, pool.segment_blocks());
         }
-    }
-
-    /// A free segment number of the shard's own file, the lowest, so that the file stays short.
-    fn own_number(&mut self) -> u64 {
-        if let Some(number) = self.spare_numbers.first() {
-            self.spare_numbers.remove(number);
-            return number;
+        if lot.short {
+            self.allocator.add_segment(pool.short_number(), pool.short_blocks());
         }
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
-    /// Leases up to `blocks` of storage ahead of need, for instance to preallocate them: whole
-    /// segments, as many as there are. Returns them.
-    pub fn lease_ahead(&mut self, blocks: u64) -> Vec<Extent> {
-        let mut taken = Vec::new();
-        let blocks = blocks.min(self.shared.pool.available_blocks());
-        if blocks > 0
-            && let Some(lot) = self.shared.pool.try_lease(blocks)
-        {
-            self.take_lot(lot, &mut taken);
-        }
-        self.settle();
-        taken
     }
 
     /// Makes segments free for all shards.
     pub fn return_segments(&mut self, segments: Vec<SegmentLease>) {
         for lease in &segments {
-            if self.shared.pool.space() == SegmentSpace::PerShard {
-                self.spare_numbers.insert(lease.number);
-            }
             self.shared.pool.put_back(lease);
         }
         self.wake_room |= !segments.is_empty();

@@ -10,7 +10,7 @@
 use hashbrown::HashTable;
 
 use super::extent::{Extent, ExtentList, ExtentListBuilder};
-use super::lru::{INDEX_LIMIT, Linked, Links, LruList};
+use super::lru::{INDEX_LIMIT, Linked, LruList, Neighbours};
 use super::segment_set::SegmentSet;
 use crate::key::mix64;
 
@@ -43,11 +43,11 @@ pub struct SpaceFigures {
 /// A free extent.
 struct Node {
     extent: Extent,
-    links: Links,
+    links: Neighbours,
 }
 
 impl Linked for Node {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Neighbours {
         &mut self.links
     }
 }
@@ -301,7 +301,7 @@ impl ExtentAllocator {
     }
 
     fn insert_node(&mut self, extent: Extent) {
-        let node = Node { extent, links: Links::detached() };
+        let node = Node { extent, links: Neighbours::detached() };
         let id = match self.spare_nodes.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;

@@ -3,10 +3,9 @@
 use hashbrown::HashTable;
 
 use super::extent::ExtentList;
-use super::lru::{INDEX_LIMIT, Linked, Links};
+use super::lru::{INDEX_LIMIT, Linked, Neighbours};
 use crate::clock::Nanos;
-use crate::key::EntryKey;
-use crate::tier::Tier;
+use crate::key::{EntryKey, Tier};
 
 /// Place of an entry in its shard's slab. Valid while the entry is resident or the holder has it
 /// pinned; afterwards the number is used again.
@@ -50,7 +49,7 @@ pub(super) struct Slot<D> {
     pub(super) stamp: Nanos,
     pub(super) extents: ExtentList,
     pub(super) data: Option<D>,
-    pub(super) links: Links,
+    pub(super) links: Neighbours,
     pub(super) version: u32,
     pub(super) pins: u32,
     pub(super) tier: Tier,
@@ -59,17 +58,18 @@ pub(super) struct Slot<D> {
 
 /// What one entry costs besides its data handle: the slot, its share of the index (a u32 and a
 /// control byte at a load of at least 7/16), and the free extent it may leave behind (a node and
-/// two index shares). `design.md`, "Placement": at most 200 bytes.
+/// two index shares). At most 200 bytes.
 const METADATA_BYTES: usize = {
     let index_share = (size_of::<u32>() + 1) * 16 / 7;
-    let free_extent = size_of::<super::extent::Extent>() + size_of::<Links>() + 2 * index_share;
+    let free_extent =
+        size_of::<super::extent::Extent>() + size_of::<Neighbours>() + 2 * index_share;
     size_of::<Slot<()>>() + index_share + free_extent
 };
 const _: () = assert!(METADATA_BYTES <= 200);
 const _: () = assert!(size_of::<Slot<Box<()>>>() <= 112);
 
 impl<D> Linked for Slot<D> {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Neighbours {
         &mut self.links
     }
 }

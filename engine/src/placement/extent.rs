@@ -1,7 +1,7 @@
 //! Extents: the runs of blocks an entry is stored in.
 
-/// A run of blocks, `blocks` ≥ 1, that begins at block `start_block` of the shard's data file or of
-/// the shared device.
+/// A run of blocks, `blocks` ≥ 1, that begins at block `start_block` of the data file or device
+/// that all shards share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Extent {
     /// Its first block.

@@ -9,15 +9,15 @@ pub(super) const INDEX_LIMIT: u32 = DETACHED;
 
 /// The neighbours of one node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
+pub(super) struct Neighbours {
     prev: u32,
     next: u32,
 }
 
-impl Links {
+impl Neighbours {
     /// Of a node that is on no list.
     pub(super) const fn detached() -> Self {
-        Links { prev: DETACHED, next: NIL }
+        Neighbours { prev: DETACHED, next: NIL }
     }
 
     /// Whether the node is on a list.
@@ -28,7 +28,7 @@ impl Links {
 
 /// A node that can be on one list at a time.
 pub(super) trait Linked {
-    fn links(&mut self) -> &mut Links;
+    fn links(&mut self) -> &mut Neighbours;
 }
 
 /// A list from the oldest node to the newest.
@@ -58,7 +58,7 @@ impl LruList {
         let prev = self.newest;
         let links = nodes[id as usize].links();
         assert!(!links.attached(), "node {id} is on a list already");
-        *links = Links { prev, next: NIL };
+        *links = Neighbours { prev, next: NIL };
         match prev {
             NIL => self.oldest = id,
             prev => nodes[prev as usize].links().next = id,
@@ -69,7 +69,7 @@ impl LruList {
 
     /// Takes node `id` off this list. It must be on it.
     pub(super) fn remove<T: Linked>(&mut self, nodes: &mut [T], id: u32) {
-        let links = std::mem::replace(nodes[id as usize].links(), Links::detached());
+        let links = std::mem::replace(nodes[id as usize].links(), Neighbours::detached());
         assert!(links.attached(), "node {id} is on no list");
         match links.prev {
             NIL => self.oldest = links.next,
@@ -88,17 +88,17 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    struct Node(Links);
+    struct Node(Neighbours);
 
     impl Linked for Node {
-        fn links(&mut self) -> &mut Links {
+        fn links(&mut self) -> &mut Neighbours {
             &mut self.0
         }
     }
 
     #[test]
     fn it_equals_a_deque_under_random_operations() {
-        let mut nodes: Vec<Node> = (0..32).map(|_| Node(Links::detached())).collect();
+        let mut nodes: Vec<Node> = (0..32).map(|_| Node(Neighbours::detached())).collect();
         let mut list = LruList::new();
         let mut model: VecDeque<u32> = VecDeque::new();
         let mut state = 7u64;

@@ -1,4 +1,6 @@
-//! Pure: where entries go and which must leave.
+//! Decisions only: where entries go and which must leave. The same steps in the same order decide
+//! the same; what other shards have done meanwhile is seen through the atomics of `shared` and
+//! `gate`.
 //!
 //! What lives here: the budgets of the tiers, the waterfall, pins, LRU order, the free extents of
 //! storage. What must not: I/O, waiting, messages, a clock. Every step is O(1) in entries; a look
@@ -28,14 +30,15 @@ mod shared_test;
 #[cfg(test)]
 mod sim_test;
 mod state;
+mod step;
 mod watermark;
 
-pub use admission::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 pub use allocator::SpaceFigures;
 pub use entry::{EntryId, EntryState, EntryView};
 pub use extent::{Extent, ExtentList};
 pub use gate::{NOBODY, Published, SharedGate};
-pub use pool::{SegmentLease, SegmentSpace};
+pub use pool::SegmentLease;
 pub use shared::{BudgetConfig, SharedBudgets};
 pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};
+pub use step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 pub use watermark::Watermarks;

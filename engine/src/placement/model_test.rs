@@ -4,8 +4,7 @@ use proptest::prelude::*;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
-use crate::key::EntryKey;
-use crate::tier::Tier;
+use crate::key::{EntryKey, Tier};
 use crate::units::blocks_for;
 
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ struct Item {
     used_at: u64,
 }
 
-/// `spec/workload.md`, "Tiers", by scanning.
+/// The rules of the waterfall, by scanning.
 struct Model {
     /// Bytes, bytes, blocks.
     capacity: [u64; 3],
@@ -99,14 +98,13 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn config() -> impl Strategy<Value = BudgetConfig> {
     let upper = || prop_oneof![1 => Just(0u64), 4 => 20_000..200_000u64];
-    (upper(), upper(), 10..100u64, 1..40u64, any::<bool>()).prop_map(
-        |(gpu_bytes, cpu_bytes, storage_blocks, segment_blocks, common)| BudgetConfig {
+    (upper(), upper(), 10..100u64, 1..40u64).prop_map(
+        |(gpu_bytes, cpu_bytes, storage_blocks, segment_blocks)| BudgetConfig {
             shards: 1,
             gpu_bytes,
             cpu_bytes,
             storage_blocks,
             segment_blocks,
-            segment_space: if common { SegmentSpace::Common } else { SegmentSpace::PerShard },
             watermarks: Watermarks::default(),
         },
     )
@@ -180,7 +178,7 @@ proptest! {
             compare(&sim, &model)?;
             sim.check();
         }
-        sim.check_overlap(true);
+        sim.check_overlap();
     }
 }
 
@@ -207,7 +205,6 @@ proptest! {
     fn many_shards_keep_the_sums_and_nobody_hangs(script in script()) {
         let mut sim = Sim::new(&script.config);
         let shards = usize::from(script.config.shards);
-        let common = script.config.segment_space == SegmentSpace::Common;
         let mut writes = 0;
         for &choice in &script.choices {
             let rest = choice / 16;
@@ -236,7 +233,7 @@ proptest! {
                 prop_assert!(steps < 200_000, "the requests chase each other");
             }
             sim.check();
-            sim.check_overlap(common);
+            sim.check_overlap();
             if sim.pinned.is_empty() {
                 break;
             }

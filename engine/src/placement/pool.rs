@@ -2,21 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Whose numbers the segments have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SegmentSpace {
-    /// Each shard has a sparse file of its own and numbers its segments itself: only how many there
-    /// are is shared.
-    PerShard,
-    /// One file or raw device for all shards: the numbers are shared too.
-    Common,
-}
-
 /// A segment a shard holds. Dropping it without giving it back loses its space for the run.
 #[must_use]
 #[derive(PartialEq, Eq, Debug)]
 pub struct SegmentLease {
-    /// Its number in the shard's file, or on the common device.
+    /// Its number in the data file or on the device, which all shards share.
     pub number: u64,
     /// Its first block there.
     pub start_block: u64,
@@ -32,11 +22,10 @@ pub(super) struct Lot {
 }
 
 /// The segments nobody holds. `available` is the authority: its low bit says whether the short last
-/// segment is free, the bits above count the full ones. In a common space the bitmap says which;
-/// a bit is set before it is counted, so whoever has counted down finds a bit.
+/// segment is free, the bits above count the full ones. The bitmap says which; a bit is set before
+/// it is counted, so whoever has counted down finds a bit.
 #[derive(Debug)]
 pub(super) struct StoragePool {
-    space: SegmentSpace,
     capacity_blocks: u64,
     segment_blocks: u64,
     full_segments: u64,
@@ -46,20 +35,16 @@ pub(super) struct StoragePool {
 }
 
 impl StoragePool {
-    pub(super) fn new(space: SegmentSpace, capacity_blocks: u64, segment_blocks: u64) -> Self {
+    pub(super) fn new(capacity_blocks: u64, segment_blocks: u64) -> Self {
         assert!(segment_blocks > 0, "a segment holds at least one block");
         let full_segments = capacity_blocks / segment_blocks;
         let short_blocks = capacity_blocks % segment_blocks;
-        let words = match space {
-            SegmentSpace::PerShard => 0,
-            SegmentSpace::Common => full_segments.div_ceil(64),
-        };
+        let words = full_segments.div_ceil(64);
         let word = |index: u64| match full_segments - index * 64 {
             64.. => u64::MAX,
             rest => (1 << rest) - 1,
         };
         StoragePool {
-            space,
             capacity_blocks,
             segment_blocks,
             full_segments,
@@ -67,10 +52,6 @@ impl StoragePool {
             available: AtomicU64::new(full_segments << 1 | u64::from(short_blocks > 0)),
             bitmap: (0..words).map(|index| AtomicU64::new(word(index))).collect(),
         }
-    }
-
-    pub(super) fn space(&self) -> SegmentSpace {
-        self.space
     }
 
     pub(super) fn capacity_blocks(&self) -> u64 {
@@ -85,7 +66,7 @@ impl StoragePool {
         self.short_blocks
     }
 
-    /// The number of the short segment in a common space.
+    /// The number of the short segment: the last.
     pub(super) fn short_number(&self) -> u64 {
         self.full_segments
     }
@@ -145,7 +126,7 @@ impl StoragePool {
     /// Takes a segment back.
     pub(super) fn put_back(&self, lease: &SegmentLease) {
         let short = lease.blocks < self.segment_blocks;
-        if self.space == SegmentSpace::Common && !short {
+        if !short {
             let index = usize::try_from(lease.number / 64).expect("it indexes memory");
             let bit = 1 << (lease.number % 64);
             let before = self.bitmap[index].fetch_or(bit, SeqCst);

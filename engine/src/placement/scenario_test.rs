@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::Tier;
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
 fn config(shards: u16, cpu_bytes: u64, storage_blocks: u64) -> BudgetConfig {
@@ -17,7 +16,6 @@ fn config(shards: u16, cpu_bytes: u64, storage_blocks: u64) -> BudgetConfig {
         cpu_bytes,
         storage_blocks,
         segment_blocks: 4,
-        segment_space: SegmentSpace::PerShard,
         watermarks: Watermarks::default(),
     }
 }
@@ -144,12 +142,14 @@ fn a_rewrite_replaces_the_entry_and_has_another_version() {
 #[test]
 fn idle_segments_of_another_shard_come_before_any_entry() {
     let mut sim = Sim::new(&config(2, 0, 8));
-    assert_eq!(sim.shards[1].lease_ahead(8).len(), 2);
+    sim.write(1, 9, 8 * BLOCK_BYTES);
+    sim.run_in_order();
+    assert!(sim.remove(1, 9), "its two segments are idle now");
     sim.write(0, 1, 3 * BLOCK_BYTES);
     sim.run_in_order();
     sim.write(0, 2, 5 * BLOCK_BYTES);
     sim.run_in_order();
-    assert_eq!(sim.outcomes, [Outcome::In(Tier::Storage); 2]);
+    assert_eq!(sim.outcomes, [Outcome::In(Tier::Storage); 3]);
     assert_eq!(sim.shards[0].len(), 2, "nothing was deleted");
     assert_eq!(sim.asks, 2);
     sim.check();
@@ -211,8 +211,7 @@ fn who_waits_for_room_is_woken_by_an_unpin_on_another_shard() {
 fn the_shard_count_does_not_change_what_is_kept() {
     let mut kept: Vec<BTreeMap<u128, Tier>> = Vec::new();
     for shards in [1u16, 2, 4] {
-        let segment_space = SegmentSpace::Common;
-        let mut sim = Sim::new(&BudgetConfig { segment_space, ..config(shards, 16_384, 48) });
+        let mut sim = Sim::new(&config(shards, 16_384, 48));
         let mut state = 5u64;
         for _ in 0..400 {
             state = crate::key::mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));

@@ -1,14 +1,14 @@
-//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics only.
+//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics
+//! only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::gate::{SharedGate, shard_id};
-use super::pool::{SegmentSpace, StoragePool};
+use super::pool::StoragePool;
 use super::watermark::{UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
-use crate::key::ShardId;
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{ShardId, TIER_COUNT, Tier};
 
 /// The stamp of a shard that has nothing to evict.
 pub(super) const NO_TAIL: Nanos = Nanos::MAX;
@@ -28,8 +28,6 @@ pub struct BudgetConfig {
     pub storage_blocks: u64,
     /// Blocks of a segment, the step in which storage is leased to shards; at least one.
     pub segment_blocks: u64,
-    /// Whose numbers the segments have.
-    pub segment_space: SegmentSpace,
     /// Fill rules of the tiers above storage.
     pub watermarks: Watermarks,
 }
@@ -85,11 +83,7 @@ impl SharedBudgets {
             shards: config.shards,
             watermarks: config.watermarks,
             ledgers: [ledger(config.gpu_bytes), ledger(config.cpu_bytes)],
-            pool: StoragePool::new(
-                config.segment_space,
-                config.storage_blocks,
-                config.segment_blocks,
-            ),
+            pool: StoragePool::new(config.storage_blocks, config.segment_blocks),
             boards: (0..config.shards).map(board).collect(),
             batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),

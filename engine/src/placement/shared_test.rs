@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use super::gate::{NOBODY, Published, SharedGate};
-use super::pool::{SegmentLease, SegmentSpace, StoragePool};
+use super::pool::{SegmentLease, StoragePool};
 use crate::key::ShardId;
 
 #[test]
@@ -152,22 +152,20 @@ fn a_release_and_a_wait_at_the_same_moment_meet() {
 
 #[test]
 fn the_pool_leases_every_block_once_and_the_short_segment_last() {
-    for space in [SegmentSpace::PerShard, SegmentSpace::Common] {
-        let pool = StoragePool::new(space, 10 * 16 + 5, 16);
-        assert_eq!(pool.available_blocks(), 165);
-        let lot = pool.try_lease(17).unwrap();
-        assert_eq!((lot.full, lot.short), (2, false));
-        assert_eq!(pool.try_lease(134), None);
-        let lot = pool.try_lease(133).unwrap();
-        assert_eq!((lot.full, lot.short), (8, true));
-        assert_eq!(pool.available_blocks(), 0);
-    }
+    let pool = StoragePool::new(10 * 16 + 5, 16);
+    assert_eq!(pool.available_blocks(), 165);
+    let lot = pool.try_lease(17).unwrap();
+    assert_eq!((lot.full, lot.short), (2, false));
+    assert_eq!(pool.try_lease(134), None);
+    let lot = pool.try_lease(133).unwrap();
+    assert_eq!((lot.full, lot.short), (8, true));
+    assert_eq!(pool.available_blocks(), 0);
 }
 
 #[test]
 fn threads_never_hold_the_same_segment() {
     const SEGMENTS: u64 = 150;
-    let pool = StoragePool::new(SegmentSpace::Common, SEGMENTS * 8, 8);
+    let pool = StoragePool::new(SEGMENTS * 8, 8);
     let held: Vec<AtomicBool> = (0..SEGMENTS).map(|_| AtomicBool::new(false)).collect();
     thread::scope(|scope| {
         for part in 0..4u64 {

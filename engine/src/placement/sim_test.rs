@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::Tier;
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -414,16 +413,12 @@ impl Sim {
         assert_eq!(leased + self.shared.unleased_blocks(), self.capacity_blocks, "storage");
     }
 
-    /// The blocks of every entry of one shard (or of all, in a common space) are its alone.
-    pub(super) fn check_overlap(&self, common: bool) {
+    /// The blocks of every entry are its alone, over all shards.
+    pub(super) fn check_overlap(&self) {
         let mut all: Vec<Extent> = Vec::new();
         for placement in &self.shards {
             for slot in placement.table.slots.iter().filter(|slot| slot.data.is_some()) {
                 all.extend(slot.extents.as_slice());
-            }
-            if !common {
-                assert_disjoint(&mut all);
-                all.clear();
             }
         }
         assert_disjoint(&mut all);

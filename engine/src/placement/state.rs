@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use super::admission::Grant;
 use super::allocator::{ExtentAllocator, SpaceFigures};
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
 use super::extent::ExtentList;
-use super::lru::{Links, LruList};
-use super::segment_set::SegmentSet;
+use super::lru::{LruList, Neighbours};
 use super::shared::{NO_TAIL, SharedBudgets};
+use super::step::Grant;
 use super::watermark::UPPER_COUNT;
 use crate::clock::Nanos;
-use crate::key::{EntryKey, ShardId};
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 
 /// What one shard holds in one tier, and what left it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -29,6 +27,18 @@ pub struct TierCounts {
     pub lost_entries: u64,
     /// Entries that were found here when somebody asked for their removal.
     pub removed_entries: u64,
+}
+
+impl TierCounts {
+    /// Adds another shard's.
+    pub fn add(&mut self, other: TierCounts) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.evicted_entries += other.evicted_entries;
+        self.evicted_bytes += other.evicted_bytes;
+        self.lost_entries += other.lost_entries;
+        self.removed_entries += other.removed_entries;
+    }
 }
 
 /// One shard's share of the ledgers, recomputed from its entries by `check_sums`.
@@ -71,9 +81,6 @@ pub struct Placement<D> {
     pub(super) table: Table<D>,
     pub(super) lists: [LruList; TIER_COUNT],
     pub(super) allocator: ExtentAllocator,
-    /// Segment numbers of the shard's own file that it gave back, and the first never used.
-    pub(super) spare_numbers: SegmentSet,
-    pub(super) next_number: u64,
     pub(super) counts: [TierCounts; TIER_COUNT],
     /// Granted but not inserted: committed, entered, and storage blocks.
     pub(super) granted_bytes: [u64; UPPER_COUNT],
@@ -99,8 +106,6 @@ impl<D> Placement<D> {
             table: Table::new(),
             lists: [LruList::new(); TIER_COUNT],
             allocator,
-            spare_numbers: SegmentSet::default(),
-            next_number: 0,
             counts: [TierCounts::default(); TIER_COUNT],
             granted_bytes: [0; UPPER_COUNT],
             entered_bytes: [0; UPPER_COUNT],
@@ -208,7 +213,7 @@ impl<D> Placement<D> {
             stamp: self.newest_stamp,
             extents,
             data: Some(data),
-            links: Links::detached(),
+            links: Neighbours::detached(),
             version,
             pins: 1,
             tier,

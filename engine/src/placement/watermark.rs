@@ -1,6 +1,6 @@
 //! The capacity rules of a tier above the last, as arithmetic.
 
-use crate::tier::{TIER_COUNT, Tier};
+use crate::key::{TIER_COUNT, Tier};
 
 /// Tiers above storage.
 pub(super) const UPPER_COUNT: usize = TIER_COUNT - 1;
@@ -9,9 +9,9 @@ pub(super) const UPPER_COUNT: usize = TIER_COUNT - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermarks {
     /// After an eviction a tier above the last is at most this full, in thousandths of its
-    /// capacity (`spec/workload.md`, "Tiers": 800).
+    /// capacity; 800 by default.
     pub evict_target_permille: u16,
-    /// An entry above this many thousandths of a tier's capacity skips that tier (there: 950).
+    /// An entry above this many thousandths of a tier's capacity skips that tier; 950 by default.
     pub skip_permille: u16,
 }
 

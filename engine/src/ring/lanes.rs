@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "pushing entries whose buffers the ring owns until it has drained")]
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 
@@ -33,6 +34,13 @@ pub enum Polling {
     Completion,
 }
 
+/// Longest time that a device may leave I/Os in flight without completing any. The kernel's own
+/// bound for one NVMe command is 30 s (`nvme_core.io_timeout`), after which it resets the controller
+/// and tries again.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// One wait of [`LaneRing::submit_and_wait`] lasts no longer, so that its caller can look around.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// One I/O of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneIo {
@@ -56,6 +64,8 @@ pub struct LaneRing {
     registered_span: Option<usize>,
     busy: Vec<bool>,
     in_flight: u32,
+    /// Waits in a row that brought nothing, added up: a process that was stopped counts one.
+    silence: Duration,
 }
 
 impl LaneRing {
@@ -102,6 +112,7 @@ impl LaneRing {
             registered_span,
             busy: vec![false; lanes as usize],
             in_flight: 0,
+            silence: Duration::ZERO,
         })
     }
 
@@ -131,9 +142,13 @@ impl LaneRing {
 
     /// Queues one I/O on an idle lane.
     ///
+    /// # Errors
+    /// What `io_uring_enter` says when the submission queue had to be emptied first; the lane stays
+    /// idle then.
+    ///
     /// # Panics
     /// When the lane is busy or the I/O does not fit its buffer.
-    pub fn push(&mut self, io: LaneIo) {
+    pub fn push(&mut self, io: LaneIo) -> std::io::Result<()> {
         let lane = io.lane as usize;
         assert!(!self.busy[lane] && io.length_bytes as usize <= self.buffer_bytes);
         let start = lane * self.buffer_bytes;
@@ -160,37 +175,46 @@ impl LaneRing {
             }
         };
         let entry = entry.user_data(u64::from(io.lane));
-        // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is busy
-        // and waits for it in `Drop`.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        // At most `lanes` are in flight, and the queue has at least as many places; with a kernel
-        // thread the places come free when it has looked.
-        if pushed.is_err() {
-            loop {
-                let _woken = self.ring.submit();
-                // SAFETY: as above.
-                if unsafe { self.ring.submission().push(&entry) }.is_ok() {
-                    break;
-                }
-                std::hint::spin_loop();
+        loop {
+            // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is
+            // busy and waits for it in `Drop`.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                break;
             }
+            // At most `lanes` are in flight, and the queue has at least as many places; with a
+            // kernel thread the places come free when it has looked, which this waits for.
+            self.ring.submit()?;
+            self.ring.submitter().squeue_wait()?;
         }
         self.busy[lane] = true;
         self.in_flight += 1;
+        Ok(())
     }
 
-    /// Submits what is queued and waits until something has completed.
+    /// Submits what is queued and waits until something has completed, a second at the most.
     ///
     /// # Errors
-    /// What `io_uring_enter` says, other than "again".
+    /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
+    /// [`SILENCE_MAX`] although I/Os are in flight.
     pub fn submit_and_wait(&mut self) -> std::io::Result<()> {
         let wanted = usize::from(self.in_flight > 0);
-        match self.ring.submit_and_wait(wanted) {
+        let longest = types::Timespec::from(WAIT_MAX);
+        let args = types::SubmitArgs::new().timespec(&longest);
+        match self.ring.submitter().submit_with_args(wanted, &args) {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                Some(libc::ETIME) => self.bear_silence(),
                 _ => Err(error),
             },
+        }
+    }
+
+    fn bear_silence(&mut self) -> std::io::Result<()> {
+        self.silence += WAIT_MAX;
+        match self.silence > SILENCE_MAX {
+            true => Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+            false => Ok(()),
         }
     }
 
@@ -211,6 +235,7 @@ impl LaneRing {
         assert!(lane < self.lanes && self.busy[lane as usize], "a completion comes once");
         self.busy[lane as usize] = false;
         self.in_flight -= 1;
+        self.silence = Duration::ZERO;
         Some((lane, entry.result()))
     }
 }
@@ -247,20 +272,10 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         Polling::Submission => "SQPOLL",
         Polling::Completion => "IOPOLL",
     };
-    let failed = |why: String| {
-        SetupError::new(
-            format!("{name} does not work here: {why}"),
-            match polling {
-                Polling::Completion => {
-                    "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
-                     /sys/block/DEVICE/queue/io_poll must be 1)"
-                }
-                _ => "leave --sqpoll out",
-            },
-        )
-    };
+    let failed = |reason: String| SetupError::Polling { name, reason };
     let mut ring = LaneRing::new(file, 1, 4096, polling)?;
-    ring.push(LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 });
+    let io = LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
+    ring.push(io).map_err(|error| failed(error.to_string()))?;
     let deadline = monotonic_now() + PROBE_PATIENCE_S * SECOND;
     loop {
         // Never blocking: a device that can't be polled may never complete.

@@ -6,8 +6,9 @@ mod probe;
 mod reactor;
 mod setup;
 mod slot;
+mod turn;
 
-pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
+pub use lanes::{LaneIo, LaneRing, Polling, SILENCE_MAX, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use probe::{RingFeatures, kernel_release};
 pub use reactor::{CompletionBell, Ring};

@@ -3,8 +3,11 @@
 #![allow(unsafe_code, reason = "pushing entries whose buffers the slot table owns")]
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,6 +16,7 @@ use super::op::{IoKind, IoRequest};
 use super::probe::RingFeatures;
 use super::setup::RingSetup;
 use super::slot::{IoFuture, SlotToken, Slots};
+use super::turn::{Turnable, turn};
 use crate::buffer::Buffer;
 use crate::clock::Clock;
 use crate::error::SetupError;
@@ -32,6 +36,14 @@ impl CompletionBell {
     }
 }
 
+/// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): have the kernel run what waits for this thread.
+const GETEVENTS: u32 = 1;
+/// How often a ring that ends looks whether the kernel has let go of its buffers.
+const DROP_LOOK: Duration = Duration::from_millis(1);
+/// How long it looks without any I/O completing: a device that is silent for longer keeps the
+/// buffers, which are leaked rather than freed under it.
+const DROP_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion; it lends the
 /// buffer through `B: AsRef<Buffer>`.
 pub struct Ring<B: 'static> {
@@ -42,8 +54,12 @@ pub struct Ring<B: 'static> {
     registered_span_bytes: usize,
     clock: Clock,
     bell: CompletionBell,
-    /// Entries were pushed since the last submit.
-    dirty: Cell<bool>,
+    /// I/Os in the submission queue that the kernel has not taken, oldest first.
+    queued: RefCell<VecDeque<SlotToken>>,
+    /// I/Os for which the submission queue had no place, oldest first.
+    waiting: RefCell<VecDeque<squeue::Entry>>,
+    /// The errno with which the kernel refused to take any more I/O; 0 while it takes them.
+    refusal: Cell<i32>,
     /// Set while `turn` runs: waking a task may come back here.
     turning: Cell<bool>,
 }
@@ -70,7 +86,9 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
             registered_span_bytes: setup.registered_span_bytes,
             clock,
             bell: CompletionBell(bell),
-            dirty: Cell::new(false),
+            queued: RefCell::default(),
+            waiting: RefCell::default(),
+            refusal: Cell::new(0),
             turning: Cell::new(false),
         })
     }
@@ -93,23 +111,33 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         self.slots.pending()
     }
 
-    /// Queues one I/O; `owned` belongs to the slot table until it completes.
+    /// Queues one I/O; `owned` belongs to the slot table until it completes. Never enters the
+    /// kernel: [`Ring::turn`] does.
     pub fn push(&self, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
         let entry = self.encode(request, owned.as_ref().map(AsRef::as_ref));
-        let (token, future) = self.slots.insert(owned, self.clock.now());
-        let entry = entry.user_data(token.0);
-        loop {
-            // SAFETY: the buffer is owned by the slot until the completion carrying this token,
-            // and the pool that it came from outlives the ring (see `Drop`).
-            let pushed = unsafe { self.ring.borrow_mut().submission().push(&entry) };
-            if pushed.is_ok() {
-                break;
-            }
-            // The submission queue is full: hand it over, which empties it.
-            self.submit();
+        let now = self.clock.now();
+        let (token, future) = self.slots.insert(owned, now);
+        if self.refusal.get() != 0 {
+            self.slots.complete(token, -self.refusal.get(), now);
+            return future;
         }
-        self.dirty.set(true);
+        let entry = entry.user_data(token.0);
+        // None overtakes those that wait.
+        if !self.waiting.borrow().is_empty() || !self.queue(&entry) {
+            self.waiting.borrow_mut().push_back(entry);
+        }
         future
+    }
+
+    /// Puts an entry in the submission queue; false when that is full.
+    fn queue(&self, entry: &squeue::Entry) -> bool {
+        // SAFETY: the buffer is owned by the slot until the completion carrying this token, and the
+        // pool that it came from outlives the ring (see `Drop`).
+        let pushed = unsafe { self.ring.borrow_mut().submission().push(entry) }.is_ok();
+        if pushed {
+            self.queued.borrow_mut().push_back(SlotToken(entry.get_user_data()));
+        }
+        pushed
     }
 
     fn encode(&self, request: IoRequest, buffer: Option<&Buffer>) -> squeue::Entry {
@@ -151,77 +179,124 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         }
     }
 
-    fn submit(&self) {
-        self.dirty.set(false);
-        let result = self.ring.borrow().submit();
-        match result {
-            Ok(_) => {}
-            // EBUSY: the completion queue overflowed, reaping comes first. EAGAIN, EINTR: again.
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => self.dirty.set(true),
-                other => unreachable!("io_uring_enter on our own ring: errno {other:?}"),
-            },
-        }
-        if self.dirty.get() {
-            self.reap();
-        }
-    }
-
     /// Hands over what was pushed and works off what has completed. O(completions); no system
-    /// call when there is nothing to do.
+    /// call when there is nothing to do. The order of its steps is [`super::turn`]'s.
     pub fn turn(&self) {
         if self.turning.replace(true) {
             return;
         }
-        loop {
-            // The bell would ring for completions that this loop is about to see.
-            self.ring.borrow_mut().completion().disable_eventfd();
-            let needs_enter = {
-                let mut ring = self.ring.borrow_mut();
-                let queue = ring.submission();
-                self.dirty.get() || queue.taskrun() || queue.cq_overflow() || !queue.is_empty()
-            };
-            if needs_enter {
-                self.submit();
-            }
-            let reaped = self.reap();
-            self.ring.borrow_mut().completion().enable_eventfd();
-            // DEFER_TASKRUN works off a bounded number an enter; the flag says when more waits.
-            let more = {
-                let mut ring = self.ring.borrow_mut();
-                let taskrun = ring.submission().taskrun();
-                taskrun || !ring.completion().is_empty()
-            };
-            if !more && reaped == 0 {
-                break;
-            }
-        }
+        turn(self);
         self.turning.set(false);
     }
 
     /// Blocks until at least one I/O has completed, then works off what has. For plain threads.
+    /// Returns early when a signal comes.
     ///
     /// # Errors
-    /// What `io_uring_enter` reports; `EINTR` is retried.
+    /// What `io_uring_enter` reports.
     pub fn wait(&self) -> std::io::Result<()> {
-        if self.in_flight() == 0 {
+        let before = self.in_flight();
+        self.turn();
+        if self.in_flight() < before || before == 0 {
             return Ok(());
         }
+        let result = self.ring.borrow().submit_and_wait(1);
+        let result = self.handed_over(result);
+        self.turn();
+        result
+    }
+
+    /// Takes note of what the kernel said of the entries in the submission queue.
+    fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
+        match result {
+            Ok(taken) => {
+                let mut queued = self.queued.borrow_mut();
+                let taken = taken.min(queued.len());
+                drop(queued.drain(..taken));
+                Ok(())
+            }
+            Err(error) => match error.raw_os_error() {
+                // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short of
+                // memory. EINTR: a signal. The next turn tries again.
+                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Ok(()),
+                errno => {
+                    self.refuse(errno.unwrap_or(libc::EIO));
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    /// The kernel takes no more I/O: what it has not taken ends with its errno, and so does all
+    /// that is asked for later. What it has taken still completes.
+    fn refuse(&self, errno: i32) {
+        self.refusal.set(errno);
+        self.end_untaken(-errno);
+    }
+}
+
+impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
+    fn silence_bell(&self) {
+        self.ring.borrow_mut().completion().disable_eventfd();
+    }
+
+    fn arm_bell(&self) {
+        self.ring.borrow_mut().completion().enable_eventfd();
+        // The kernel raises its flag, then looks whether the bell is armed: see `turn`.
+        fence(Ordering::SeqCst);
+    }
+
+    fn needs_enter(&self) -> bool {
+        if !self.queued.borrow().is_empty() || !self.waiting.borrow().is_empty() {
+            return true;
+        }
+        let mut ring = self.ring.borrow_mut();
+        let queue = ring.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
+    fn enter(&self) {
+        if self.refusal.get() != 0 {
+            self.enter_without_submitting();
+            return;
+        }
         loop {
-            self.dirty.set(false);
-            let result = self.ring.borrow().submit_and_wait(1);
-            match result {
-                Ok(_) => break,
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => break,
-                Err(error) => return Err(error),
+            while let Some(entry) = self.waiting.borrow().front().cloned() {
+                if !self.queue(&entry) {
+                    break;
+                }
+                self.waiting.borrow_mut().pop_front();
+            }
+            let before = self.queued.borrow().len();
+            let result = self.ring.borrow().submit();
+            // A refusal has ended what it concerns; there is nobody else to tell.
+            let handed_over = self.handed_over(result);
+            let taken = before - self.queued.borrow().len();
+            // More only where the last enter made room for it.
+            if handed_over.is_err() || taken == 0 || self.waiting.borrow().is_empty() {
+                return;
             }
         }
-        self.turn();
-        Ok(())
     }
 
     fn reap(&self) -> u32 {
+        self.take_completions()
+    }
+}
+
+impl<B: 'static> Ring<B> {
+    /// Has the kernel run what waits for this thread, and look for completions once.
+    fn enter_without_submitting(&self) {
+        // SAFETY: nothing is handed over and no argument is given.
+        let entered = unsafe {
+            self.ring.borrow().submitter().enter::<libc::sigset_t>(0, 0, GETEVENTS, None)
+        };
+        if let Err(error) = entered {
+            tracing::debug!(%error, "io_uring_enter without entries");
+        }
+    }
+
+    fn take_completions(&self) -> u32 {
         let mut reaped = 0;
         let mut now = None;
         loop {
@@ -234,9 +309,19 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         }
         reaped
     }
-}
 
-impl<B: 'static> Ring<B> {
+    /// Ends the I/Os that the kernel has not taken, with `result`. The submission queue may not be
+    /// handed over any more afterwards: their buffers are free.
+    fn end_untaken(&self, result: i32) {
+        let now = self.clock.now();
+        let queued = self.queued.take();
+        let waiting = self.waiting.take();
+        let waiting = waiting.iter().map(|entry| SlotToken(entry.get_user_data()));
+        queued.into_iter().chain(waiting).for_each(|token| {
+            self.slots.complete(token, result, now);
+        });
+    }
+
     /// Gives the registered file back when nothing is in flight. The kernel ends a ring in the
     /// background, and a file system can't be unmounted while it holds a file there.
     pub fn release_file(&self) {
@@ -249,21 +334,26 @@ impl<B: 'static> Ring<B> {
 
 impl<B: 'static> Drop for Ring<B> {
     fn drop(&mut self) {
-        // The kernel may still write to buffers that the table owns: wait for every one.
+        self.end_untaken(-libc::ECANCELED);
+        // The kernel may still write to buffers that the table owns: wait for every one, as long as
+        // the device gives signs of life.
+        let mut silent_since = Instant::now();
         while self.slots.pending() > 0 {
-            let result = self.ring.borrow().submit_and_wait(1);
-            if let Err(error) = result
-                && !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
-            {
+            self.enter_without_submitting();
+            if self.take_completions() > 0 {
+                silent_since = Instant::now();
+            } else if silent_since.elapsed() > DROP_PATIENCE {
                 // Freeing the buffers now could corrupt memory; leaking them can't.
-                tracing::error!(%error, "io_uring did not drain; its buffers are leaked");
+                tracing::error!(
+                    in_flight = self.slots.pending(),
+                    "the device has completed nothing for {} s; the buffers of what is in flight \
+                     are leaked",
+                    DROP_PATIENCE.as_secs()
+                );
                 std::mem::forget(Rc::clone(&self.slots));
                 return;
-            }
-            loop {
-                let Some(entry) = self.ring.borrow_mut().completion().next() else { break };
-                let now = self.clock.now();
-                self.slots.complete(SlotToken(entry.user_data()), entry.result(), now);
+            } else {
+                std::thread::sleep(DROP_LOOK);
             }
         }
         self.release_file();

@@ -10,14 +10,14 @@ use super::hollow::HollowMemory;
 use super::measure::{Direction, Measure};
 use super::message::OperationTimes;
 use super::notify::Notify;
-use crate::buffer::{Acquire, Admission, Ticket, Urgency};
+use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName, VerifyMode};
+use crate::key::Tier;
 use crate::placement::Extent;
 use crate::ring::{Completion, IoKind, IoRequest};
-use crate::tier::Tier;
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 
@@ -43,33 +43,33 @@ pub enum Content {
     /// They are made, moved and checked.
     #[default]
     Real,
-    /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying takes
-    /// the time that this memory says. For runs on a simulated clock and drive.
+    /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying
+    /// takes the time that this memory says. For runs on a simulated clock and drive.
     Hollow(HollowMemory),
 }
 
 /// What a data path is made of.
-pub struct DataPathConfig {
+pub(super) struct DataPathConfig {
     /// The storage device.
-    pub device: Rc<dyn Device>,
+    pub(super) device: Rc<dyn Device>,
     /// Buffers and queue places.
-    pub admission: Rc<Admission>,
+    pub(super) tickets: Rc<Tickets>,
     /// The shard's clock.
-    pub clock: Clock,
+    pub(super) clock: Clock,
     /// The shard's measuring.
-    pub measure: Rc<Measure>,
+    pub(super) measure: Rc<Measure>,
     /// How much of what is read is checked.
-    pub verify: VerifyMode,
+    pub(super) verify: VerifyMode,
     /// Whether writes are flushed.
-    pub durability: Durability,
+    pub(super) durability: Durability,
     /// Whether entries have bytes.
-    pub content: Content,
+    pub(super) content: Content,
     /// Queue places asked for: tells a wait for a buffer from one for a place.
-    pub queue_depth: u32,
+    pub(super) queue_depth: u32,
 }
 
 /// The storage device with everything an operation on it needs.
-pub struct DataPath {
+pub(super) struct DataPath {
     pub(super) config: DataPathConfig,
     /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
     stopping: Cell<bool>,
@@ -136,9 +136,8 @@ struct Transfer<'a> {
 
 impl DataPath {
     /// Joins the parts.
-    #[must_use]
-    pub fn new(config: DataPathConfig) -> DataPath {
-        let limited_by_buffers = config.admission.limited_by_buffers(config.queue_depth);
+    pub(super) fn new(config: DataPathConfig) -> DataPath {
+        let limited_by_buffers = config.tickets.limited_by_buffers(config.queue_depth);
         DataPath {
             config,
             stopping: Cell::new(false),
@@ -173,7 +172,7 @@ impl DataPath {
         let begun = self.config.clock.now();
         let flush =
             spec.direction == Direction::Write && self.config.durability == Durability::Flush;
-        let io_blocks = self.config.admission.pool().buffer_bytes() as u64 / BLOCK_BYTES;
+        let io_blocks = self.config.tickets.pool().buffer_bytes() as u64 / BLOCK_BYTES;
         let mut transfer = Transfer {
             path: self,
             extent: (0, 0),
@@ -202,7 +201,7 @@ impl DataPath {
     }
 
     /// Flushes what was written before the call; callers that come while one runs share the next.
-    async fn flush(&self) -> Result<Nanos, IoError> {
+    pub(super) async fn flush(&self) -> Result<Nanos, IoError> {
         // A flush already running may have begun before our write ended: the next one counts.
         let wanted = self.flushes_started.get() + 1;
         loop {
@@ -334,7 +333,7 @@ impl Transfer<'_> {
         while self.error.is_none() && !self.is_all_started() && started < SLICE_BYTES {
             let path = self.path;
             let (acquire, since) = self.acquire.get_or_insert_with(|| {
-                (path.config.admission.acquire(self.spec.urgency), path.config.clock.now())
+                (path.config.tickets.acquire(self.spec.urgency), path.config.clock.now())
             });
             let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { break };
             let since = *since;

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::sync::{Arc, Once, Weak};
+use std::time::{Duration, Instant};
 
 use glommio::io::BufferedFile;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
@@ -18,16 +18,56 @@ use crate::device::Device;
 use crate::error::SetupError;
 use crate::ring::CompletionBell;
 
-/// Period of the heartbeat. glommio 0.9.0 can park with runnable tasks and never wake
-/// (`run_task_queues` returns false both for "nothing to run" and "preempted before running
-/// anything"); a timer that is always outstanding bounds that sleep. A beat costs about 50 µs of CPU
-/// (its three rings are parked and woken), so 2 ms would be 2.5 % of an idle core; 5 ms is 1 %.
-const HEARTBEAT: Duration = Duration::from_millis(5);
+use super::thread::ThreadSample;
 
-/// Period of a second timer. The heartbeat's own timer is spent when it has fired but its task has
-/// not run: lost in that very moment, the executor would sleep until whatever timer comes next
-/// (seen: 1 s). A period that shares no factor with the first seldom falls due in the same pass.
-const SPARE_TIMER: Duration = Duration::from_millis(37);
+/// How often an executor gives a sign of life and looks around.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pulse {
+    heartbeat: Duration,
+}
+
+impl Pulse {
+    /// Period of the heartbeat where each shard has a core of its own. glommio 0.9.0 can park with
+    /// runnable tasks and never wake (`run_task_queues` returns false both for "nothing to run" and
+    /// "preempted before running anything"); a timer that is always outstanding bounds that sleep.
+    const HEARTBEAT: Duration = Duration::from_millis(5);
+    /// CPU time of a beat: three rings are parked and woken. Measured; 5 ms makes it 1 % of a core.
+    const BEAT_COST: Duration = Duration::from_micros(50);
+    /// The beats of all shards on a core may take this part of it, as a divisor.
+    const CORE_SHARE: u32 = 20;
+    /// Period of the spare timer over that of the heartbeat, as a fraction. The heartbeat's own
+    /// timer is spent when it has fired but its task has not run: lost in that very moment, the
+    /// executor would sleep until whatever timer comes next (seen: 1 s). Two periods that share no
+    /// factor seldom fall due in the same pass.
+    const SPARE: (u32, u32) = (37, 5);
+
+    /// A pulse for so many shards on so many cores: 5 ms, and slower when many share a core, so
+    /// that their beats together take at most 5 % of it.
+    #[must_use]
+    pub fn of(shards: u16, cores: usize) -> Pulse {
+        let shards_a_core = u32::from(shards).div_ceil(u32::try_from(cores.max(1)).unwrap_or(1));
+        let bearable = Pulse::BEAT_COST * shards_a_core * Pulse::CORE_SHARE;
+        Pulse { heartbeat: Pulse::HEARTBEAT.max(bearable) }
+    }
+
+    /// Period of the heartbeat.
+    #[must_use]
+    pub fn heartbeat(self) -> Duration {
+        self.heartbeat
+    }
+
+    fn spare(self) -> Duration {
+        self.heartbeat * Pulse::SPARE.0 / Pulse::SPARE.1
+    }
+}
+
+/// How often a shard looks at its device without having been told to. Nothing depends on it in
+/// ordinary times; it ends what would wait for ever: I/Os that the kernel took back for want of
+/// memory, and works that brought no completion ([`crate::ring`]).
+const RETURN_LOOK: Duration = Duration::from_millis(250);
+
+/// How often [`Executor::join_until`] looks whether a thread has ended.
+const JOIN_LOOK: Duration = Duration::from_millis(1);
 
 /// Longest the executor runs tasks before it looks at its timers and messages again: long transfers
 /// reap their own I/O meanwhile. Each preemption is a chance for the fault above.
@@ -62,7 +102,7 @@ pub struct Vitals {
     beats: AtomicU64,
     last_beat: AtomicU64,
     gap_max_ns: AtomicU64,
-    /// The thread's number; 0 before its first heartbeat.
+    /// The thread's number; 0 before it has begun.
     thread: AtomicI32,
 }
 
@@ -90,25 +130,25 @@ impl Vitals {
         self.gap_max_ns.store(0, Ordering::Relaxed);
     }
 
-    /// What the kernel says of the thread: its state (`R`: it runs, `S`: it sleeps, `D`: it waits for a
-    /// device), how much CPU time it has used, and where in the kernel it is, as far as one may know.
+    /// What the kernel says of the thread; none before it has begun.
     #[must_use]
-    pub fn thread_state(&self) -> String {
+    pub fn thread_sample(&self) -> Option<ThreadSample> {
         let thread = self.thread.load(Ordering::Relaxed);
-        let read = |name: &str| {
-            std::fs::read_to_string(format!("/proc/self/task/{thread}/{name}")).unwrap_or_default()
-        };
-        let stat = read("stat");
-        // After the name, which may hold anything: state, then the 11th and 12th are CPU time.
-        let fields: Vec<&str> =
-            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let field = |place: usize| fields.get(place).copied().unwrap_or("?");
-        let (state, user, system) = (field(0), field(11), field(12));
-        let place = read("wchan");
-        format!("state {state}, {user} + {system} ticks of CPU time, in {}", place.trim())
+        (thread != 0).then(|| ThreadSample::take(thread))
     }
 
-    /// Has whatever the thread sleeps in return. The fault that [`HEARTBEAT`] is about can take every
+    fn is_thread_alive(&self) -> bool {
+        let thread = self.thread.load(Ordering::Relaxed);
+        thread != 0 && std::fs::exists(format!("/proc/self/task/{thread}")).unwrap_or(true)
+    }
+
+    /// Notes which thread it is: the one that calls.
+    fn begin(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.thread.store(thread, Ordering::Relaxed);
+    }
+
+    /// Has whatever the thread sleeps in return. The fault that [`Pulse`] is about can take every
     /// runnable task into the sleep, timers' and messages' included, when the thread did not get the
     /// processor for long; then no message wakes it any more, but a signal does: glommio takes the
     /// interrupted call for one that found nothing, and looks around.
@@ -123,10 +163,6 @@ impl Vitals {
     }
 
     fn beat(&self) {
-        if self.beats() == 0 {
-            let thread = rustix::thread::gettid().as_raw_nonzero().get();
-            self.thread.store(thread, Ordering::Relaxed);
-        }
         let now = monotonic_now();
         let last = self.last_beat.swap(now, Ordering::Relaxed);
         self.beats.fetch_add(1, Ordering::Relaxed);
@@ -139,6 +175,20 @@ impl Vitals {
 /// A running executor.
 pub struct Executor<T: Send + 'static> {
     handle: ExecutorJoinHandle<T>,
+    vitals: Arc<Vitals>,
+    /// Owned by the thread: gone with it, also when it never began.
+    running: Weak<()>,
+}
+
+/// Why there is nothing from an executor.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JoinError {
+    /// It panicked, or could not begin.
+    #[error("{0}")]
+    Died(String),
+    /// It still runs; its thread was left alone.
+    #[error("its thread did not end")]
+    StillRuns,
 }
 
 impl<T: Send + 'static> Executor<T> {
@@ -149,6 +199,7 @@ impl<T: Send + 'static> Executor<T> {
     pub fn spawn<F, Fut>(
         name: &str,
         cpu: Option<usize>,
+        pulse: Pulse,
         vitals: Arc<Vitals>,
         main: F,
     ) -> Result<Executor<T>, SetupError>
@@ -157,6 +208,9 @@ impl<T: Send + 'static> Executor<T> {
         Fut: Future<Output = T> + 'static,
     {
         check_locked_memory_limit()?;
+        let beating_vitals = Arc::clone(&vitals);
+        let alive = Arc::new(());
+        let running = Arc::downgrade(&alive);
         let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
         let handle = LocalExecutorBuilder::new(placement)
             .name(name)
@@ -166,15 +220,17 @@ impl<T: Send + 'static> Executor<T> {
             // By default its helper thread would sit on the shard's own core.
             .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
             .spawn(move || async move {
+                let _alive = alive;
+                beating_vitals.begin();
                 let beating = glommio::spawn_local(async move {
                     loop {
-                        vitals.beat();
-                        glommio::timer::sleep(HEARTBEAT).await;
+                        beating_vitals.beat();
+                        glommio::timer::sleep(pulse.heartbeat()).await;
                     }
                 });
-                let spare = glommio::spawn_local(async {
+                let spare = glommio::spawn_local(async move {
                     loop {
-                        glommio::timer::sleep(SPARE_TIMER).await;
+                        glommio::timer::sleep(pulse.spare()).await;
                     }
                 });
                 let output = main().await;
@@ -182,22 +238,27 @@ impl<T: Send + 'static> Executor<T> {
                 spare.cancel().await;
                 output
             })
-            .map_err(|error| {
-                SetupError::new(
-                    format!("can't start the executor of {name}: {error}"),
-                    "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring \
-                     is allowed; or lower --shards, or use --pin off",
-                )
+            .map_err(|error| SetupError::Executor {
+                name: name.to_owned(),
+                reason: error.to_string(),
             })?;
-        Ok(Executor { handle })
+        Ok(Executor { handle, vitals, running })
     }
 
-    /// Waits for its end.
+    /// Waits for its end, until `deadline` at the most. A thread that has not ended by then goes on
+    /// by itself until the process ends.
     ///
     /// # Errors
-    /// When it panicked.
-    pub fn join(self) -> Result<T, String> {
-        self.handle.join().map_err(|error| error.to_string())
+    /// When it panicked, or has not ended.
+    pub fn join_until(self, deadline: Instant) -> Result<T, JoinError> {
+        let has_begun = || self.vitals.thread.load(Ordering::Relaxed) != 0;
+        while self.running.strong_count() > 0 && !has_begun() || self.vitals.is_thread_alive() {
+            if Instant::now() >= deadline {
+                return Err(JoinError::StillRuns);
+            }
+            std::thread::sleep(JOIN_LOOK);
+        }
+        self.handle.join().map_err(|error| JoinError::Died(error.to_string()))
     }
 }
 
@@ -241,6 +302,13 @@ pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(),
     })?;
     // SAFETY: the descriptor is ours alone, and its ownership moves into the file.
     let file = unsafe { BufferedFile::from_raw_fd(owned.into_raw_fd()) };
+    let looking = Rc::clone(&device);
+    spawn_local(async move {
+        loop {
+            glommio::timer::sleep(RETURN_LOOK).await;
+            looking.kick();
+        }
+    });
     spawn_local(async move {
         loop {
             match file.read_at(0, 8).await {
@@ -263,12 +331,13 @@ mod tests {
     #[test]
     fn an_executor_lives_through_interruptions() {
         let vitals = Arc::new(Vitals::default());
+        let pulse = Pulse::of(1, 1);
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let executor =
-            Executor::spawn("interrupted", None, Arc::clone(&vitals), move || async move {
+            Executor::spawn("interrupted", None, pulse, Arc::clone(&vitals), move || async move {
                 while !seen.load(Ordering::Relaxed) {
-                    glommio::timer::sleep(HEARTBEAT).await;
+                    glommio::timer::sleep(pulse.heartbeat()).await;
                 }
             })
             .unwrap();
@@ -283,8 +352,31 @@ mod tests {
         while vitals.beats() < before + 3 {
             std::thread::yield_now();
         }
-        assert!(vitals.thread_state().contains("ticks of CPU time"), "{}", vitals.thread_state());
+        assert!(vitals.thread_sample().is_some());
         over.store(true, Ordering::Relaxed);
-        executor.join().unwrap();
+        executor.join_until(Instant::now() + Duration::from_secs(60)).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_does_not_end_is_left_alone() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (began, begun) = std::sync::mpsc::channel();
+        let executor =
+            Executor::spawn("held", None, Pulse::of(1, 1), Arc::default(), move || async move {
+                began.send(()).unwrap();
+                let _end_of_the_test = ended.recv();
+            })
+            .unwrap();
+        begun.recv().unwrap();
+        assert_eq!(executor.join_until(Instant::now()), Err(JoinError::StillRuns));
+        end.send(()).unwrap();
+    }
+
+    #[test]
+    fn many_shards_on_a_core_beat_more_slowly() {
+        assert_eq!(Pulse::of(2, 2).heartbeat(), Duration::from_millis(5));
+        assert_eq!(Pulse::of(10, 2).heartbeat(), Duration::from_millis(5));
+        assert_eq!(Pulse::of(1024, 2).heartbeat(), Duration::from_millis(512));
+        assert_eq!(Pulse::of(1, 0).heartbeat(), Duration::from_millis(5));
     }
 }

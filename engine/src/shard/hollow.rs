@@ -19,7 +19,8 @@ pub struct HollowMemory {
 }
 
 impl HollowMemory {
-    /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency_ns` besides.
+    /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency_ns`
+    /// besides.
     #[must_use]
     pub fn new(time: VirtualTime, bytes_per_s: f64, latency_ns: Nanos) -> HollowMemory {
         HollowMemory { time, bytes_per_s, latency_ns, free_at: Cell::new(0), busy: Rc::default() }

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use crate::clock::{Nanos, SECOND};
 use crate::error::IoError;
+use crate::key::{TIER_COUNT, Tier};
 use crate::metrics::{Histogram, Metrics, size_class};
 use crate::ring::{Completion, IoKind};
-use crate::tier::{TIER_COUNT, Tier};
 
 use super::message::OperationTimes;
 
@@ -124,6 +124,8 @@ struct Inner {
     /// Failures ever, inside the window or not: an error never goes unseen.
     errors_ever: Vec<IoError>,
     error_count_ever: u64,
+    /// I/Os and operations that ended ever, well or not.
+    ended_ever: u64,
 }
 
 /// Failures kept whole; more are counted only.
@@ -146,6 +148,7 @@ impl Default for Measure {
                 finished: Vec::new(),
                 errors_ever: Vec::new(),
                 error_count_ever: 0,
+                ended_ever: 0,
             }),
         }
     }
@@ -186,7 +189,7 @@ impl Measure {
     /// One I/O ended, having moved `bytes`, of which `entry_bytes` belong to an entry.
     pub fn io(&self, kind: IoKind, bytes: u64, entry_bytes: u64, completion: Completion) {
         let now = completion.completed;
-        let Some(mut inner) = self.in_window(now) else { return };
+        let Some(mut inner) = self.ended(now) else { return };
         let latency = now.saturating_sub(completion.submitted);
         let metrics = match kind {
             IoKind::Read => &mut inner.metrics.io_read,
@@ -218,7 +221,7 @@ impl Measure {
         times: OperationTimes,
         now: Nanos,
     ) {
-        let Some(mut inner) = self.in_window(now) else { return };
+        let Some(mut inner) = self.ended(now) else { return };
         let tier_metrics = &mut inner.metrics.tiers[tier.index()];
         let metrics = match direction {
             Direction::Read => &mut tier_metrics.read,
@@ -264,6 +267,7 @@ impl Measure {
             let inner = &mut *self.inner.borrow_mut();
             inner.second.errors += 1;
             inner.error_count_ever += 1;
+            inner.ended_ever += 1;
             if inner.errors_ever.len() < ERRORS_KEPT {
                 inner.errors_ever.push(error.clone());
             }
@@ -301,6 +305,13 @@ impl Measure {
         self.inner.borrow().error_count_ever
     }
 
+    /// I/Os and operations that ended since the shard began, well or not: a figure that stands
+    /// still while there is work is the mark of a hang.
+    #[must_use]
+    pub fn ended_ever(&self) -> u64 {
+        self.inner.borrow().ended_ever
+    }
+
     /// The window's counters so far.
     #[must_use]
     pub fn snapshot(&self) -> Box<Metrics> {
@@ -313,8 +324,10 @@ impl Measure {
         self.inner.borrow().errors_ever.clone()
     }
 
-    fn in_window(&self, now: Nanos) -> Option<std::cell::RefMut<'_, Inner>> {
+    /// Counts something that ended; the counters, if it ended in the window.
+    fn ended(&self, now: Nanos) -> Option<std::cell::RefMut<'_, Inner>> {
         let mut inner = self.inner.borrow_mut();
+        inner.ended_ever += 1;
         if now < inner.start || now >= inner.end {
             return None;
         }

@@ -8,9 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::buffer::Urgency;
 use crate::error::IoError;
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
-use crate::tier::Tier;
 
 /// How long an operation took, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,9 +141,9 @@ pub enum GateName {
     Baton(Tier),
     /// The right to wait for physical space in a tier.
     Door(Tier),
-    /// `--max-concurrent-allocs`.
+    /// The bound on writes that allocate at once.
     Allocation,
-    /// `--max-inflight-requests`.
+    /// The bound on requests that are served at once.
     Request,
 }
 

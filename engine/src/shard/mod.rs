@@ -13,6 +13,7 @@ mod notify;
 mod open;
 mod operation;
 mod serve;
+mod thread;
 mod turns;
 mod waterfall;
 
@@ -23,7 +24,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use data_path::{Content, DataPath, DataPathConfig, Durability};
+pub use data_path::{Content, Durability};
 pub use hollow::HollowMemory;
 pub use measure::{
     COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
@@ -34,15 +35,17 @@ pub use message::{
     WriteOutcome,
 };
 pub use notify::{Notify, yield_now};
-pub use open::{ShardFacts, ShardSpec, open_shard};
+pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};
+pub use thread::{ThreadSample, ThreadState};
 pub use turns::Turn;
 pub use waterfall::Demotion;
 
 use crate::clock::Clock;
-use crate::key::{EntryKey, ShardId};
+use crate::error::IoError;
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
-use crate::tier::Tier;
 use crate::tier::cpu::{CpuEntry, CpuPool};
+use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
 /// What all shards of an engine share: atomics only.
@@ -52,9 +55,9 @@ pub struct EngineShared {
     pub budgets: Arc<SharedBudgets>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
-    /// `--max-concurrent-allocs`.
+    /// Writes that may allocate at once.
     pub allocations: SharedGate,
-    /// `--max-inflight-requests`.
+    /// Requests that may be served at once.
     pub requests: Arc<SharedGate>,
 }
 
@@ -94,23 +97,23 @@ pub struct Shard {
 }
 
 /// What a shard is made of.
-pub struct ShardParts {
+struct ShardParts {
     /// Which one it is.
-    pub id: ShardId,
+    id: ShardId,
     /// Of how many.
-    pub shards: u16,
+    shards: u16,
     /// Of the run; content is named by it.
-    pub seed: u64,
+    seed: u64,
     /// Its clock.
-    pub clock: Clock,
+    clock: Clock,
     /// Its storage device.
-    pub path: DataPath,
+    path: DataPath,
     /// Shared with the other shards.
-    pub shared: Arc<EngineShared>,
+    shared: Arc<EngineShared>,
     /// To the other shards.
-    pub links: Box<dyn Links>,
+    links: Box<dyn Links>,
     /// Runs a task on this thread.
-    pub spawn: Box<dyn Fn(LocalTask)>,
+    spawn: Box<dyn Fn(LocalTask)>,
 }
 
 /// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
@@ -118,8 +121,7 @@ const SCRATCH_BYTES: usize = 256 << 10;
 
 impl Shard {
     /// A shard that holds nothing.
-    #[must_use]
-    pub fn new(parts: ShardParts) -> Rc<Shard> {
+    fn new(parts: ShardParts) -> Rc<Shard> {
         let placement = Placement::new(Arc::clone(&parts.shared.budgets), parts.id);
         Rc::new(Shard {
             id: parts.id,
@@ -191,6 +193,14 @@ impl Shard {
         self.changed.notify_all();
     }
 
+    /// Makes what is on storage survive a power cut; shares a flush with writes that end meanwhile.
+    ///
+    /// # Errors
+    /// The flush failed.
+    pub async fn flush(&self) -> Result<(), IoError> {
+        self.path.flush().await.map(|_ended| ())
+    }
+
     /// Lets go of the device: the last thing, when nothing is in flight.
     pub fn close(&self) {
         self.path.close();
@@ -224,7 +234,7 @@ impl Shard {
     /// Tickets out: buffers and queue places in use.
     #[must_use]
     pub fn tickets(&self) -> u32 {
-        self.path.config.admission.in_flight()
+        self.path.config.tickets.in_flight()
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
@@ -236,8 +246,8 @@ impl Shard {
         self.try_place(change, |_| true)
     }
 
-    /// The same for a step that may come to nothing: then nobody is told, or two who wait would wake
-    /// each other for ever.
+    /// The same for a step that may come to nothing: then nobody is told, or two who wait would
+    /// wake each other for ever.
     fn try_place<T>(
         &self,
         change: impl FnOnce(&mut Placement<EntryData>) -> T,

@@ -1,4 +1,6 @@
-//! Opening a real shard on the thread that will run it: pool, ring, device.
+//! Putting a shard together: the one place, whatever runs it. On a thread of its own, over a data
+//! file ([`open_shard`]); or over any device, where somebody else carries its messages
+//! ([`Blueprint::join`]).
 
 #![allow(unsafe_code, reason = "registering the pool's memory with the ring")]
 
@@ -7,9 +9,10 @@ use std::sync::Arc;
 
 use super::executor;
 use super::{
-    Content, DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Shard, ShardParts,
+    Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
+    ShardParts,
 };
-use crate::buffer::{Admission, BufferPool, PageKind};
+use crate::buffer::{BufferPool, PageKind, Tickets};
 use crate::clock::Clock;
 use crate::device::{DataFile, Device, FileDevice};
 use crate::error::SetupError;
@@ -17,28 +20,99 @@ use crate::fill::VerifyMode;
 use crate::key::ShardId;
 use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
 
-/// What a real shard is opened with.
-pub struct ShardSpec {
-    /// Which one it is.
-    pub id: ShardId,
-    /// Of how many.
+/// What all shards of one engine have in common.
+#[derive(Clone, Debug)]
+pub struct Blueprint {
+    /// How many shards there are.
     pub shards: u16,
-    /// Of the run.
+    /// Names the content of entries.
     pub seed: u64,
-    /// Its data file.
-    pub file: Arc<DataFile>,
-    /// Shared with the other shards.
+    /// Budgets, memory and gates that they share.
     pub shared: Arc<EngineShared>,
     /// Size of an I/O and of a buffer, bytes, a multiple of 4 KiB.
-    pub io_size_bytes: u64,
-    /// I/Os in flight at most.
+    pub io_bytes: u64,
+    /// I/Os in flight at most, each shard.
     pub queue_depth: u32,
-    /// Memory for buffers, bytes.
+    /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
     /// How much of what is read is checked.
     pub verify: VerifyMode,
     /// Whether writes are flushed.
     pub durability: Durability,
+}
+
+/// What is each shard's own: the world around it, and how it reaches the others.
+pub struct Seat {
+    /// Which one it is.
+    pub id: ShardId,
+    /// Its storage device.
+    pub device: Rc<dyn Device>,
+    /// Its clock.
+    pub clock: Clock,
+    /// Whether entries have bytes.
+    pub content: Content,
+    /// To the other shards.
+    pub links: Box<dyn Links>,
+    /// Runs a task on this thread.
+    pub spawn: Box<dyn Fn(LocalTask)>,
+}
+
+/// Buffers of one shard, at least one: as many as its part of `buffer_bytes` holds, and no more
+/// than its queue has places. `shards`, `io_bytes` and `queue_depth` ≥ 1.
+#[must_use]
+pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_depth: u32) -> u32 {
+    let fitting = buffer_bytes / u64::from(shards) / io_bytes;
+    fitting.clamp(1, u64::from(queue_depth)) as u32
+}
+
+impl Blueprint {
+    /// Buffers that each shard gets.
+    #[must_use]
+    pub fn buffers(&self) -> u32 {
+        buffers_a_shard(self.buffer_bytes, self.shards, self.io_bytes, self.queue_depth)
+    }
+
+    /// A shard in that seat.
+    ///
+    /// # Errors
+    /// When there is no memory for its buffers.
+    pub fn join(&self, seat: Seat) -> Result<Rc<Shard>, SetupError> {
+        let pool = BufferPool::new(self.io_bytes as usize, self.buffers())?;
+        Ok(self.join_with(pool, seat))
+    }
+
+    fn join_with(&self, pool: BufferPool, seat: Seat) -> Rc<Shard> {
+        let path = DataPath::new(DataPathConfig {
+            device: seat.device,
+            tickets: Tickets::new(pool, self.queue_depth),
+            clock: seat.clock.clone(),
+            measure: Rc::new(Measure::default()),
+            verify: self.verify,
+            durability: self.durability,
+            content: seat.content,
+            queue_depth: self.queue_depth,
+        });
+        Shard::new(ShardParts {
+            id: seat.id,
+            shards: self.shards,
+            seed: self.seed,
+            clock: seat.clock,
+            path,
+            shared: Arc::clone(&self.shared),
+            links: seat.links,
+            spawn: seat.spawn,
+        })
+    }
+}
+
+/// What a shard on a thread of its own is opened with. Goes to that thread.
+pub struct ShardSpec {
+    /// Which one it is.
+    pub id: ShardId,
+    /// The data file of all shards.
+    pub file: Arc<DataFile>,
+    /// What all shards have in common.
+    pub blueprint: Arc<Blueprint>,
 }
 
 /// What the shard got, for the report.
@@ -57,23 +131,56 @@ pub struct ShardFacts {
 /// Opens the shard on this glommio executor.
 ///
 /// # Errors
-/// When this kernel, its limits or the memory do not allow it; the message has the remedy.
+/// When this kernel, its limits or the memory do not allow it.
 pub fn open_shard(
     spec: ShardSpec,
     links: Box<dyn Links>,
 ) -> Result<(Rc<Shard>, ShardFacts), SetupError> {
-    spec.shared.cpu.populate(spec.id.0, spec.shards)?;
-    let io_bytes = spec.io_size_bytes as usize;
-    let wanted = (spec.buffer_bytes / spec.io_size_bytes).clamp(1, u64::from(spec.queue_depth));
+    let ShardSpec { id, file, blueprint } = spec;
+    blueprint.shared.cpu.populate(id.0, blueprint.shards)?;
     let mut shortfalls = Vec::new();
     // One more place for the flush that runs beside the reads and writes.
-    let mut setup = RingSetup::new(RingConfig { entries: spec.queue_depth + 1 })?;
-    let mut count = wanted as u32;
+    let mut setup = RingSetup::new(RingConfig { entries: blueprint.queue_depth + 1 })?;
+    let pool = registered_pool(&blueprint, &mut setup, &mut shortfalls)?;
+    if let Err(error) = setup.register_file(file.raw_fd()) {
+        shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
+    }
+    let features = setup.features();
+    let ring = Rc::new(Ring::new(setup, file.raw_fd(), Clock::Os)?);
+    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), file));
+    executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
+    let facts = ShardFacts {
+        ring: features,
+        huge_pages: pool.page_kind() == PageKind::Huge,
+        buffer_bytes: u64::from(pool.count()) * blueprint.io_bytes,
+        shortfalls,
+    };
+    let seat = Seat {
+        id,
+        device,
+        clock: Clock::Os,
+        content: Content::Real,
+        links,
+        spawn: Box::new(executor::spawn_local),
+    };
+    Ok((blueprint.join_with(pool, seat), facts))
+}
+
+/// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of
+/// them unregistered when it is not the limit that forbids it.
+fn registered_pool(
+    blueprint: &Blueprint,
+    setup: &mut RingSetup,
+    shortfalls: &mut Vec<String>,
+) -> Result<BufferPool, SetupError> {
+    let io_bytes = blueprint.io_bytes as usize;
+    let wanted = blueprint.buffers();
+    let mut count = wanted;
     let pool = loop {
         let pool = BufferPool::new(io_bytes, count)?;
         let (start, bytes) = pool.region();
         // SAFETY: the pool's mapping outlives the ring: every ticket in flight holds it, and the
-        // admission, which lives beside the ring in the same shard, holds it too; the kernel
+        // tickets, which lives beside the ring in the same shard, holds it too; the kernel
         // keeps the registered pages pinned whatever is unmapped.
         match unsafe { setup.register_buffers(start, bytes, io_bytes) } {
             Ok(()) => break pool,
@@ -87,44 +194,11 @@ pub fn open_shard(
             }
         }
     };
-    if u64::from(count) < wanted {
+    if count < wanted {
         shortfalls.push(format!(
             "the locked-memory limit allows {count} of {wanted} buffers of {io_bytes} bytes a \
              shard: raise it with `ulimit -l unlimited`"
         ));
     }
-    if let Err(error) = setup.register_file(spec.file.raw_fd()) {
-        shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
-    }
-    let features = setup.features();
-    let ring = Rc::new(Ring::new(setup, spec.file.raw_fd(), Clock::Os)?);
-    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), spec.file));
-    executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
-    let facts = ShardFacts {
-        ring: features,
-        huge_pages: pool.page_kind() == PageKind::Huge,
-        buffer_bytes: u64::from(pool.count()) * spec.io_size_bytes,
-        shortfalls,
-    };
-    let path = DataPath::new(DataPathConfig {
-        device,
-        admission: Admission::new(pool, spec.queue_depth),
-        clock: Clock::Os,
-        measure: Rc::new(Measure::default()),
-        verify: spec.verify,
-        durability: spec.durability,
-        content: Content::Real,
-        queue_depth: spec.queue_depth,
-    });
-    let shard = Shard::new(ShardParts {
-        id: spec.id,
-        shards: spec.shards,
-        seed: spec.seed,
-        clock: Clock::Os,
-        path,
-        shared: spec.shared,
-        links,
-        spawn: Box::new(executor::spawn_local),
-    });
-    Ok((shard, facts))
+    Ok(pool)
 }

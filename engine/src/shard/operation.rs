@@ -11,9 +11,8 @@ use super::{OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteO
 use crate::buffer::Urgency;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName};
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
-use crate::tier::Tier;
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, round_up_to_block};
 
@@ -66,7 +65,7 @@ impl Shard {
         self.place(|placement| placement.remove(key))
     }
 
-    /// A permit of `--max-concurrent-allocs`, most urgent first, then first come.
+    /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
         let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));
         self.take_turn(GateName::Allocation, word).await

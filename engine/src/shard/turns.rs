@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use super::message::GateName;
 use super::{EngineShared, Message, Shard};
+use crate::key::{TIER_COUNT, Tier};
 use crate::placement::{NOBODY, Published, SharedGate};
-use crate::tier::{TIER_COUNT, Tier};
 
 /// Gates that operations of a shard wait at; requests wait in the driver.
 const GATE_COUNT: usize = 2 * TIER_COUNT + 1;

@@ -9,9 +9,8 @@ use super::operation::shard_gone;
 use super::{Shard, Turn};
 use crate::buffer::Urgency;
 use crate::error::{IoError, Operation};
-use crate::key::{EntryKey, ShardId};
+use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
-use crate::tier::Tier;
 
 /// Demotions make room that somebody waits for.
 const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;

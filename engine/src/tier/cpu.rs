@@ -45,14 +45,9 @@ impl CpuPool {
     /// # Errors
     /// When the kernel refuses so much.
     pub fn new(capacity_bytes: u64) -> Result<Arc<CpuPool>, SetupError> {
-        let too_large = || {
-            SetupError::new(
-                format!("a CPU tier of {capacity_bytes} bytes is more than can be addressed"),
-                "lower --cpu-mem-gb",
-            )
-        };
         let chunks = capacity_bytes / CHUNK_BYTES as u64;
-        let chunk_count = u32::try_from(chunks).map_err(|_| too_large())?;
+        let chunk_count = u32::try_from(chunks)
+            .map_err(|_| SetupError::CpuTierTooLarge { bytes: capacity_bytes })?;
         let bytes = chunk_count as usize * CHUNK_BYTES;
         let mapping = if bytes > 0 { Some(Mapping::new(bytes, false)?) } else { None };
         let free = ArrayQueue::new((chunk_count as usize).max(1));
@@ -241,7 +236,8 @@ mod tests {
     fn a_tier_of_nothing_and_one_beyond_all_memory() {
         let nothing = pool(0);
         assert_eq!((nothing.free_chunks(), nothing.mapped_bytes()), (0, 0));
-        assert!(CpuPool::new(u64::MAX).unwrap_err().to_string().contains("--cpu-mem-gb"));
+        let error = CpuPool::new(u64::MAX).unwrap_err();
+        assert_eq!(error, SetupError::CpuTierTooLarge { bytes: u64::MAX });
     }
 
     #[test]

@@ -1,28 +1,20 @@
 //! An engine on the calling thread: memory devices that can fail, messages by a queue.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use ringfall_engine::buffer::{Admission, BufferPool, Urgency};
+use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos};
 use ringfall_engine::device::{FaultDevice, FaultPlan, MemoryDevice};
+use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::{EntryKey, ShardId};
-use ringfall_engine::placement::{
-    BudgetConfig, SegmentSpace, SharedBudgets, SharedGate, Watermarks,
-};
+use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::local::LocalRuntime;
-use ringfall_engine::shard::{
-    DataPath, DataPathConfig, Durability, EngineShared, Links, Measure, Message, ReadOutcome,
-    Shard, ShardParts, WriteMode, WriteOutcome,
-};
+use ringfall_engine::shard::{Content, Durability, ReadOutcome, Shard, WriteMode, WriteOutcome};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 
 pub type TestDevice = FaultDevice<MemoryDevice>;
-type Mail = Rc<RefCell<VecDeque<(ShardId, Message)>>>;
 
 pub struct BedConfig {
     pub shards: u16,
@@ -55,89 +47,52 @@ pub struct Bed {
     pub shards: Vec<Rc<Shard>>,
     pub devices: Vec<Rc<TestDevice>>,
     pub time: Rc<Cell<Nanos>>,
-    mail: Mail,
-}
-
-struct MailLinks(Mail);
-
-impl Links for MailLinks {
-    fn send(&self, to: ShardId, message: Message) -> bool {
-        self.0.borrow_mut().push_back((to, message));
-        true
-    }
+    engine: LocalEngine,
 }
 
 impl Bed {
     pub fn new(config: BedConfig) -> Bed {
         let time = Rc::new(Cell::new(1_000));
         let clock = Clock::Simulated(Rc::clone(&time));
-        let runtime = LocalRuntime::default();
-        let mail = Mail::default();
-        let budgets = SharedBudgets::new(&BudgetConfig {
-            shards: config.shards,
-            gpu_bytes: 0,
-            cpu_bytes: config.cpu_bytes,
-            storage_blocks: config.storage_blocks,
-            segment_blocks: config.segment_blocks,
-            segment_space: SegmentSpace::Common,
-            watermarks: Watermarks::default(),
-        });
         let cpu = CpuPool::new(config.cpu_bytes).unwrap();
         cpu.populate(0, 1).unwrap();
-        let shared = Arc::new(EngineShared {
-            budgets,
-            cpu,
-            allocations: SharedGate::new(2, config.shards),
-            requests: Arc::new(SharedGate::unbounded(config.shards)),
-        });
-        let (mut shards, mut devices) = (Vec::new(), Vec::new());
-        for index in 0..config.shards {
-            let memory = MemoryDevice::new(config.storage_blocks, clock.clone());
-            let device = Rc::new(FaultDevice::new(memory, FaultPlan::Never, clock.clone()));
-            let buffer_bytes = (config.io_blocks * BLOCK_BYTES) as usize;
-            let pool = BufferPool::new(buffer_bytes, config.queue_depth).unwrap();
-            let path = DataPath::new(DataPathConfig {
-                device: device.clone(),
-                admission: Admission::new(pool, config.queue_depth),
+        let io_bytes = config.io_blocks * BLOCK_BYTES;
+        let mut devices = Vec::new();
+        let engine = Engine::builder()
+            .shards(config.shards)
+            .seed(42)
+            .storage_bytes(config.storage_blocks * BLOCK_BYTES)
+            .segment_bytes(config.segment_blocks * BLOCK_BYTES)
+            .cpu_bytes(config.cpu_bytes)
+            .io_bytes(io_bytes)
+            .queue_depth(config.queue_depth)
+            .verify(config.verify)
+            .durability(config.durability)
+            .allocations_max(Some(2))
+            .local(LocalParts {
                 clock: clock.clone(),
-                measure: Rc::new(Measure::default()),
-                verify: config.verify,
-                durability: config.durability,
-                content: Default::default(),
-                queue_depth: config.queue_depth,
-            });
-            let spawner = runtime.clone();
-            let shard = Shard::new(ShardParts {
-                id: ShardId(index),
-                shards: config.shards,
-                seed: 42,
-                clock: clock.clone(),
-                path,
-                shared: Arc::clone(&shared),
-                links: Box::new(MailLinks(Rc::clone(&mail))),
-                spawn: Box::new(move |task| {
-                    spawner.spawn(task);
-                }),
-            });
+                cpu,
+                device: &mut |_shard| {
+                    let memory = MemoryDevice::new(config.storage_blocks, clock.clone());
+                    let device = FaultDevice::new(memory, FaultPlan::Never, clock.clone());
+                    let device = Rc::new(device);
+                    devices.push(Rc::clone(&device));
+                    device
+                },
+                content: &Content::default,
+            })
+            .unwrap();
+        for shard in engine.shards() {
             shard.measure().open(0, Nanos::MAX);
-            shards.push(shard);
-            devices.push(device);
         }
-        Bed { runtime, shards, devices, time, mail }
-    }
-
-    /// Delivers one message; false when there is none.
-    fn deliver_one(&self) -> bool {
-        let next = self.mail.borrow_mut().pop_front();
-        let Some((to, message)) = next else { return false };
-        let _for_the_driver = self.shards[to.index()].deliver(message);
-        true
+        let (runtime, shards) = (engine.runtime().clone(), engine.shards().to_vec());
+        Bed { runtime, shards, devices, time, engine }
     }
 
     /// One step of the whole bed; false when nothing can move any more.
     pub fn step(&self) -> bool {
         self.time.set(self.time.get() + 1_000);
-        if self.runtime.run_one() || self.deliver_one() {
+        if self.runtime.run_one() || self.engine.deliver_one().is_some() {
             return true;
         }
         let busy = self.shards.iter().any(|shard| shard.in_flight() > 0);

@@ -1,6 +1,7 @@
 //! What is done with an open store before the run: preconditioning, a fresh roofline.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ringfall_engine::load::LoadError;
@@ -12,7 +13,7 @@ use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::coordinator::{Interrupt, Store};
 use crate::escape::terminal;
-use crate::host::Machine;
+use crate::host::{Machine, human};
 use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
 use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
 
@@ -23,24 +24,40 @@ const FRESH_BUFFER_BYTES: u64 = 256 * MIB;
 /// Capacities written by default: the second pass finds the drive as the first left it.
 const CAPACITIES: u64 = 2;
 
+/// How often progress is told where no terminal is.
+const PLAIN_PERIOD: Duration = Duration::from_secs(10);
+
 /// Where it is told.
 pub(super) struct Told {
     /// None: quiet.
     pub out: Option<Box<dyn Write>>,
     /// A terminal: the line is rewritten.
     pub live: bool,
+    /// Elsewhere: when the next line is due.
+    next: Instant,
 }
 
 impl Told {
+    /// Tells `out`, which may be a terminal.
+    pub fn new(out: Option<Box<dyn Write>>, live: bool) -> Told {
+        Told { out, live, next: Instant::now() + PLAIN_PERIOD }
+    }
+
     fn progress(&mut self, text: &str) {
-        if let (Some(out), true) = (&mut self.out, self.live) {
-            // As everywhere: a closed pipe does not end what is measured for a file.
+        let Some(out) = &mut self.out else { return };
+        // As everywhere: a closed pipe does not end what is measured for a file.
+        if self.live {
             let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
+        } else if Instant::now() >= self.next {
+            self.next = Instant::now() + PLAIN_PERIOD;
+            let _told = writeln!(out, "{}", terminal(text)).and_then(|()| out.flush());
         }
     }
 
     fn line(&mut self, text: &str) {
-        self.progress("");
+        if self.live {
+            self.progress("");
+        }
         if let Some(out) = &mut self.out {
             let _told = writeln!(out, "{}", terminal(text));
         }
@@ -65,6 +82,7 @@ pub(super) fn prepare(
     if plan.precondition.is_some() {
         prepared.precondition = Some(fill(plan, store, interrupt, told)?);
     }
+    tell_population(plan, store, told);
     if plan.roofline == Some(RooflineFrom::Fresh) && !interrupt.is_set() {
         prepared.roofline =
             fresh(plan, store, interrupt, told)?.map(|roofline| ("fresh".to_owned(), roofline));
@@ -95,6 +113,7 @@ fn fill(
         0 => capacity * CAPACITIES,
         bytes => bytes,
     };
+    let began = Instant::now();
     let report = precondition(
         &store.file,
         &PreconditionPlan {
@@ -109,7 +128,12 @@ fn fill(
         },
         &|| interrupt.is_set(),
         &mut |done, of| {
-            told.progress(&format!("preconditioning: {:.2} of {:.2} GiB", gib(done), gib(of)));
+            let left = time_left(began.elapsed(), done, of);
+            told.progress(&format!(
+                "preconditioning: {:.2} of {:.2} GiB{left}",
+                gib(done),
+                gib(of)
+            ));
         },
     )?;
     if report.bytes >= capacity {
@@ -127,6 +151,33 @@ fn fill(
         gib(report.bytes) / report.seconds.max(1e-9)
     ));
     Ok(report)
+}
+
+/// What is written next, and what of it the tiers hold: a size of 0 is known only now.
+fn tell_population(plan: &Plan, store: &Store, told: &mut Told) {
+    let estimate = plan.workload_config().population_estimate();
+    if estimate.entries == 0 {
+        return;
+    }
+    let held = store.capacity_bytes().saturating_add(plan.cpu_memory_bytes);
+    let more = match estimate.bytes > held {
+        true => format!("; the tiers hold {}, so that the first are evicted again", human(held)),
+        false => String::new(),
+    };
+    told.line(&format!(
+        "writing about {} in {} entries before the measurement{more}",
+        human(estimate.bytes),
+        estimate.entries
+    ));
+}
+
+/// `, about 12 s left`, once there is something to judge it by.
+fn time_left(elapsed: Duration, done_bytes: u64, of_bytes: u64) -> String {
+    if done_bytes == 0 || elapsed < Duration::from_secs(1) {
+        return String::new();
+    }
+    let left = of_bytes.saturating_sub(done_bytes) as f64 / done_bytes as f64;
+    format!(", about {:.0} s left", (elapsed.as_secs_f64() * left).ceil())
 }
 
 fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
@@ -196,5 +247,18 @@ impl Watcher for Live<'_> {
             gib(done_bytes),
             gib(of_bytes)
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_what_is_done() {
+        let after = |seconds| time_left(Duration::from_secs(seconds), GIB, 4 * GIB);
+        assert_eq!(after(10), ", about 30 s left");
+        assert_eq!(after(0), "");
+        assert_eq!(time_left(Duration::from_secs(5), 0, GIB), "");
     }
 }

@@ -11,14 +11,15 @@ use ringfall_engine::clock::{MICROSECOND, Nanos};
 use ringfall_engine::device::DeviceModel;
 
 use super::{
-    Sources, Teller, check_outputs, exit_of, output, result_of, settings, show, unless_reader_left,
-    write_results,
+    Sources, Teller, check_outputs, exit_of, output, result_of, settings, show, tell_advice,
+    unless_reader_left, write_results,
 };
 use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Origin, Plan, TraceEpoch};
 use crate::coordinator::{self, Interrupt, Load, VirtualSystem};
 use crate::exit::Exit;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::report::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
 /// infinitely much in no time.
@@ -76,7 +77,14 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
         );
         unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;
     }
-    let result = run(plan, device, command_line, &interrupt)?;
+    tell_advice(plan);
+    let result = match run(plan, device, command_line, &interrupt) {
+        Err(error) if interrupt.is_set() => {
+            eprintln!("error: {error:#}");
+            return Ok(Exit::Interrupted);
+        }
+        other => other?,
+    };
     let document = Document::of(&result);
     let written = write_results(plan, &document);
     unless_reader_left(show(plan, &result, &document))?;
@@ -119,7 +127,9 @@ pub fn run(
     command_line: Vec<String>,
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
-    let Sources { opened, validation, .. } = Sources::open(plan)?;
+    let ended = interrupt.clone();
+    let reading = Reading::new(move || ended.is_set(), !plan.quiet);
+    let Sources { opened, validation, .. } = Sources::open(plan, &reading)?;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
     if settings.storage_capacity_bytes == 0 {

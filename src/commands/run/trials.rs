@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     Sources, check_device_may_be_destroyed, check_output_writable, check_outputs, exit_of, measure,
-    output, unless_reader_left,
+    output, tell_advice, unless_reader_left,
 };
 use crate::analysis::compare::trust::{Situation, Trust, advise};
 use crate::analysis::document::ResultFile;
@@ -25,6 +25,7 @@ use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::report::{Document, Warning, write_json};
+use crate::source::Reading;
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
 const TRIALS_WORTH_ASKING: u64 = 30;
@@ -59,7 +60,8 @@ pub(super) fn run(
     for trial in 1..=plan.trials {
         check_output_writable("--output", &trial_path(&plan.output, trial))?;
     }
-    let mut sources = Some(Sources::open(plan)?);
+    tell_advice(plan);
+    let mut sources = Some(Sources::open(plan, &Reading::new(|| false, !plan.quiet))?);
     let interrupt = interrupt()?;
     let mut complete = Vec::new();
     let ended = all(plan, &mut sources, &command_line, &interrupt, &mut complete);
@@ -91,7 +93,9 @@ fn all(
         };
         let with_banner = trial == 1 && !plan.quiet;
         // A trace is read from its beginning in each trial.
-        let sources = sources.take().map_or_else(|| Sources::open(&one), Ok)?;
+        let ended = interrupt.clone();
+        let reading = Reading::new(move || ended.is_set(), !plan.quiet);
+        let sources = sources.take().map_or_else(|| Sources::open(&one, &reading), Ok)?;
         let (result, cleaned) =
             measure(&one, sources, command_line.to_vec(), interrupt, with_banner)?;
         let document = serde_json::to_value(Document::of(&result))?;

@@ -9,6 +9,7 @@ mod world;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::rc::Rc;
 
 use ringfall_engine::clock::{Nanos, SECOND};
@@ -21,8 +22,9 @@ use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
+use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
 use super::scaling::Scaling;
-use super::{Ending, Interrupt, Load, RunOutcome, RunSettings, Timeline};
+use super::{Interrupt, Load, RunOutcome, RunSettings, Timeline};
 use crate::iotrace::TraceWriter;
 use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
 pub use world::{BEGIN, World, WorldParts};
@@ -95,8 +97,16 @@ pub fn simulate(
         scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
         feed: load.rows.map(|trace| Feed::new(trace, shards)),
         steps: 0,
+        found: Found::default(),
+        next_tick: Nanos::MAX,
+        window_begin: 0,
+        population_failed: Rc::default(),
+        busy: [Busy::default(); 2],
     };
-    Ok(simulation.phases())
+    // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
+    let plan = PhasePlan { start_delay: 0, silence_max: Nanos::MAX, ..settings.phase_plan() };
+    let phases = conduct_to_the_end(plan, &mut simulation);
+    Ok(simulation.outcome(&phases))
 }
 
 struct Simulation<'a> {
@@ -110,39 +120,115 @@ struct Simulation<'a> {
     scaling: Option<Scaling>,
     feed: Option<Feed>,
     steps: u32,
+    found: Found,
+    /// When the next second of the window is over; `MAX` outside it.
+    next_tick: Nanos,
+    /// The workload's measured time begins here.
+    window_begin: Nanos,
+    population_failed: Rc<Cell<u64>>,
+    /// At the window's beginning and end.
+    busy: [Busy; 2],
+}
+
+/// What was come across while time passed.
+#[derive(Default)]
+struct Found {
+    /// Why the run can't go on.
+    failure: Option<String>,
+    is_interrupted: bool,
+    has_answer: bool,
+    /// Nothing can happen any more by itself.
+    is_still: bool,
+}
+
+impl Found {
+    fn is_reason_to_end(&self) -> bool {
+        self.failure.is_some() || self.is_interrupted || self.has_answer
+    }
+}
+
+impl Shards for Simulation<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        let measures = self.world.drivers.iter().map(|driver| driver.shard().measure());
+        let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
+            (errors + measure.error_count_ever(), ended + measure.ended_ever())
+        });
+        let is_reason = self.found.is_reason_to_end();
+        Ok(Sight {
+            now: self.world.time.now(),
+            is_populated: self.found.is_still || self.world.runtime.task_count() == 0,
+            is_drained: phase == Phase::Drain && self.found.is_still,
+            // Asked for only where the answer matters: it looks at every shard.
+            is_exhausted: phase == Phase::Measure && self.found.is_still && self.is_exhausted(),
+            is_interrupted: self.found.is_interrupted,
+            has_answer: self.found.has_answer,
+            is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
+            errors,
+            in_flight: 0,
+            ended,
+            failure: self.found.failure.clone(),
+        })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        self.found.is_still = false;
+        match order {
+            Order::Populate => self.populate(),
+            Order::Start { origin, window } => {
+                if let Some(log) = self.log {
+                    log.begin(origin);
+                    let log: Rc<dyn crate::iotrace::OperationLog> = Rc::clone(log) as _;
+                    self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
+                }
+                self.world.start(origin, window);
+            }
+            Order::BeginWindow => {
+                self.busy[0] = self.busy();
+                self.window_begin = self.world.time.now();
+                self.next_tick = self.window_begin + SECOND;
+            }
+            Order::Stop { window_end } => {
+                self.busy[1] = self.busy();
+                self.world.stop(window_end);
+                self.found = Found::default();
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        match phase {
+            Phase::Populate => {
+                while self.world.runtime.task_count() > 0 && !self.found.is_reason_to_end() {
+                    if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
+                        self.found.is_still = true;
+                        break;
+                    }
+                    self.look();
+                }
+            }
+            Phase::WarmUp | Phase::Drain => self.run_until(until, false),
+            Phase::Measure => {
+                let tick = self.next_tick.min(until);
+                self.run_until(tick, self.settings.ends_when_exhausted);
+                let is_over = self.found.is_still && self.is_exhausted();
+                if !self.found.is_reason_to_end() && !is_over {
+                    self.tick(tick);
+                    self.next_tick = tick + SECOND;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Simulation<'_> {
-    fn phases(&mut self) -> (RunOutcome, SimulationFigures) {
-        let (mut ending, failed) = self.populate();
-        let origin = self.world.time.now();
-        let begin = origin + self.settings.warmup;
-        let window = (begin, begin + self.settings.duration);
-        if let Some(log) = self.log {
-            log.begin(origin);
-            let log: Rc<dyn crate::iotrace::OperationLog> = Rc::clone(log) as _;
-            self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
-        }
-        self.world.start(origin, window);
-        ending = ending.or_else(|| self.run_until(window.0, false));
-        let before = self.busy();
-        let may_exhaust = self.settings.ends_when_exhausted;
-        let mut second = window.0;
-        while ending.is_none() && second < window.1 {
-            second = (second + SECOND).min(window.1);
-            ending = self.run_until(second, may_exhaust).or_else(|| self.tick(second, window.0));
-        }
-        let end = self.world.time.now().clamp(window.0, window.1);
-        let busy = self.busy();
-        self.world.stop(end);
-        // What is in flight ends; nothing new begins.
-        let drained = self.run_until(Nanos::MAX, false);
-        let ending = match ending {
-            None | Some(Ending::Complete) => drained.unwrap_or(Ending::Complete),
-            Some(ending) => ending,
-        };
-        let mut outcome = RunOutcome::empty(ending, (window.0, end));
-        outcome.population_failed = failed;
+    fn outcome(mut self, phases: &Phases) -> (RunOutcome, SimulationFigures) {
+        let window = phases.window();
+        let mut outcome = RunOutcome::empty(phases.ending(), window);
+        outcome.population_failed = self.population_failed.get();
         outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
         for driver in &self.world.drivers {
             outcome.add(driver.report(), &mut self.timeline);
@@ -153,9 +239,10 @@ impl Simulation<'_> {
             outcome.users = users;
         }
         outcome.timeline = std::mem::take(&mut self.timeline);
-        outcome.timeline.cut_to(end - window.0, &outcome.totals.seconds);
-        let length = (end - window.0).max(1) as f64;
-        let share = |of: fn(&Busy) -> Nanos| (of(&busy) - of(&before)) as f64 / length;
+        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        let length = (window.1 - window.0).max(1) as f64;
+        let [before, after] = &self.busy;
+        let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)) as f64 / length;
         let figures = SimulationFigures {
             drive_busy_share: share(|busy| busy.drive_ns),
             drive_crowded_share: share(|busy| busy.crowded_ns),
@@ -173,44 +260,38 @@ impl Simulation<'_> {
         }
     }
 
-    /// Writes what must be there before measuring; how much of it failed.
-    fn populate(&mut self) -> (Option<Ending>, u64) {
-        let failed = Rc::new(Cell::new(0));
+    /// Begins to write what must be there before measuring.
+    fn populate(&self) {
         for driver in &self.world.drivers {
-            let (driver, failed) = (Rc::clone(driver), Rc::clone(&failed));
+            let (driver, failed) = (Rc::clone(driver), Rc::clone(&self.population_failed));
             self.world.runtime.spawn(Box::pin(async move {
                 failed.set(failed.get() + driver.populate_all().await);
             }));
         }
-        let mut ending = None;
-        while ending.is_none() && self.world.runtime.task_count() > 0 {
-            if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
-                break;
-            }
-            ending = self.look();
-        }
-        (ending, failed.get())
     }
 
-    /// Runs until that time; an ending, if it ends before.
-    fn run_until(&mut self, deadline: Nanos, may_exhaust: bool) -> Option<Ending> {
+    /// Runs until that time, or until something is found that may end the run before.
+    fn run_until(&mut self, deadline: Nanos, may_exhaust: bool) {
+        self.found.is_still = false;
         loop {
             let stepped = self.step_now();
             if !stepped && may_exhaust && self.is_exhausted() {
-                return Some(Ending::Complete);
+                self.found.is_still = true;
+                return;
             }
             if !stepped && !self.world.advance(deadline) {
                 break;
             }
-            let ending = self.look();
-            if ending.is_some() {
-                return ending;
+            self.look();
+            if self.found.is_reason_to_end() {
+                return;
             }
         }
-        if deadline != Nanos::MAX {
+        if deadline == Nanos::MAX {
+            self.found.is_still = true;
+        } else {
             self.world.time.advance_to(deadline);
         }
-        None
     }
 
     /// Nothing is left to do, now or later.
@@ -223,34 +304,32 @@ impl Simulation<'_> {
         self.world.step_now() || self.feed.as_mut().is_some_and(|feed| feed.supply(&self.world))
     }
 
-    /// Whether there is a reason to go no further; most of them are looked for now and then.
-    fn look(&mut self) -> Option<Ending> {
+    /// Looks for a reason to go no further; for most of them now and then.
+    fn look(&mut self) {
         if let Some(failure) = self.feed.as_mut().and_then(|feed| feed.failure.take()) {
-            return Some(Ending::Failed(failure));
+            self.found.failure.get_or_insert(failure);
         }
         self.steps += 1;
         if self.steps < LOOK_STEPS {
-            return None;
+            return;
         }
         self.steps = 0;
-        if self.interrupt.is_set() {
-            return Some(Ending::Interrupted);
-        }
+        self.found.is_interrupted |= self.interrupt.is_set();
         if self.log.is_some_and(|log| log.has_failed()) {
-            return Some(Ending::Failed("the trace can't be written".to_owned()));
+            self.found.failure.get_or_insert("the trace can't be written".to_owned());
         }
-        self.world.goes_round_in_circles().then(|| {
-            Ending::Failed(
+        if self.world.goes_round_in_circles() {
+            self.found.failure.get_or_insert(
                 "the simulated users never wait for anything, so that time stands still: let them \
                  think, generate, or read from the drive"
                     .to_owned(),
-            )
-        })
+            );
+        }
     }
 
     /// A second of the window is over.
-    fn tick(&mut self, now: Nanos, window_begin: Nanos) -> Option<Ending> {
-        let over = (now - window_begin) / SECOND;
+    fn tick(&mut self, now: Nanos) {
+        let over = (now - self.window_begin) / SECOND;
         for (index, driver) in self.world.drivers.iter().enumerate() {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
@@ -258,18 +337,19 @@ impl Simulation<'_> {
                 scaling.add(index, over, driver.take_intervals());
             }
         }
-        match self.scaling.as_mut()?.decide(&self.timeline) {
-            Decision::Hold => None,
+        let Some(scaling) = &mut self.scaling else { return };
+        match scaling.decide(&self.timeline) {
+            Decision::Hold => {}
             Decision::Users(users) => {
                 self.world.drivers.iter().for_each(|driver| driver.set_users(users));
-                None
             }
-            Decision::Stop => Some(Ending::Complete),
+            Decision::Stop => self.found.has_answer = true,
         }
     }
 }
 
 /// For how long something was busy so far, ns.
+#[derive(Clone, Copy, Default)]
 struct Busy {
     drive_ns: Nanos,
     crowded_ns: Nanos,

@@ -1,44 +1,26 @@
 //! What a simulated run is made of: drivers on one thread, a clock that stands still while anything
 //! can happen, a drive that all share, messages that arrive at once, in the order they were sent.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringfall_engine::buffer::{Admission, BufferPool};
 use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::device::SimDrive;
+use ringfall_engine::engine::{LocalEngine, LocalParts};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::local::{LocalRuntime, VirtualTime};
-use ringfall_engine::shard::{
-    Content, DataPath, DataPathConfig, EngineShared, Links, Measure, Message, Shard, ShardParts,
-};
+use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::Workload;
 
-use super::super::store::segment_bytes;
-use super::super::{Load, RunSettings, shared_engine};
+use super::super::{Load, RunSettings, engine_of, refused};
 use crate::driver::Driver;
 
 /// The simulated clock shows this when a run begins: zero would look like "never".
 pub const BEGIN: Nanos = SECOND;
 /// So many things happen at one instant only in a run that goes round in circles.
 const STEPS_AT_ONCE_MAX: u64 = 100_000_000;
-
-type Mail = Rc<RefCell<VecDeque<(ShardId, Message)>>>;
-
-struct MailLinks(Mail);
-
-impl Links for MailLinks {
-    fn send(&self, to: ShardId, message: Message) -> bool {
-        self.0.borrow_mut().push_back((to, message));
-        true
-    }
-}
 
 /// What differs between simulations.
 pub struct WorldParts {
@@ -66,7 +48,7 @@ pub struct World {
     pub drivers: Vec<Rc<Driver>>,
     /// What the shards share.
     pub shared: Arc<EngineShared>,
-    mail: Mail,
+    engine: LocalEngine,
     steps_at_once: u64,
 }
 
@@ -82,56 +64,39 @@ impl World {
     ) -> Result<World, SetupError> {
         let WorldParts { time, drive, cpu, content, verify } = parts;
         let clock = time.clock();
-        let runtime = LocalRuntime::default();
-        let mail = Mail::default();
-        let shards = settings.shards;
-        let capacity_bytes = settings.storage_capacity_bytes;
-        let segment_blocks = segment_bytes(capacity_bytes, shards) / BLOCK_BYTES;
-        let shared = shared_engine(settings, capacity_bytes / BLOCK_BYTES, segment_blocks, cpu);
+        let engine = engine_of(settings, settings.storage_capacity_bytes)
+            .verify(verify)
+            .local(LocalParts {
+                clock: clock.clone(),
+                cpu,
+                // Where entries have no bytes its buffers are address space only: nobody touches
+                // it.
+                device: &mut |_shard| Rc::new(drive.attach()),
+                content: &*content,
+            })
+            .map_err(refused)?;
+        let runtime = engine.runtime().clone();
+        let shared = Arc::clone(engine.shared());
+        let spawn = || {
+            let runtime = runtime.clone();
+            Box::new(move |task| {
+                runtime.spawn(task);
+            })
+        };
         let mut drivers = Vec::new();
-        for index in 0..shards {
-            let buffers = settings.io_buffer_bytes / u64::from(shards) / settings.io_size_bytes;
-            let count = buffers.clamp(1, u64::from(settings.queue_depth)) as u32;
-            // Address space only, where entries have no bytes: nobody touches it then.
-            let pool = BufferPool::new(settings.io_size_bytes as usize, count)?;
-            let path = DataPath::new(DataPathConfig {
-                device: Rc::new(drive.attach()),
-                admission: Admission::new(pool, settings.queue_depth),
-                clock: clock.clone(),
-                measure: Rc::new(Measure::default()),
-                verify,
-                durability: settings.durability,
-                content: content(),
-                queue_depth: settings.queue_depth,
-            });
-            let spawn = || {
-                let runtime = runtime.clone();
-                Box::new(move |task| {
-                    runtime.spawn(task);
-                })
-            };
-            let shard = Shard::new(ShardParts {
-                id: ShardId(index),
-                shards,
-                seed: settings.seed,
-                clock: clock.clone(),
-                path,
-                shared: Arc::clone(&shared),
-                links: Box::new(MailLinks(Rc::clone(&mail))),
-                spawn: spawn(),
-            });
+        for shard in engine.shards() {
             let workload = Workload::new(
                 Arc::clone(&load.config),
                 load.source.clone(),
                 settings.seed,
-                u32::from(index),
-                u32::from(shards),
+                u32::from(shard.id().0),
+                u32::from(settings.shards),
             )
             .map_err(|error| {
                 SetupError::new(error.to_string(), "change the workload's settings")
             })?;
             drivers.push(Driver::new(
-                shard,
+                Rc::clone(shard),
                 workload,
                 clock.clone(),
                 spawn(),
@@ -139,7 +104,7 @@ impl World {
                 settings.autoscale.is_some(),
             ));
         }
-        Ok(World { runtime, time, drive, drivers, shared, mail, steps_at_once: 0 })
+        Ok(World { runtime, time, drive, drivers, shared, engine, steps_at_once: 0 })
     }
 
     /// Lets each driver's clock run from now on, beginning with the workload's time 0.
@@ -173,8 +138,8 @@ impl World {
         stepped
     }
 
-    /// Moves on to the next thing that happens by itself, if that is until `deadline`; false when it
-    /// is not.
+    /// Moves on to the next thing that happens by itself, if that is until `deadline`; false when
+    /// it is not.
     pub fn advance(&mut self, deadline: Nanos) -> bool {
         // The workloads' clocks are read here, and need no task: most of what happens is arrivals.
         let clocks = self.drivers.iter().filter_map(|driver| driver.next_deadline()).min();
@@ -204,11 +169,9 @@ impl World {
     }
 
     fn deliver_one(&self) -> bool {
-        let next = self.mail.borrow_mut().pop_front();
-        let Some((to, message)) = next else { return false };
-        let driver = &self.drivers[to.index()];
-        if driver.shard().deliver(message) {
-            driver.slot_granted();
+        let Some(delivered) = self.engine.deliver_one() else { return false };
+        if delivered.is_request_permit {
+            self.drivers[delivered.to.index()].slot_granted();
         }
         true
     }

@@ -1,6 +1,6 @@
-//! The JSON result as types: the reference benchmark's keys, then one of our own
-//! (`spec/results.md`). The schema that `ringfall schema` prints is made from these types, and
-//! other commands read results back by them.
+//! The JSON result as types: the reference benchmark's keys, then one of our own. The
+//! schema that `ringfall schema` prints is made from these types, and other commands read results
+//! back by them.
 
 mod cache_stats;
 mod config;

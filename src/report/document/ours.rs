@@ -14,6 +14,7 @@ use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
 use crate::host::Machine;
 use crate::precondition::PreconditionReport;
+use crate::remedy::told_io;
 use crate::report::autoscaling::{self, AutoscalerReport};
 use crate::report::source::{self, SourceReport};
 use crate::report::{RunResult, SAMPLES_MAX, SimulationReport, Warning, WatchdogReport};
@@ -261,7 +262,7 @@ impl Ours {
                 requests_failed: result.requests.failed,
                 entries_refused: engine.refused_entries,
                 population_failed: result.population_failed,
-                first_ever: result.errors.iter().map(ToString::to_string).collect(),
+                first_ever: result.errors.iter().map(told_io).collect(),
             },
             verify: VerifyReport {
                 mode: result.plan.verify.name().to_owned(),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::BufRead;
 
 use super::burstgpt::{Fields, name_hash, read_header};
-use super::lines::{Line, Lines, too_long};
+use super::lines::{Line, Lines, Unusable, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown};
 use crate::Error;
 use crate::key::PART_MAX;
@@ -98,7 +98,9 @@ fn columns(fields: &Fields) -> Option<Columns> {
 
 impl<R: BufRead + Send> Rows for IoTrace<R> {
     fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        let mut unusable = Unusable::default();
         while let Some((number, line)) = self.lines.next()? {
+            unusable.pass(number, &line)?;
             let parsed = match line {
                 Line::TooLong => Err(too_long()),
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
@@ -159,18 +161,33 @@ fn row(fields: &Fields, columns: Columns, rows: ReplayedRows) -> Result<Option<R
     }))
 }
 
+/// Memory of an entry that a trace names: its place among those known, and in the list of those that
+/// must be there before, which may have grown to twice its length.
+const OBJECT_BYTES: u64 = (2 * size_of::<u64>() + 2 * size_of::<ReplayObject>()) as u64;
+
 /// Reads a whole trace: how many operations it has, and which entries it reads before it writes
-/// them.
+/// them. `memory_bytes_max`: what remembering its entries may take.
 ///
 /// # Errors
-/// A row that is none: where, and why.
-pub fn objects_read_first(rows: &mut dyn Rows) -> Result<(u64, Vec<ReplayObject>), Error> {
+/// A row that is none: where, and why; or more entries than may be remembered.
+pub fn objects_read_first(
+    rows: &mut dyn Rows,
+    memory_bytes_max: u64,
+) -> Result<(u64, Vec<ReplayObject>), Error> {
     let (mut known, mut objects, mut count) = (BTreeSet::new(), Vec::new(), 0);
+    let entries_max = memory_bytes_max / OBJECT_BYTES;
     while let Some(row) = rows.next_row()? {
         let (Some(key), Some(operation)) = (row.session, row.operation) else { continue };
         count += 1;
         if known.insert(key) && !operation.is_write {
             objects.push(ReplayObject { user: user_of_key(key), bytes: operation.bytes });
+        }
+        if known.len() as u64 > entries_max {
+            return Err(Error::new(format!(
+                "its first {count} operations name more than {entries_max} entries, which is what \
+                 {} MiB of memory can remember; replay a part of it",
+                memory_bytes_max >> 20
+            )));
         }
     }
     Ok((count, objects))
@@ -209,8 +226,11 @@ mod tests {
         let asked = read(&text, ReplayedRows::Asked).unwrap();
         assert_eq!(asked.len(), 3);
         let mut trace = IoTrace::new(text.as_bytes(), ReplayedRows::Storage).unwrap();
-        let (count, objects) = objects_read_first(&mut trace).unwrap();
+        let (count, objects) = objects_read_first(&mut trace, 1 << 20).unwrap();
         assert_eq!((count, objects.len(), objects[0].bytes), (3, 1, 100));
+        let mut trace = IoTrace::new(text.as_bytes(), ReplayedRows::Storage).unwrap();
+        let error = objects_read_first(&mut trace, OBJECT_BYTES).unwrap_err().to_string();
+        assert!(error.contains("more than 1 entries"), "{error}");
     }
 
     #[test]

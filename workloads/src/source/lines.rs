@@ -10,6 +10,12 @@ pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 /// A line that goes on for longer than this is no line: whatever is read is not a file of lines.
 const PASSED_BYTES_MAX: u64 = 256 << 20;
 
+/// Lines that may follow each other without one that can be used, and their bytes: a few seconds of
+/// reading. A file with more of them is not what its reader takes it for, or was made to be read for
+/// ever: a few kilobytes, compressed, unfold to gigabytes of nothing.
+const UNUSABLE_LINES_MAX: u64 = 10_000_000;
+const UNUSABLE_BYTES_MAX: u64 = 1 << 30;
+
 /// A reader, line by line.
 pub(crate) struct Lines<R> {
     reader: R,
@@ -84,7 +90,9 @@ pub(crate) fn next_row<R: BufRead>(
     skipped: &mut Skipped,
     mut parse: impl FnMut(&[u8]) -> Result<Row, String>,
 ) -> Result<Option<Row>, Error> {
+    let mut unusable = Unusable::default();
     while let Some((number, line)) = lines.next()? {
+        unusable.pass(number, &line)?;
         let parsed = match line {
             Line::TooLong => Err(too_long()),
             Line::Whole(line) if line.trim_ascii().is_empty() => continue,
@@ -96,6 +104,34 @@ pub(crate) fn next_row<R: BufRead>(
         }
     }
     Ok(None)
+}
+
+/// Lines since the last one that could be used.
+#[derive(Default)]
+pub(crate) struct Unusable {
+    lines: u64,
+    bytes: u64,
+}
+
+impl Unusable {
+    /// One more, until it turns out to be of use.
+    pub(crate) fn pass(&mut self, number: u64, line: &Line<'_>) -> Result<(), Error> {
+        self.lines += 1;
+        self.bytes += match line {
+            Line::Whole(line) => line.len() as u64,
+            Line::TooLong => LINE_BYTES_MAX as u64,
+        };
+        if self.lines <= UNUSABLE_LINES_MAX && self.bytes <= UNUSABLE_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "the {} lines up to line {number} ({} MiB) hold no row that can be used, and reading \
+             stops after {UNUSABLE_LINES_MAX} such lines or {} MiB; check the file, or remove them",
+            self.lines,
+            self.bytes >> 20,
+            UNUSABLE_BYTES_MAX >> 20
+        )))
+    }
 }
 
 /// Why a line is not read.
@@ -119,6 +155,18 @@ mod tests {
         assert!(lines.buffer.capacity() <= 2 * LINE_BYTES_MAX);
         assert_eq!(lines.next().unwrap(), Some((4, Line::Whole(b"last"))));
         assert_eq!(lines.next().unwrap(), None);
+    }
+
+    #[test]
+    fn lines_of_no_use_end_before_their_file_does() {
+        let wide = [b'x'].repeat(200 << 10);
+        let wide = Line::Whole(&wide);
+        let (mut long, mut many) = (Unusable::default(), Unusable::default());
+        let error = (1..).find_map(|number| long.pass(number, &wide).err()).unwrap().to_string();
+        assert!(error.contains("1024 MiB") && long.lines < 6_000, "{error}");
+        let empty = Line::Whole(b"");
+        let error = (1..).find_map(|number| many.pass(number, &empty).err()).unwrap().to_string();
+        assert!(error.contains("up to line 10000001 (0 MiB)"), "{error}");
     }
 
     #[test]

@@ -25,10 +25,17 @@ pub struct ShareGptLimits {
     pub context_tokens_max: u32,
     /// Longest answer, tokens.
     pub generate_tokens_max: u32,
+    /// What remembering all turns may take, bytes.
+    pub memory_bytes_max: u64,
 }
 
 /// Largest text of one conversation: far above any published one.
-const CONVERSATION_BYTES_MAX: u64 = 256 << 20;
+const CONVERSATION_BYTES_MAX: u64 = 64 << 20;
+/// Conversations without a turn that may follow each other: a few seconds of reading.
+const UNUSABLE_MAX: u64 = 10_000_000;
+/// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have grown
+/// to twice their length.
+const TURN_BYTES: u64 = 2 * (size_of::<TurnTokens>() + size_of::<u32>()) as u64;
 
 #[derive(Deserialize)]
 struct Conversation {
@@ -86,13 +93,29 @@ impl<'de> Visitor<'de> for &mut Collect<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let mut number = 0;
+        use serde::de::Error as _;
+        let (mut number, mut last_used) = (0u64, 0);
         while let Some(raw) = elements.next_element::<Box<RawValue>>()? {
             number += 1;
             self.since_last.set(0);
             match self.turns(raw.get()) {
                 Ok(turns) => {
+                    last_used = number;
                     let _kept = self.dataset.push(&turns);
+                    let turns_max = self.limits.memory_bytes_max / TURN_BYTES;
+                    if self.dataset.turns_in_all() > turns_max {
+                        return Err(A::Error::custom(format_args!(
+                            "its first {number} conversations have more than {turns_max} turns, \
+                             which is what {} MiB of memory can remember; take fewer of them \
+                             (--max-conversations)",
+                            self.limits.memory_bytes_max >> 20
+                        )));
+                    }
+                }
+                Err(_) if number - last_used > UNUSABLE_MAX => {
+                    return Err(A::Error::custom(format_args!(
+                        "{UNUSABLE_MAX} conversations in a row have no turn that can be used"
+                    )));
                 }
                 Err(why) => {
                     self.skipped.rows += 1;

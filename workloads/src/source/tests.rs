@@ -29,6 +29,7 @@ fn all(mut rows: impl Rows) -> Result<(Vec<Row>, Skipped), Error> {
 
 fn limits(conversations_max: u32) -> ShareGptLimits {
     ShareGptLimits {
+        memory_bytes_max: 1 << 20,
         conversations_max,
         tokenizer: Tokenizer::Estimate,
         context_tokens_max: 8_192,

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 
-use super::lines::{Line, Lines, too_long};
+use super::lines::{Line, Lines, Unusable, too_long};
 use super::{Skipped, shown};
 use crate::Error;
 
@@ -45,7 +45,9 @@ pub fn read_validation(reader: impl BufRead) -> Result<ValidationTrace, Error> {
     let mut trace = ValidationTrace { hits: 0, requests: 0, skipped: Skipped::default() };
     let mut column = None;
     let mut is_json = None;
+    let mut unusable = Unusable::default();
     while let Some((number, line)) = lines.next()? {
+        unusable.pass(number, &line)?;
         let line = match line {
             Line::TooLong => {
                 trace.skipped.count(number, too_long);
@@ -86,6 +88,7 @@ pub fn read_validation(reader: impl BufRead) -> Result<ValidationTrace, Error> {
         };
         match hit {
             Ok(hit) => {
+                unusable = Unusable::default();
                 trace.requests += 1;
                 trace.hits += u64::from(hit);
             }

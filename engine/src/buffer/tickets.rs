@@ -42,16 +42,16 @@ struct State {
 }
 
 /// Hands out [`Ticket`]s. All operations O(1).
-pub struct Admission {
+pub struct Tickets {
     pool: BufferPool,
     places: u32,
     state: RefCell<State>,
 }
 
-impl Admission {
+impl Tickets {
     /// At most `queue_depth` tickets at once, fewer when the pool has fewer buffers.
     #[must_use]
-    pub fn new(pool: BufferPool, queue_depth: u32) -> Rc<Admission> {
+    pub fn new(pool: BufferPool, queue_depth: u32) -> Rc<Tickets> {
         let places = queue_depth.min(pool.count());
         assert!(places > 0, "an engine with no place in its queue never moves a byte");
         let state = State {
@@ -60,7 +60,7 @@ impl Admission {
             waiters: Vec::new(),
             waiters_free: Vec::new(),
         };
-        Rc::new(Admission { pool, places, state: RefCell::new(state) })
+        Rc::new(Tickets { pool, places, state: RefCell::new(state) })
     }
 
     /// Whether it is the pool, not the queue depth, that limits the tickets.
@@ -84,7 +84,7 @@ impl Admission {
     /// A ticket now, or in turn: behind everybody of the same or a more urgent class.
     #[must_use]
     pub fn acquire(self: &Rc<Self>, urgency: Urgency) -> Acquire {
-        Acquire { admission: Rc::clone(self), urgency, waiter: None }
+        Acquire { tickets: Rc::clone(self), urgency, waiter: None }
     }
 
     fn try_take(&self) -> Option<Buffer> {
@@ -127,7 +127,7 @@ impl Admission {
 pub struct Ticket {
     /// Taken only while being dropped.
     buffer: Option<Buffer>,
-    admission: Rc<Admission>,
+    tickets: Rc<Tickets>,
 }
 
 impl Ticket {
@@ -152,14 +152,14 @@ impl AsRef<Buffer> for Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         drop(self.buffer.take());
-        self.admission.state.borrow_mut().places_free += 1;
-        self.admission.grant();
+        self.tickets.state.borrow_mut().places_free += 1;
+        self.tickets.grant();
     }
 }
 
 /// Waits for a ticket. Dropping it leaves the queue.
 pub struct Acquire {
-    admission: Rc<Admission>,
+    tickets: Rc<Tickets>,
     urgency: Urgency,
     waiter: Option<u32>,
 }
@@ -168,12 +168,12 @@ impl Future for Acquire {
     type Output = Ticket;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ticket> {
-        let admission = Rc::clone(&self.admission);
+        let tickets = Rc::clone(&self.tickets);
         let Some(index) = self.waiter else {
-            if let Some(buffer) = admission.try_take() {
-                return Poll::Ready(Ticket { buffer: Some(buffer), admission });
+            if let Some(buffer) = tickets.try_take() {
+                return Poll::Ready(Ticket { buffer: Some(buffer), tickets });
             }
-            let state = &mut *admission.state.borrow_mut();
+            let state = &mut *tickets.state.borrow_mut();
             let index = state.waiters_free.pop().unwrap_or_else(|| {
                 state.waiters.push(Waiter::Free);
                 (state.waiters.len() - 1) as u32
@@ -183,13 +183,13 @@ impl Future for Acquire {
             self.waiter = Some(index);
             return Poll::Pending;
         };
-        let state = &mut *admission.state.borrow_mut();
+        let state = &mut *tickets.state.borrow_mut();
         let slot = &mut state.waiters[index as usize];
         match std::mem::replace(slot, Waiter::Free) {
             Waiter::Granted(buffer) => {
                 state.waiters_free.push(index);
                 self.waiter = None;
-                Poll::Ready(Ticket { buffer: Some(buffer), admission: Rc::clone(&admission) })
+                Poll::Ready(Ticket { buffer: Some(buffer), tickets: Rc::clone(&tickets) })
             }
             _ => {
                 *slot = Waiter::Waiting(Some(cx.waker().clone()));
@@ -203,7 +203,7 @@ impl Drop for Acquire {
     fn drop(&mut self) {
         let Some(index) = self.waiter else { return };
         let granted = {
-            let state = &mut *self.admission.state.borrow_mut();
+            let state = &mut *self.tickets.state.borrow_mut();
             let waiter = std::mem::replace(&mut state.waiters[index as usize], Waiter::Free);
             state.waiters_free.push(index);
             match waiter {
@@ -215,7 +215,7 @@ impl Drop for Acquire {
             }
         };
         if let Some(buffer) = granted {
-            drop(Ticket { buffer: Some(buffer), admission: Rc::clone(&self.admission) });
+            drop(Ticket { buffer: Some(buffer), tickets: Rc::clone(&self.tickets) });
         }
     }
 }
@@ -228,17 +228,17 @@ mod tests {
         Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn admission(places: u32) -> Rc<Admission> {
-        Admission::new(BufferPool::new(4096, places).unwrap(), places)
+    fn pool_of(places: u32) -> Rc<Tickets> {
+        Tickets::new(BufferPool::new(4096, places).unwrap(), places)
     }
 
     #[test]
     fn waiters_are_served_in_order_within_a_class_and_by_class() {
-        let admission = admission(1);
-        let Poll::Ready(held) = poll(&mut admission.acquire(Urgency(2))) else { panic!() };
-        let mut batch_first = admission.acquire(Urgency(2));
-        let mut batch_second = admission.acquire(Urgency(2));
-        let mut urgent = admission.acquire(Urgency(0));
+        let all = pool_of(1);
+        let Poll::Ready(held) = poll(&mut all.acquire(Urgency(2))) else { panic!() };
+        let mut batch_first = all.acquire(Urgency(2));
+        let mut batch_second = all.acquire(Urgency(2));
+        let mut urgent = all.acquire(Urgency(0));
         for waiting in [&mut batch_first, &mut batch_second, &mut urgent] {
             assert!(poll(waiting).is_pending());
         }
@@ -252,33 +252,33 @@ mod tests {
 
     #[test]
     fn nobody_overtakes_a_queue() {
-        let admission = admission(1);
-        let Poll::Ready(held) = poll(&mut admission.acquire(Urgency(1))) else { panic!() };
-        let mut first = admission.acquire(Urgency(1));
+        let all = pool_of(1);
+        let Poll::Ready(held) = poll(&mut all.acquire(Urgency(1))) else { panic!() };
+        let mut first = all.acquire(Urgency(1));
         assert!(poll(&mut first).is_pending());
         drop(held);
         // Granted to `first`, which has not been polled yet: a newcomer must not take it.
-        assert!(poll(&mut admission.acquire(Urgency(0))).is_pending());
+        assert!(poll(&mut all.acquire(Urgency(0))).is_pending());
         assert!(poll(&mut first).is_ready());
     }
 
     #[test]
     fn dropping_waiting_and_granted_futures_leaks_nothing() {
-        let admission = admission(2);
+        let all = pool_of(2);
         let tickets: Vec<Ticket> = (0..2)
-            .map(|_| match poll(&mut admission.acquire(Urgency(0))) {
+            .map(|_| match poll(&mut all.acquire(Urgency(0))) {
                 Poll::Ready(ticket) => ticket,
                 Poll::Pending => panic!("two places are free"),
             })
             .collect();
-        let mut queued: Vec<Acquire> = (0..6).map(|i| admission.acquire(Urgency(i % 3))).collect();
+        let mut queued: Vec<Acquire> = (0..6).map(|i| all.acquire(Urgency(i % 3))).collect();
         assert!(queued.iter_mut().all(|acquire| poll(acquire).is_pending()));
         queued.swap_remove(3);
         drop(tickets);
         // Two of the queued now hold a grant they never collected.
-        assert_eq!(admission.in_flight(), 2);
+        assert_eq!(all.in_flight(), 2);
         drop(queued);
-        assert_eq!(admission.in_flight(), 0);
-        assert_eq!(admission.pool().free_count(), 2);
+        assert_eq!(all.in_flight(), 0);
+        assert_eq!(all.pool().free_count(), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::tier::Tier;
+use crate::key::Tier;
 
 /// What was being done when an error arose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -49,7 +49,8 @@ pub enum ErrorKind {
     Timeout,
     /// `ECANCELED`: given up on purpose.
     Cancelled,
-    /// A read met the end of the file, or a write made no progress: the file is shorter than it was.
+    /// A read met the end of the file, or a write made no progress: the file is shorter than it
+    /// was.
     Truncated,
     /// What was read is not what was written.
     Corrupt,
@@ -100,28 +101,33 @@ impl ErrorKind {
         }
     }
 
-    /// What a person can do about it.
+    /// What a person can do about it, in the engine's words: it knows no flags. A program that has
+    /// some names them instead.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
             ErrorKind::NoSpace => {
-                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or ask \
-                 for less"
+                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or \
+                 ask for less"
             }
             ErrorKind::Media => "look at dmesg and the drive's SMART log",
-            ErrorKind::Permission => "check the permissions and mount options of --cache-dir",
+            ErrorKind::Permission => {
+                "check the permissions and mount options of the store's directory"
+            }
             ErrorKind::Gone => {
-                "check that the device is attached and nobody removes files under --cache-dir"
+                "check that the device is attached and that nobody removes the store's files"
             }
             ErrorKind::Unsupported => {
                 "use a file system that supports O_DIRECT (ext4, XFS) and a kernel of 6.1 or newer"
             }
-            ErrorKind::Resources => "lower --queue-depth or --io-buffer-mb, or raise the limits",
+            ErrorKind::Resources => {
+                "lower the queue depth or the memory for buffers, or raise the limits"
+            }
             ErrorKind::Timeout => "look at dmesg for resets of the device",
-            ErrorKind::Cancelled => "the run was stopping; start it again",
-            ErrorKind::Truncated => "nothing but ringfall may write to files under --cache-dir",
+            ErrorKind::Cancelled => "the engine was stopping; start it again",
+            ErrorKind::Truncated => "nothing but the engine may write to the store's files",
             ErrorKind::Corrupt => {
-                "the device or something beside ringfall changed data; run with --verify full"
+                "the device, or something beside the engine, changed data; verify every block"
             }
             ErrorKind::ShardGone => "an earlier message says why that shard ended",
             ErrorKind::Other => "look the errno up in errno(3) and at dmesg",
@@ -148,39 +154,23 @@ pub struct IoError {
     pub errno: i32,
 }
 
-impl fmt::Display for IoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} of {} bytes at offset {} of {} failed: ",
-            self.operation.name(),
-            self.length_bytes,
-            self.offset_bytes,
-            self.file
-        )?;
-        if self.errno != 0 {
-            write!(f, "{}", std::io::Error::from_raw_os_error(self.errno))?;
-        } else {
-            write!(f, "{}", self.kind.name())?;
-        }
-        write!(f, "; {}", self.kind.remedy())
+impl IoError {
+    /// What happened and where, without a remedy.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let (operation, bytes) = (self.operation.name(), self.length_bytes);
+        let (offset, file) = (self.offset_bytes, &self.file);
+        let why = match self.errno {
+            0 => self.kind.name().to_owned(),
+            errno => std::io::Error::from_raw_os_error(errno).to_string(),
+        };
+        format!("{operation} of {bytes} bytes at offset {offset} of {file} failed: {why}")
     }
 }
 
-/// The environment can't run the engine: found before work starts, with the remedy.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{what}: {remedy}")]
-pub struct SetupError {
-    /// What was wrong, with the value.
-    pub what: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-impl SetupError {
-    /// A set-up error from its two halves.
-    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        SetupError { what: what.into(), remedy: remedy.into() }
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what(), self.kind.remedy())
     }
 }
 

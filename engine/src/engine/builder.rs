@@ -1,0 +1,331 @@
+//! What an engine is asked to be, checked before anything is opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::{EngineError, SettingsError};
+use super::local::{LocalEngine, LocalParts};
+use super::place::Place;
+use super::threads::Engine;
+use crate::device::{DataFile, Preallocate};
+use crate::fill::VerifyMode;
+use crate::key::ShardId;
+use crate::placement::{BudgetConfig, SharedBudgets, SharedGate, Watermarks};
+use crate::shard::{Blueprint, Durability, EngineShared, ShardSpec};
+use crate::tier::cpu::CpuPool;
+use crate::units::{BLOCK_BYTES, KIB, MIB};
+
+/// Largest I/O: the largest that the metrics tell apart.
+pub const IO_BYTES_MAX: u64 = 64 * MIB;
+/// Smallest step in which space is leased to a shard, unless another is asked for.
+pub const SEGMENT_BYTES_MIN: u64 = MIB;
+/// Largest such step.
+const SEGMENT_BYTES_MAX: u64 = 64 * MIB;
+/// Segments a shard should have at least, so that leasing does not leave it short.
+const SEGMENTS_A_SHARD: u64 = 64;
+/// Size of an I/O, unless another is asked for: large enough for the bandwidth of most drives.
+const IO_BYTES: u64 = 128 * KIB;
+/// I/Os in flight a shard, unless asked otherwise.
+const QUEUE_DEPTH: u32 = 32;
+
+/// The settings of an engine. Start from [`super::Engine::builder`]; what is not set has the
+/// default that its method names.
+#[derive(Clone, Debug)]
+pub struct EngineBuilder {
+    pub(super) place: Option<Place>,
+    pub(super) preallocate: Preallocate,
+    pub(super) storage_bytes: u64,
+    pub(super) cpus: Option<Vec<usize>>,
+    pub(super) allocations_max: Option<u32>,
+    pub(super) shards: u16,
+    segment_bytes: Option<u64>,
+    cpu_bytes: u64,
+    io_bytes: u64,
+    queue_depth: u32,
+    buffer_bytes: Option<u64>,
+    verify: VerifyMode,
+    durability: Durability,
+    requests_max: Option<u32>,
+    seed: u64,
+}
+
+impl Default for EngineBuilder {
+    fn default() -> Self {
+        EngineBuilder {
+            place: None,
+            preallocate: Preallocate::Reserve,
+            storage_bytes: 0,
+            cpus: None,
+            allocations_max: None,
+            shards: 1,
+            segment_bytes: None,
+            cpu_bytes: 0,
+            io_bytes: IO_BYTES,
+            queue_depth: QUEUE_DEPTH,
+            buffer_bytes: None,
+            verify: VerifyMode::default(),
+            durability: Durability::Flush,
+            requests_max: None,
+            seed: 0,
+        }
+    }
+}
+
+impl EngineBuilder {
+    /// Stores entries in a file below this directory, which is made if it is not there, locked, and
+    /// cleaned of what the engine made when it stops.
+    #[must_use]
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.place = Some(Place::Directory(path.into()));
+        self
+    }
+
+    /// Stores entries on this block device. Whatever is on it is lost.
+    #[must_use]
+    pub fn overwrite_device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.place = Some(Place::Device(path.into()));
+        self
+    }
+
+    /// Stores entries in a file that the caller has opened and prepared, and deletes itself.
+    #[must_use]
+    pub fn file(mut self, file: Arc<DataFile>) -> Self {
+        self.place = Some(Place::File(file));
+        self
+    }
+
+    /// How a file that the engine makes gets its space; by default it is reserved.
+    #[must_use]
+    pub fn preallocate(mut self, preallocate: Preallocate) -> Self {
+        self.preallocate = preallocate;
+        self
+    }
+
+    /// Size of the storage tier, bytes; has no default. Rounded down to whole blocks.
+    #[must_use]
+    pub fn storage_bytes(mut self, bytes: u64) -> Self {
+        self.storage_bytes = bytes;
+        self
+    }
+
+    /// Step in which storage is leased to shards, bytes, a multiple of 4 KiB; by default a power of
+    /// two from 1 to 64 MiB of which each shard can have many.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Size of the tier in host memory, bytes; by default there is none.
+    #[must_use]
+    pub fn cpu_bytes(mut self, bytes: u64) -> Self {
+        self.cpu_bytes = bytes;
+        self
+    }
+
+    /// Number of shards, each with a thread and a ring; by default one.
+    #[must_use]
+    pub fn shards(mut self, shards: u16) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// Pins the shards to these cores in turn; by default the system places them.
+    #[must_use]
+    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Size of one I/O and of one buffer, bytes, a multiple of 4 KiB; by default 128 KiB.
+    #[must_use]
+    pub fn io_bytes(mut self, bytes: u64) -> Self {
+        self.io_bytes = bytes;
+        self
+    }
+
+    /// I/Os in flight at most, each shard; by default 32.
+    #[must_use]
+    pub fn queue_depth(mut self, depth: u32) -> Self {
+        self.queue_depth = depth;
+        self
+    }
+
+    /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in
+    /// the queues. A shard has at least one buffer.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
+        self.buffer_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether an entry is flushed before it counts as written; by default it is.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How much of what is read is checked; by default the head of each block.
+    #[must_use]
+    pub fn verify(mut self, verify: VerifyMode) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Writes that may allocate at once, all shards together; by default any number.
+    #[must_use]
+    pub fn allocations_max(mut self, writes: Option<u32>) -> Self {
+        self.allocations_max = writes;
+        self
+    }
+
+    /// Requests that may be served at once, for callers that serve some on the shards' threads; by
+    /// default any number.
+    #[must_use]
+    pub fn requests_max(mut self, requests: Option<u32>) -> Self {
+        self.requests_max = requests;
+        self
+    }
+
+    /// Names the content of entries; by default 0.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Opens the storage and starts a thread for each shard; returns when all are open.
+    ///
+    /// # Errors
+    /// A setting that no engine can have, or what the system does not allow.
+    pub fn start(self) -> Result<Engine, EngineError> {
+        Engine::start(self)
+    }
+
+    /// An engine on the calling thread, whose devices and clock are the caller's: for simulations
+    /// and tests.
+    ///
+    /// # Errors
+    /// A setting that no engine can have, or no memory for buffers.
+    pub fn local(&self, parts: LocalParts<'_>) -> Result<LocalEngine, EngineError> {
+        let blueprint = self.blueprint(Arc::clone(&parts.cpu))?;
+        Ok(LocalEngine::new(&blueprint, parts)?)
+    }
+
+    /// What each shard is opened with by [`crate::shard::open_shard`], for callers that run the
+    /// shards' threads themselves: a program whose users live on the shards' own threads.
+    ///
+    /// # Errors
+    /// A setting that no engine can have, or no address space for the CPU tier.
+    pub fn specs(&self, file: &Arc<DataFile>) -> Result<Vec<ShardSpec>, EngineError> {
+        let cpu = CpuPool::new(self.cpu_bytes)?;
+        let blueprint = Arc::new(self.blueprint(cpu)?);
+        let spec = |index| ShardSpec {
+            id: ShardId(index),
+            file: Arc::clone(file),
+            blueprint: Arc::clone(&blueprint),
+        };
+        Ok((0..self.shards).map(spec).collect())
+    }
+
+    /// What the shards have in common, with the memory of the CPU tier.
+    fn blueprint(&self, cpu: Arc<CpuPool>) -> Result<Blueprint, SettingsError> {
+        self.check()?;
+        let segment_bytes =
+            self.segment_bytes.unwrap_or_else(|| segment_bytes(self.storage_bytes, self.shards));
+        let budgets = SharedBudgets::new(&BudgetConfig {
+            shards: self.shards,
+            gpu_bytes: 0,
+            cpu_bytes: self.cpu_bytes,
+            storage_blocks: self.storage_bytes / BLOCK_BYTES,
+            segment_blocks: segment_bytes / BLOCK_BYTES,
+            watermarks: Watermarks::default(),
+        });
+        let gate = |permits: Option<u32>| match permits {
+            None => SharedGate::unbounded(self.shards),
+            Some(permits) => SharedGate::new(permits, self.shards),
+        };
+        let places = u64::from(self.shards) * u64::from(self.queue_depth);
+        Ok(Blueprint {
+            shards: self.shards,
+            seed: self.seed,
+            shared: Arc::new(EngineShared {
+                budgets,
+                cpu,
+                allocations: gate(self.allocations_max),
+                requests: Arc::new(gate(self.requests_max)),
+            }),
+            io_bytes: self.io_bytes,
+            queue_depth: self.queue_depth,
+            buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
+            verify: self.verify,
+            durability: self.durability,
+        })
+    }
+
+    /// What `assert`s further in take for granted.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        let is_blocks = |bytes: u64| bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES);
+        if self.shards == 0 {
+            return Err(SettingsError::Shards);
+        }
+        if self.queue_depth == 0 {
+            return Err(SettingsError::QueueDepth);
+        }
+        if !is_blocks(self.io_bytes) || self.io_bytes > IO_BYTES_MAX {
+            return Err(SettingsError::IoBytes { bytes: self.io_bytes });
+        }
+        if self.storage_bytes < BLOCK_BYTES {
+            return Err(SettingsError::StorageBytes { bytes: self.storage_bytes });
+        }
+        if let Some(bytes) = self.segment_bytes.filter(|&bytes| !is_blocks(bytes)) {
+            return Err(SettingsError::SegmentBytes { bytes });
+        }
+        if self.allocations_max == Some(0) || self.requests_max == Some(0) {
+            return Err(SettingsError::Permits);
+        }
+        if self.cpus.as_ref().is_some_and(Vec::is_empty) {
+            return Err(SettingsError::Cpus);
+        }
+        Ok(())
+    }
+}
+
+/// A power of two such that each shard has many, within bounds.
+fn segment_bytes(storage_bytes: u64, shards: u16) -> u64 {
+    let even = storage_bytes / (u64::from(shards) * SEGMENTS_A_SHARD);
+    let power = even.max(1).next_power_of_two() / 2;
+    power.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::GIB;
+
+    #[test]
+    fn segments_are_many_and_bounded() {
+        assert_eq!(segment_bytes(4 * GIB, 2), 16 * MIB);
+        assert_eq!(segment_bytes(100 * GIB, 2), 64 * MIB);
+        assert_eq!(segment_bytes(8 * MIB, 2), MIB);
+    }
+
+    #[test]
+    fn settings_that_no_engine_can_have_are_errors_and_not_panics() {
+        let good = || EngineBuilder::default().storage_bytes(MIB);
+        let error = |builder: EngineBuilder| builder.check().unwrap_err();
+        assert_eq!(good().check(), Ok(()));
+        assert_eq!(error(good().shards(0)), SettingsError::Shards);
+        assert_eq!(error(good().queue_depth(0)), SettingsError::QueueDepth);
+        for bytes in [0, 4095, 6000, 2 * IO_BYTES_MAX] {
+            assert_eq!(error(good().io_bytes(bytes)), SettingsError::IoBytes { bytes });
+        }
+        let bytes = 4095;
+        assert_eq!(error(good().storage_bytes(bytes)), SettingsError::StorageBytes { bytes });
+        assert_eq!(error(good().segment_bytes(bytes)), SettingsError::SegmentBytes { bytes });
+        assert_eq!(error(good().allocations_max(Some(0))), SettingsError::Permits);
+        assert_eq!(error(good().requests_max(Some(0))), SettingsError::Permits);
+        assert_eq!(error(good().cpus(Vec::new())), SettingsError::Cpus);
+    }
+}

@@ -1,0 +1,86 @@
+//! Why an engine can't start, or can't do what it is asked.
+
+use super::builder::IO_BYTES_MAX;
+use crate::error::{IoError, SetupError};
+use crate::key::ShardId;
+use crate::units::BLOCK_BYTES;
+
+/// A setting that no engine can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// No shards.
+    #[error("an engine has at least one shard")]
+    Shards,
+    /// No place in the queue.
+    #[error("the queue depth is at least 1")]
+    QueueDepth,
+    /// The size of an I/O is no positive multiple of a block, or too large.
+    #[error(
+        "an I/O of {bytes} bytes is not possible: choose a multiple of {BLOCK_BYTES} up to \
+         {IO_BYTES_MAX}"
+    )]
+    IoBytes {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// Storage does not hold a block.
+    #[error("storage of {bytes} bytes holds nothing: choose at least {BLOCK_BYTES}")]
+    StorageBytes {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// The device is smaller than the storage asked for.
+    #[error("storage of {bytes} bytes does not fit the device, which has {device_bytes}")]
+    StorageBeyondDevice {
+        /// What was asked for.
+        bytes: u64,
+        /// What the device has.
+        device_bytes: u64,
+    },
+    /// The step of leasing is no positive multiple of a block.
+    #[error("a segment of {bytes} bytes is not possible: choose a multiple of {BLOCK_BYTES}")]
+    SegmentBytes {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// A bound that would let nothing happen, ever.
+    #[error("a bound on allocations or requests is at least 1")]
+    Permits,
+    /// Pinning to no core.
+    #[error("the list of cores to pin shards to is empty")]
+    Cpus,
+    /// Nowhere to store anything.
+    #[error("no directory, device or file was given to store entries in")]
+    Place,
+}
+
+/// Why an engine can't start, or can't do what it is asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting that no engine can have.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The environment can't run it.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// An I/O failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// An entry holds at least one byte.
+    #[error("an entry of 0 bytes can't be written: an entry holds at least one byte")]
+    EmptyEntry,
+    /// The engine was stopped before it answered.
+    #[error("shard {} has stopped and does not answer any more", shard.0)]
+    Stopped {
+        /// Which shard.
+        shard: ShardId,
+    },
+    /// A shard's thread panicked.
+    #[error("shard {} ended early: {reason}", shard.0)]
+    Ended {
+        /// Which shard.
+        shard: ShardId,
+        /// What is known.
+        reason: String,
+    },
+}

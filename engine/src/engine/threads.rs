@@ -1,0 +1,204 @@
+//! An engine whose shards have threads of their own: started, asked, stopped.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flume::{Receiver, Sender};
+
+use super::builder::EngineBuilder;
+use super::entries::{Entries, Pending};
+use super::error::{EngineError, SettingsError};
+use super::place::Opened;
+use super::served::{Inbound, Request, ShardStatistics, serve_shard};
+use crate::error::{IoError, SetupError};
+use crate::key::{ShardId, TIER_COUNT};
+use crate::metrics::Metrics;
+use crate::placement::{SpaceFigures, TierCounts};
+use crate::shard::ShardFacts;
+use crate::shard::executor::{Executor, Pulse, Vitals};
+
+/// Longest wait for a shard to open. It touches its part of the CPU tier: minutes for a terabyte.
+const OPEN_PATIENCE: Duration = Duration::from_secs(3600);
+/// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
+/// device that is silent.
+const JOIN_PATIENCE: Duration = Duration::from_secs(40);
+
+/// A running storage engine: entries by key, in host memory and on storage, on a thread and an
+/// io_uring for each shard.
+///
+/// An entry has a key and a size. Its content is made from the seed, the key and a version, and is
+/// checked when it is read: the engine stores what a benchmark needs and not what a caller has.
+/// Dropped, it stops as by [`Engine::stop`], and what it could not delete is logged.
+///
+/// ```
+/// use ringfall_engine::engine::Engine;
+/// use ringfall_engine::key::EntryKey;
+/// use ringfall_engine::shard::{ReadOutcome, WriteOutcome};
+/// use ringfall_engine::tier::Tier;
+///
+/// # let directory = std::env::temp_dir().join(format!("ringfall-doc-{}", std::process::id()));
+/// let engine = Engine::builder().directory(directory).storage_bytes(8 << 20).start()?;
+/// let entries = engine.entries();
+/// let written = entries.write(EntryKey(7), 300_000)?;
+/// assert!(matches!(written, WriteOutcome::Written { tier: Tier::Storage, .. }));
+/// assert!(matches!(entries.read(EntryKey(7))?, ReadOutcome::Hit { bytes: 300_000, .. }));
+/// assert!(entries.remove(EntryKey(7))?);
+/// assert_eq!(entries.read(EntryKey(7))?, ReadOutcome::Miss);
+/// engine.stop()?;
+/// # Ok::<(), ringfall_engine::engine::EngineError>(())
+/// ```
+pub struct Engine {
+    entries: Entries,
+    facts: Vec<ShardFacts>,
+    executors: Vec<Executor<()>>,
+    /// Taken when it has stopped.
+    opened: Option<Opened>,
+}
+
+/// What an engine counted since it started, and what it holds.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Counters and latencies of all shards.
+    pub metrics: Box<Metrics>,
+    /// What is in each tier, by [`crate::key::Tier::index`].
+    pub tiers: [TierCounts; TIER_COUNT],
+    /// The storage space of each shard.
+    pub space: Vec<SpaceFigures>,
+    /// I/Os in flight.
+    pub in_flight: u32,
+    /// Failures, the first hundred of each shard.
+    pub errors: Vec<IoError>,
+}
+
+impl Statistics {
+    fn add(&mut self, shard: ShardStatistics) {
+        self.metrics.merge(&shard.metrics);
+        for (sum, one) in self.tiers.iter_mut().zip(shard.tiers) {
+            sum.add(one);
+        }
+        self.space.push(shard.space);
+        self.in_flight += shard.in_flight;
+        self.errors.extend(shard.errors);
+    }
+}
+
+impl Engine {
+    /// The settings of an engine, to be started with [`EngineBuilder::start`].
+    #[must_use]
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    pub(super) fn start(builder: EngineBuilder) -> Result<Engine, EngineError> {
+        let place = builder.place.clone().ok_or(SettingsError::Place)?;
+        builder.check()?;
+        let opened = place.open(builder.storage_bytes, builder.preallocate)?;
+        let specs = builder.specs(&opened.file)?;
+        let (senders, inboxes): (Vec<Sender<Inbound>>, Vec<Receiver<Inbound>>) =
+            specs.iter().map(|_| flume::unbounded()).unzip();
+        let mesh = Arc::new(senders);
+        let vitals: Vec<Arc<Vitals>> = specs.iter().map(|_| Arc::default()).collect();
+        let is_bounded = builder.allocations_max.is_some();
+        let mut engine = Engine {
+            entries: Entries::new(Arc::clone(&mesh), vitals.clone()),
+            facts: Vec::new(),
+            executors: Vec::new(),
+            opened: Some(opened),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let pulse = Pulse::of(builder.shards, builder.cpus.as_ref().map_or(cores, Vec::len));
+        let mut opening = Vec::new();
+        for (index, (spec, inbox)) in specs.into_iter().zip(inboxes).enumerate() {
+            let (ready, is_ready) = flume::bounded(1);
+            let cpu = builder.cpus.as_ref().map(|cpus| cpus[index % cpus.len()]);
+            let (name, mesh) = (format!("ringfall-{index}"), Arc::clone(&mesh));
+            let main = move || serve_shard(spec, is_bounded, mesh, inbox, ready);
+            let vitals = Arc::clone(&vitals[index]);
+            engine.executors.push(Executor::spawn(&name, cpu, pulse, vitals, main)?);
+            opening.push(is_ready);
+        }
+        for (index, is_ready) in opening.into_iter().enumerate() {
+            engine.facts.push(await_open(index, &is_ready)?);
+        }
+        Ok(engine)
+    }
+
+    /// Access to its entries. Cheap to clone, and for any thread.
+    #[must_use]
+    pub fn entries(&self) -> Entries {
+        self.entries.clone()
+    }
+
+    /// What each shard got when it opened: ring features, buffers, and what was less than asked
+    /// for.
+    #[must_use]
+    pub fn facts(&self) -> &[ShardFacts] {
+        &self.facts
+    }
+
+    /// What it counted since it started, and what it holds now.
+    ///
+    /// # Errors
+    /// A shard that has ended.
+    pub fn statistics(&self) -> Result<Statistics, EngineError> {
+        let answers = self.entries.ask_all(|answer| Request::Statistics { answer })?;
+        let mut statistics = Statistics::default();
+        for answer in answers {
+            statistics.add(answer.wait()?);
+        }
+        Ok(statistics)
+    }
+
+    /// Ends it: operations under way end first, later ones are refused with
+    /// [`EngineError::Stopped`]. Then the threads end, and the files it made are deleted.
+    ///
+    /// # Errors
+    /// A shard that panicked or whose thread does not end, or a file that could not be deleted.
+    pub fn stop(mut self) -> Result<(), EngineError> {
+        self.shut_down()
+    }
+
+    fn shut_down(&mut self) -> Result<(), EngineError> {
+        let Some(opened) = self.opened.take() else { return Ok(()) };
+        // A shard that has panicked does not answer; joining it says why.
+        if let Ok(drained) = self.entries.ask_all(|answer| Request::Drain { answer }) {
+            let _one_has_ended: Result<Vec<()>, EngineError> =
+                drained.into_iter().map(Pending::wait).collect();
+        }
+        self.entries.end_all();
+        let mut first_failure = Ok(());
+        let deadline = Instant::now() + JOIN_PATIENCE;
+        for (index, executor) in self.executors.drain(..).enumerate() {
+            if let Err(error) = executor.join_until(deadline)
+                && first_failure.is_ok()
+            {
+                let (shard, reason) = (ShardId(index as u16), error.to_string());
+                first_failure = Err(EngineError::Ended { shard, reason });
+            }
+        }
+        let removed = opened.remove();
+        first_failure?;
+        Ok(removed?)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            tracing::warn!(%error, "the engine did not stop as it should");
+        }
+    }
+}
+
+fn await_open(
+    index: usize,
+    is_ready: &Receiver<Result<ShardFacts, SetupError>>,
+) -> Result<ShardFacts, EngineError> {
+    match is_ready.recv_timeout(OPEN_PATIENCE) {
+        Ok(facts) => Ok(facts?),
+        Err(_) => {
+            let reason = "it never opened".to_owned();
+            Err(EngineError::Ended { shard: ShardId(index as u16), reason })
+        }
+    }
+}

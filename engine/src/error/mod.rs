@@ -1,0 +1,8 @@
+//! What can go wrong: with an I/O, and before any work starts. Facts as fields, for callers to
+//! branch on; as text, a sentence with a remedy that names no flag of any program.
+
+mod io;
+mod setup;
+
+pub use io::{ErrorKind, IoError, Operation};
+pub use setup::SetupError;

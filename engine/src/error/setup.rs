@@ -1,0 +1,363 @@
+//! Why the environment can't run the engine: found before work starts.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::units::BLOCK_BYTES;
+
+/// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in
+/// the engine's words. A program with flags shows [`SetupError::what`] and a remedy that names
+/// them.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The kernel gave no memory for I/O buffers, or no address space for the CPU tier.
+    BufferMemory {
+        /// Bytes that were asked for.
+        bytes: u64,
+        /// The positive errno; 0 when there was none.
+        errno: i32,
+    },
+    /// The CPU tier was mapped, but there is less memory than it needs.
+    CpuTierMemory {
+        /// Bytes of the mapping.
+        bytes: u64,
+        /// The positive errno; 0 when there was none.
+        errno: i32,
+    },
+    /// The CPU tier is larger than anything that can be addressed.
+    CpuTierTooLarge {
+        /// Bytes that were asked for.
+        bytes: u64,
+    },
+    /// The store's path is not a directory.
+    NotADirectory {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// Another engine has locked the directory.
+    StoreInUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory belongs to the system.
+    SystemDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The data file exists, and no engine made it.
+    ForeignDataFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The lock file was not written by an engine.
+    ForeignLockFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system has no O_DIRECT.
+    NoDirectIo {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A system call on the directory, or on a file of ours in it, failed.
+    Directory {
+        /// What was tried: a verb that goes before the path.
+        doing: &'static str,
+        /// The directory or file.
+        path: PathBuf,
+        /// The positive errno; 0 when there was none.
+        errno: i32,
+        /// What the system said.
+        reason: String,
+    },
+    /// The path is not a block device.
+    NotABlockDevice {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something uses the device or a part of it.
+    DeviceInUse {
+        /// The device.
+        path: PathBuf,
+        /// Who, in words.
+        user: String,
+    },
+    /// Another process, or another mount namespace, has claimed the device.
+    DeviceClaimed {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The device can't be written to.
+    DeviceReadOnly {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Another device took the name between the check and the opening.
+    DeviceChanged {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The device's logical block is larger than ours.
+    DeviceBlockTooLarge {
+        /// The device.
+        path: PathBuf,
+        /// Its logical block, bytes.
+        block_bytes: u64,
+    },
+    /// This process may not open the device.
+    DeviceForbidden {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The device refuses O_DIRECT.
+    DeviceWithoutDirectIo {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The device can't be opened, for another reason.
+    DeviceUnopened {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The kernel refuses to make an io_uring.
+    Ring {
+        /// The positive errno of `io_uring_setup`; 0 when there was none.
+        errno: i32,
+        /// Kernel release, as `uname -r`.
+        release: String,
+    },
+    /// A way of polling does not work on this file.
+    Polling {
+        /// Its name: `SQPOLL` (submissions) or `IOPOLL` (completions).
+        name: &'static str,
+        /// What happened instead.
+        reason: String,
+    },
+    /// A shard's thread or its rings can't be made.
+    Executor {
+        /// Name of the thread.
+        name: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No thread can be started.
+    NoThread {
+        /// What the system said.
+        reason: String,
+    },
+    /// Anything else: two sentences, no facts to branch on.
+    Other {
+        /// What was wrong, with the value.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+impl SetupError {
+    /// A set-up error that is only text.
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        SetupError::Other { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// What was wrong, with the value and without a remedy.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let shown = |path: &Path| path.display().to_string();
+        match self {
+            SetupError::BufferMemory { bytes, errno } => {
+                format!("no {bytes} bytes of memory for buffers (errno {errno})")
+            }
+            SetupError::CpuTierMemory { bytes, errno } => {
+                format!("no memory for {bytes} bytes (errno {errno})")
+            }
+            SetupError::CpuTierTooLarge { bytes } => {
+                format!("a CPU tier of {bytes} bytes is more than can be addressed")
+            }
+            SetupError::NotADirectory { path } => format!("{} is not a directory", shown(path)),
+            SetupError::StoreInUse { path } => {
+                format!("{} is in use by another run of ringfall", shown(path))
+            }
+            SetupError::SystemDirectory { path } => {
+                format!("{} belongs to the system", shown(path))
+            }
+            SetupError::ForeignDataFile { path } => {
+                format!("{} exists, and ringfall did not make it", shown(path))
+            }
+            SetupError::ForeignLockFile { path } => {
+                format!("{} was not written by ringfall", shown(path))
+            }
+            SetupError::NoDirectIo { path } => {
+                format!("the file system at {} has no O_DIRECT", shown(path))
+            }
+            SetupError::Directory { doing, path, reason, .. } => {
+                format!("can't {doing} {}: {reason}", shown(path))
+            }
+            SetupError::NotABlockDevice { path } => {
+                format!("{} is not a block device", shown(path))
+            }
+            SetupError::DeviceInUse { path, user } => format!("{} is in use: {user}", shown(path)),
+            SetupError::DeviceClaimed { path } => {
+                format!("{} is in use: the kernel says that somebody has claimed it", shown(path))
+            }
+            SetupError::DeviceReadOnly { path } => format!("{} is read-only", shown(path)),
+            SetupError::DeviceChanged { path } => {
+                format!("{} has just become another device", shown(path))
+            }
+            SetupError::DeviceBlockTooLarge { path, block_bytes } => {
+                format!("{} has blocks of {block_bytes} bytes", shown(path))
+            }
+            SetupError::DeviceForbidden { path, reason } => {
+                format!("you may not open {} ({reason})", shown(path))
+            }
+            SetupError::DeviceWithoutDirectIo { path } => {
+                format!("{} does not take O_DIRECT", shown(path))
+            }
+            SetupError::DeviceUnopened { path, reason } => {
+                format!("can't open {}: {reason}", shown(path))
+            }
+            SetupError::Ring { errno, release } => ring_failure(*errno, release).0,
+            SetupError::Polling { name, reason } => format!("{name} does not work here: {reason}"),
+            SetupError::Executor { name, reason } => {
+                format!("can't start the executor of {name}: {reason}")
+            }
+            SetupError::NoThread { reason } => format!("no thread can be started: {reason}"),
+            SetupError::Other { what, .. } => what.clone(),
+        }
+    }
+
+    /// What to do about it, in the engine's words.
+    #[must_use]
+    pub fn remedy(&self) -> Cow<'_, str> {
+        let remedy = match self {
+            SetupError::BufferMemory { .. } => {
+                "ask for less memory for buffers or for the CPU tier, or free memory"
+            }
+            SetupError::CpuTierMemory { .. } => "ask for a smaller CPU tier, or free memory",
+            SetupError::CpuTierTooLarge { .. } => "ask for a smaller CPU tier",
+            SetupError::NotADirectory { .. } => {
+                "choose a directory on the file system that is to hold the data"
+            }
+            SetupError::StoreInUse { .. } => "wait for it to end, or choose another directory",
+            SetupError::SystemDirectory { .. } => {
+                "choose a directory of its own on the file system that is to hold the data"
+            }
+            SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
+                "move it away, or choose another directory"
+            }
+            SetupError::NoDirectIo { .. } => {
+                "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
+            }
+            SetupError::Directory { errno, .. } => directory_remedy(*errno),
+            SetupError::NotABlockDevice { .. } => "choose a directory or a block device",
+            SetupError::DeviceInUse { .. } => {
+                "choose a device that nothing uses, or take it out of use first"
+            }
+            SetupError::DeviceClaimed { .. } => {
+                "look at lsblk and `fuser -v` for who (another run, a mount elsewhere), or choose \
+                 another device"
+            }
+            SetupError::DeviceReadOnly { .. } => {
+                "make it writable (blockdev --setrw), or choose another device"
+            }
+            SetupError::DeviceChanged { .. } => "try again",
+            SetupError::DeviceBlockTooLarge { .. } => {
+                let text =
+                    format!("use a device whose logical block is at most {BLOCK_BYTES} bytes");
+                return text.into();
+            }
+            SetupError::DeviceForbidden { .. } => {
+                "run as root, or as a member of the group that owns it"
+            }
+            SetupError::DeviceWithoutDirectIo { .. } => "choose another device",
+            SetupError::DeviceUnopened { .. } => "check the path",
+            SetupError::Ring { errno, release } => ring_failure(*errno, release).1,
+            SetupError::Polling { name: "IOPOLL", .. } => {
+                "do without it, or load the nvme driver with poll_queues=N (and \
+                 /sys/block/DEVICE/queue/io_poll must be 1)"
+            }
+            SetupError::Polling { .. } => "do without it",
+            SetupError::Executor { .. } => {
+                "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+                 allowed; or have fewer shards, or do not pin them"
+            }
+            SetupError::NoThread { .. } => "raise the limit of threads (ulimit -u)",
+            SetupError::Other { remedy, .. } => remedy,
+        };
+        remedy.into()
+    }
+}
+
+/// What a failed `io_uring_setup` means, and what to do.
+fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
+    match errno {
+        libc::ENOSYS => (
+            format!("this kernel ({release}) has no io_uring"),
+            "use Linux 6.1 or newer (5.19 works, slower)",
+        ),
+        libc::EPERM | libc::EACCES => (
+            "io_uring is forbidden here".to_owned(),
+            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
+             io_uring_enter and io_uring_register in its seccomp profile (Docker: \
+             --security-opt seccomp=unconfined)",
+        ),
+        libc::ENOMEM => (
+            "the locked-memory limit is too small for an io_uring".to_owned(),
+            "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
+        ),
+        libc::EMFILE | libc::ENFILE => (
+            "no file descriptor left for an io_uring".to_owned(),
+            "raise the limit with `ulimit -n 65536`, or have fewer shards",
+        ),
+        libc::EINVAL => (
+            format!("this kernel ({release}) refuses our io_uring set-up"),
+            "use Linux 6.1 or newer (5.19 works, slower), or a smaller queue depth",
+        ),
+        _ => (
+            format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
+            "look the errno up in io_uring_setup(2)",
+        ),
+    }
+}
+
+fn directory_remedy(errno: i32) -> &'static str {
+    match errno {
+        libc::EACCES | libc::EPERM => "check its owner and permissions, or choose another",
+        libc::EROFS => "the file system is mounted read-only: remount it, or choose another",
+        libc::ENOSPC | libc::EDQUOT => "free space there, or choose another",
+        libc::ENOTDIR => "a part of that path is a file: choose a directory",
+        libc::ENAMETOOLONG => "choose a shorter path",
+        _ => "choose another directory",
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what(), self.remedy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_likely_errno_of_a_ring_names_its_remedy() {
+        for (errno, word) in [
+            (libc::ENOSYS, "6.1"),
+            (libc::EPERM, "io_uring_disabled"),
+            (libc::ENOMEM, "ulimit -l"),
+            (libc::EMFILE, "ulimit -n"),
+            (libc::EINVAL, "smaller queue depth"),
+            (libc::EIO, "io_uring_setup(2)"),
+        ] {
+            let text = SetupError::Ring { errno, release: "6.1.0".into() }.to_string();
+            assert!(text.contains(word), "{errno}: {text}");
+        }
+    }
+}

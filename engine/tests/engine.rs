@@ -1,0 +1,172 @@
+//! The engine on threads, over real files: what it keeps, what it refuses, how it stops.
+
+#[path = "../examples/store.rs"]
+#[expect(dead_code, reason = "the test calls what the example's main calls")]
+mod store;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
+use ringfall_engine::engine::{Engine, EngineBuilder, EngineError, SettingsError};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::key::EntryKey;
+use ringfall_engine::shard::{Durability, ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::{BLOCK_BYTES, KIB, MIB};
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("ringfall-engine-{}-{name}", std::process::id()))
+}
+
+fn builder(directory: &PathBuf) -> EngineBuilder {
+    Engine::builder().directory(directory).storage_bytes(32 * MIB).verify(VerifyMode::Full)
+}
+
+#[test]
+fn the_example_runs_and_leaves_nothing() {
+    let directory = scratch("example");
+    store::store(directory.clone()).unwrap();
+    assert!(!directory.exists());
+}
+
+#[test]
+fn entries_of_many_shards_and_both_tiers_are_read_back_and_counted() {
+    let directory = scratch("many");
+    let engine = builder(&directory).shards(3).cpu_bytes(6 * MIB).start().unwrap();
+    assert_eq!(engine.facts().len(), 3);
+    let entries = engine.entries();
+    let bytes = |key: u128| 100 * KIB + key as u64;
+    let urgency = Urgency(0);
+    let writes: Vec<_> = (0..100)
+        .map(|key| {
+            entries.begin_write(EntryKey(key), bytes(key), WriteMode::Replace, urgency).unwrap()
+        })
+        .collect();
+    for write in writes {
+        let outcome = write.wait().unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+    }
+    let there = entries.begin_write(EntryKey(3), 1, WriteMode::IfAbsent, urgency).unwrap();
+    assert_eq!(there.wait().unwrap(), WriteOutcome::AlreadyThere);
+    let mut hits = [0; 3];
+    for key in 0..100 {
+        match entries.read(EntryKey(key)).unwrap() {
+            ReadOutcome::Hit { tier, bytes: read, .. } => {
+                assert_eq!(read, bytes(key));
+                hits[tier.index()] += 1;
+            }
+            other => panic!("{key}: {other:?}"),
+        }
+    }
+    let statistics = engine.statistics().unwrap();
+    assert_eq!(statistics.tiers.map(|tier| tier.entries), hits);
+    assert!(hits[Tier::Cpu.index()] > 10 && hits[Tier::Storage.index()] > 10, "{hits:?}");
+    assert_eq!(
+        statistics.tiers.iter().map(|tier| tier.bytes).sum::<u64>(),
+        (0..100).map(bytes).sum()
+    );
+    assert_eq!(statistics.space.len(), 3);
+    let metrics = &statistics.metrics;
+    assert_eq!(
+        (metrics.verify.blocks_bad, metrics.error_count(), statistics.errors.len()),
+        (0, 0, 0)
+    );
+    let read = metrics.io_read.entry_bytes + metrics.tier(Tier::Cpu).read.entry_bytes;
+    assert_eq!(read, (0..100).map(bytes).sum::<u64>(), "each byte was read once");
+    engine.stop().unwrap();
+    assert!(!directory.exists());
+}
+
+#[test]
+fn removed_and_too_large_entries_are_not_there() {
+    let directory = scratch("gone");
+    let engine = builder(&directory).start().unwrap();
+    let entries = engine.entries();
+    assert_eq!(entries.read(EntryKey(1)).unwrap(), ReadOutcome::Miss);
+    assert_eq!(entries.write(EntryKey(1), 0), Err(EngineError::EmptyEntry));
+    let refused = WriteOutcome::Refused { limit_bytes: 32 * MIB };
+    assert_eq!(entries.write(EntryKey(1), 33 * MIB).unwrap(), refused);
+    assert!(matches!(entries.write(EntryKey(1), 5).unwrap(), WriteOutcome::Written { .. }));
+    assert!(entries.remove(EntryKey(1)).unwrap());
+    assert!(!entries.remove(EntryKey(1)).unwrap());
+    assert_eq!(entries.read(EntryKey(1)).unwrap(), ReadOutcome::Miss);
+    assert_eq!(engine.statistics().unwrap().metrics.refused_entries, 1);
+}
+
+#[test]
+fn entries_are_flushed_when_asked_for_or_each() {
+    let directory = scratch("flush");
+    for (durability, writes, flushes) in [(Durability::None, 0, 2), (Durability::Flush, 1, 3)] {
+        let engine = builder(&directory).shards(2).durability(durability).start().unwrap();
+        let entries = engine.entries();
+        let flushed = || engine.statistics().unwrap().metrics.io_flush.latency.count();
+        entries.write(EntryKey(1), 70_000).unwrap();
+        assert_eq!(flushed(), writes, "{durability:?}");
+        entries.flush().unwrap();
+        assert_eq!(flushed(), flushes, "{durability:?}: one more for each shard");
+        engine.stop().unwrap();
+    }
+}
+
+#[test]
+fn stopping_ends_what_has_begun_and_refuses_the_rest() {
+    let directory = scratch("stop");
+    let engine = builder(&directory).shards(2).queue_depth(2).start().unwrap();
+    let entries = engine.entries();
+    let begun: Vec<_> = (0..64)
+        .map(|key| {
+            let (key, mode) = (EntryKey(key), WriteMode::Replace);
+            entries.begin_write(key, 600 * KIB, mode, Urgency(2)).unwrap()
+        })
+        .collect();
+    engine.stop().unwrap();
+    for write in begun {
+        let outcome = write.wait().unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+    }
+    assert!(matches!(entries.read(EntryKey(1)), Err(EngineError::Stopped { .. })));
+    assert!(matches!(entries.flush(), Err(EngineError::Stopped { .. })));
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_dropped_engine_gives_its_directory_back() {
+    let directory = scratch("drop");
+    let engine = builder(&directory).start().unwrap();
+    let error = builder(&directory).start().err().unwrap();
+    assert!(matches!(error, EngineError::Setup(SetupError::StoreInUse { .. })), "{error}");
+    engine.entries().write(EntryKey(1), 4096).unwrap();
+    drop(engine);
+    assert!(!directory.exists());
+    builder(&directory).start().unwrap().stop().unwrap();
+}
+
+#[test]
+fn an_engine_without_a_place_or_a_possible_setting_does_not_start() {
+    let nowhere = Engine::builder().storage_bytes(MIB).start().err();
+    assert_eq!(nowhere, Some(EngineError::Settings(SettingsError::Place)));
+    let directory = scratch("wrong");
+    let wrong = builder(&directory).io_bytes(5_000).start().err();
+    assert_eq!(wrong, Some(EngineError::Settings(SettingsError::IoBytes { bytes: 5_000 })));
+    assert!(!directory.exists(), "settings are checked before anything is made");
+}
+
+#[test]
+fn a_file_of_the_callers_stays() {
+    let directory = scratch("file");
+    let mut place = CacheDir::open(&directory).unwrap();
+    let (file, path) = place.create_data_file().unwrap();
+    let file = DataFile::new(file, path.clone(), Preallocate::Reserve).unwrap();
+    file.prepare(8 * MIB / BLOCK_BYTES).unwrap();
+    let builder = Engine::builder().file(Arc::new(file)).storage_bytes(8 * MIB);
+    let engine = builder.allocations_max(Some(1)).start().unwrap();
+    let written = engine.entries().write(EntryKey(1), 4096).unwrap();
+    assert!(matches!(written, WriteOutcome::Written { tier: Tier::Storage, .. }));
+    engine.stop().unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    assert!(bytes.iter().any(|&byte| byte != 0), "the entry is in the file");
+    place.remove().unwrap();
+}

@@ -1,0 +1,291 @@
+//! What a plan would take of the machine, held against what the machine has, before anything is
+//! opened: memory, threads, open files, and preparation that serves no purpose.
+
+use ringfall_engine::units::GIB;
+
+use super::resolve::Check;
+use super::{Facts, Phases, Plan, Traffic};
+use crate::host::{MemoryRoom, human};
+use crate::precondition::THREAD_BYTES;
+
+/// Memory of a shard of a real run, bytes: its histograms, executor and ring. Measured: peak RSS
+/// with 8, 64 and 300 shards, `--io-size 4k --queue-depth 1`, is 17.3 to 19.5 MiB a shard.
+const SHARD_BYTES: u64 = 20 << 20;
+/// The same of a simulated one. Measured: 8 shards take 54 MiB more than one.
+const SHARD_SIMULATED_BYTES: u64 = 8 << 20;
+/// Shards for each core. A shard's heartbeat takes about 1 % of a core. Measured on 2 cores: 100
+/// shards a core end their runs in time, with 150 heartbeats fail, and 256 never end.
+const SHARDS_A_CORE_MAX: u64 = 64;
+/// Descriptors of a shard: four rings, two event counters, its bell. Measured: 7.
+const SHARD_FILES: u64 = 8;
+/// Descriptors that the program has besides: data and result files, standard streams, pipes.
+const OTHER_FILES: u64 = 64;
+/// Memory of an entry in the engine's index, bytes (`design.md` has the limit, a bench holds it).
+const ENTRY_BYTES: u64 = 200;
+/// A preparation that writes the tiers over so many times serves no purpose: all but the last round
+/// is gone when the measurement begins.
+const REWRITES_MAX: u64 = 10;
+
+/// Something that takes memory.
+struct Part {
+    /// The setting, as the user knows it.
+    name: String,
+    bytes: u64,
+    /// What takes it.
+    what: String,
+    /// What to do.
+    remedy: String,
+}
+
+impl Check<'_> {
+    /// Complains about what `plan` would take and the machine does not have.
+    pub(super) fn fits(&mut self, plan: &Plan, facts: &Facts) {
+        self.memory_fits(plan, facts);
+        self.preconditioning_fits(plan, facts);
+        if !facts.is_simulated {
+            self.shards_fit(plan, facts);
+        }
+        self.population_is_of_use(plan);
+        self.requests_outlast_the_ramp(plan);
+    }
+
+    fn memory_fits(&mut self, plan: &Plan, facts: &Facts) {
+        let parts = self.parts(plan, facts);
+        let needed = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+        let Some(room) = facts.room.lacks(needed) else { return };
+        let Some(largest) = parts.iter().max_by_key(|part| part.bytes) else { return };
+        let others = match needed - largest.bytes {
+            0 => String::new(),
+            rest => format!(", and the rest of the run {}", human(rest)),
+        };
+        self.complain(format!(
+            "{} needs {} of memory {}{others}; this machine has {room} to give: {}",
+            largest.name,
+            human(largest.bytes),
+            largest.what,
+            largest.remedy
+        ));
+    }
+
+    /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
+    fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
+        let Some(asked) = plan.precondition else { return };
+        let needed = u64::from(asked.threads) * THREAD_BYTES;
+        if let Some(room) = facts.room.lacks(needed) {
+            self.wrong(
+                "precondition_threads",
+                format_args!(
+                    "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
+                     fewer, or 0 for one a shard",
+                    asked.threads,
+                    human(needed)
+                ),
+            );
+        }
+    }
+
+    /// What takes memory.
+    fn parts(&self, plan: &Plan, facts: &Facts) -> Vec<Part> {
+        let shards = u64::from(plan.shards);
+        let part = |name: String, bytes: u64, what: &str, remedy: &str| Part {
+            name,
+            bytes,
+            what: what.to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        let shards_name = format!("{} {shards}", self.name_of("shards"));
+        let shard_bytes = if facts.is_simulated { SHARD_SIMULATED_BYTES } else { SHARD_BYTES };
+        let mut parts = vec![
+            part(shards_name, shards * shard_bytes, "for all shards", "give fewer shards"),
+            self.prompts(plan),
+            self.population(plan),
+        ];
+        if !facts.is_simulated {
+            parts.push(self.cpu_tier(plan, facts));
+            let name = self.name_of("io_buffer_mb");
+            let (bytes, remedy) = (plan.io_buffer_bytes, "lower it, --io-size or --shards");
+            parts.push(part(name, bytes, "for I/O buffers", remedy));
+        }
+        parts
+    }
+
+    fn cpu_tier(&self, plan: &Plan, facts: &Facts) -> Part {
+        let others = plan.io_buffer_bytes + u64::from(plan.shards) * SHARD_BYTES;
+        let most = facts.room.memory.as_ref().map_or(0, MemoryRoom::asked_bytes_max);
+        // One digit, rounded down: what is said must fit.
+        let most_gib = (most.saturating_sub(others) / (GIB / 10)) as f64 / 10.0;
+        Part {
+            name: format!(
+                "{} {}",
+                self.name_of("cpu_mem_gb"),
+                plan.cpu_memory_bytes as f64 / GIB as f64
+            ),
+            bytes: plan.cpu_memory_bytes,
+            what: "for the CPU tier".to_owned(),
+            remedy: format!("give {most_gib} or less, or auto"),
+        }
+    }
+
+    fn prompts(&self, plan: &Plan) -> Part {
+        let count = plan.workload.system_prompts;
+        Part {
+            name: self.name_in_workload("system_prompts", count),
+            bytes: plan.workload_config().prompts_bytes(u32::from(plan.shards)),
+            what: "for the prompts' lengths, on every shard".to_owned(),
+            remedy: "give fewer".to_owned(),
+        }
+    }
+
+    fn population(&self, plan: &Plan) -> Part {
+        let estimate = plan.workload_config().population_estimate();
+        // What does not fit the tiers is not in the index either.
+        let mean_bytes = (estimate.bytes / estimate.entries.max(1)).max(1);
+        let kept = match tiers_bytes(plan) {
+            Some(bytes) => estimate.entries.min(bytes / mean_bytes),
+            None => estimate.entries,
+        };
+        let (name, remedy) = match plan.phases {
+            Phases::DecodeOnly => {
+                let count = plan.workload.decode_only_entries_per_user;
+                let name = self.name_in_workload("decode_only_entries_per_user", count);
+                (name, "give fewer, or fewer users")
+            }
+            _ => {
+                let name = format!("{} {}", self.name_of("rag_num_docs"), plan.rag_documents);
+                (name, "give fewer documents, or raise workload.rag.chunk_tokens")
+            }
+        };
+        Part {
+            name,
+            bytes: estimate.list_bytes.saturating_add(kept.saturating_mul(ENTRY_BYTES)),
+            what: format!("to list {} entries", estimate.entries),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    fn shards_fit(&mut self, plan: &Plan, facts: &Facts) {
+        let (shards, cores) = (u64::from(plan.shards), u64::from(facts.room.cores));
+        let most = cores * SHARDS_A_CORE_MAX;
+        if shards > most {
+            self.wrong(
+                "shards",
+                format_args!(
+                    "{shards} is more than {cores} cores can keep going, {most} ({SHARDS_A_CORE_MAX} \
+                     a core, as each shard's heartbeat takes 1 % of one): give {most} or fewer; auto \
+                     is one a core"
+                ),
+            );
+        }
+        let files = shards * SHARD_FILES + OTHER_FILES;
+        if let Some(limit) = facts.room.open_files_max.filter(|limit| files > *limit) {
+            self.wrong(
+                "shards",
+                format_args!(
+                    "{shards} takes about {files} open files, and this process may have {limit}: \
+                     raise the limit with `ulimit -n {files}`, or give fewer shards"
+                ),
+            );
+        }
+    }
+
+    /// What is written before the measurement only to be evicted again.
+    fn population_is_of_use(&mut self, plan: &Plan) {
+        let Some((bytes, tiers_bytes)) = written_and_held(plan) else { return };
+        if bytes / REWRITES_MAX <= tiers_bytes {
+            return;
+        }
+        let (written, held) = (human(bytes), human(tiers_bytes));
+        let told = format!(
+            "would write about {written} before the measurement, and the tiers hold {held}: nearly \
+             all of it would be evicted again"
+        );
+        match plan.phases {
+            Phases::DecodeOnly => {
+                let count = plan.workload.decode_only_entries_per_user;
+                let name = self.name_in_workload("decode_only_entries_per_user", count);
+                let users = self.name_of("num_users");
+                let flag = self.name_of("storage_capacity_gb");
+                self.complain(format!("{name} {told}; lower it or {users}, or raise {flag}"));
+            }
+            _ => {
+                let documents = u64::from(plan.rag_documents);
+                let most = (documents as f64 * tiers_bytes as f64 / bytes as f64).max(1.0) as u64;
+                let flag = self.name_of("storage_capacity_gb");
+                self.wrong(
+                    "rag_num_docs",
+                    format_args!(
+                        "{documents} {told}; give about {most}, raise {flag}, or keep only the newest \
+                         with workload.rag.max_documents: {most}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Requests that are all made before anything is measured.
+    fn requests_outlast_the_ramp(&mut self, plan: &Plan) {
+        let (Some(most), Traffic::Drawn | Traffic::ShareGpt { .. }) =
+            (plan.max_requests, &plan.traffic)
+        else {
+            return;
+        };
+        let arriving = plan.workload_config().arrivals_estimate(plan.warmup_s).unwrap_or(0.0);
+        if arriving >= most as f64 && most > 0 {
+            let ramp = format!("{} {}", self.name_of("warmup"), plan.warmup_s);
+            self.wrong(
+                "max_requests",
+                format_args!(
+                    "{most} is reached before anything is measured: about {arriving:.0} requests \
+                     arrive in the {ramp} s of ramp-up; raise it above that, or lower the ramp-up"
+                ),
+            );
+        }
+    }
+
+    /// A setting of the `workload` section and its value, with the file's line where it is found.
+    fn name_in_workload(&self, key: &str, value: u32) -> String {
+        match self.file.and_then(|file| Some((file, file.line_of(key)?))) {
+            Some((file, line)) => format!("{}, line {line}: workload.{key} {value}", file.name),
+            None => format!("workload.{key} {value}"),
+        }
+    }
+}
+
+/// What the tiers hold together, bytes; none where the storage tier takes what the file system has.
+fn tiers_bytes(plan: &Plan) -> Option<u64> {
+    let storage = Some(plan.storage_capacity_bytes).filter(|bytes| *bytes > 0)?;
+    Some(storage.saturating_add(plan.cpu_memory_bytes))
+}
+
+/// Bytes that are written before the measurement, and bytes that the tiers hold, where the first is
+/// the larger.
+fn written_and_held(plan: &Plan) -> Option<(u64, u64)> {
+    let bytes = plan.workload_config().population_estimate().bytes;
+    tiers_bytes(plan).filter(|held| bytes > *held).map(|held| (bytes, held))
+}
+
+/// Sentences about what can't be met as it may have been meant; the run begins all the same.
+#[must_use]
+pub fn advice(plan: &Plan) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let Some((bytes, held)) = written_and_held(plan) {
+        sentences.push(format!(
+            "about {} are written before the measurement, and the tiers hold {}: what was written \
+             first is evicted again, and reads of it will miss",
+            human(bytes),
+            human(held)
+        ));
+    }
+    if let (Some(most), 1..) = (plan.max_requests, plan.warmup_s) {
+        sentences.push(format!(
+            "--max-requests {most} counts from the start of the ramp-up: requests that are made in \
+             its {} s are not measured",
+            plan.warmup_s
+        ));
+    }
+    sentences
+}
+
+#[cfg(test)]
+#[path = "bounds_test.rs"]
+mod tests;

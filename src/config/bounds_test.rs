@@ -1,0 +1,126 @@
+//! A machine of 20 GiB and 2 cores, and what is too much for it.
+
+use std::ffi::OsString;
+
+use ringfall_engine::units::GIB;
+
+use super::*;
+use crate::cli::{Cli, Command, parse};
+use crate::config::{ConfigFile, InputError, resolve};
+use crate::host::Room;
+
+fn facts() -> Facts {
+    let memory = MemoryRoom { bytes: 20 * GIB, source: "MemAvailable".to_owned() };
+    Facts {
+        cores: 2,
+        memory_available_bytes: Some(20 * GIB),
+        room: Room { memory: Some(memory), cores: 2, open_files_max: Some(20_000) },
+        is_simulated: false,
+        unix_s: 0,
+        random_seed: 1,
+    }
+}
+
+fn resolved(line: &str, yaml: &str, facts: &Facts) -> Result<Plan, InputError> {
+    let args = ["ringfall", "run", "--model", "tiny-1b"].into_iter().chain(line.split_whitespace());
+    let Ok(Cli { command: Command::Run(args), .. }) = parse(args.map(OsString::from)) else {
+        panic!("{line} is no command line of a run");
+    };
+    let file = ConfigFile::parse("my.yaml".to_owned(), yaml.to_owned()).unwrap();
+    resolve(&args.options, Some(&file), facts)
+}
+
+fn refused(line: &str, yaml: &str, facts: &Facts, words: &[&str]) {
+    let error = resolved(line, yaml, facts).map(|_| ()).unwrap_err().to_string();
+    assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
+    let flat = "{num_users: 5, workload: {";
+    for (line, yaml, words) in [
+        ("--cpu-mem-gb 1000", "{}", &["--cpu-mem-gb 1000", "1000.0 GiB", "20.0 GiB"][..]),
+        ("--cpu-mem-gb 1000", "{}", &["give 18.8 or less", "MemAvailable"]),
+        ("--cpu-mem-gb 19.5", "{}", &["--cpu-mem-gb 19.5"]),
+        ("--cpu-mem-gb 0 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
+        ("--cpu-mem-gb 0 --shards 512", "{}", &["--shards 512", "2 cores", "128"]),
+        (
+            "--cpu-mem-gb 0",
+            &format!("{flat}\n system_prompts: 4294967295\n}}}}"),
+            &["my.yaml, line 2: workload.system_prompts 4294967295", "32.0 GiB", "give fewer"],
+        ),
+        (
+            "--cpu-mem-gb 0 --decode-only",
+            &format!("{flat}\n decode_only_entries_per_user: 4294967295\n}}}}"),
+            &["workload.decode_only_entries_per_user 4294967295", "TiB", "21474836475 entries"],
+        ),
+        (
+            "--cpu-mem-gb 0 --enable-rag --rag-num-docs 1000000",
+            &format!(
+                "{flat}rag: {{document_tokens: [100000, 100000], chunk_tokens: 1, top_k: 1}}}}}}"
+            ),
+            &["--rag-num-docs 1000000", "100000000000 entries", "chunk_tokens"],
+        ),
+        (
+            "--cpu-mem-gb 0 --enable-rag",
+            &format!("{flat}rag: {{document_tokens: [5, 100000000], chunk_tokens: 1}}}}}}"),
+            &["100000000 chunks", "raise rag.chunk_tokens"],
+        ),
+    ] {
+        refused(line, yaml, &facts(), words);
+    }
+}
+
+#[test]
+fn open_files_bound_shards_and_a_simulated_run_has_neither_threads_nor_tiers() {
+    let mut few = facts();
+    few.room.open_files_max = Some(256);
+    refused("--cpu-mem-gb 0 --shards 64", "{}", &few, &["--shards 64", "256", "ulimit -n 576"]);
+    let mut simulated = facts().of_no_machine();
+    let plan = resolved("--cpu-mem-gb 1000 --shards 512", "{}", &simulated).unwrap();
+    assert_eq!((plan.shards, plan.cpu_memory_bytes), (512, 1000 * GIB));
+    simulated.room.memory = Some(MemoryRoom { bytes: 8 * GIB, source: String::new() });
+    let prompts = "workload:\n  system_prompts: 4294967295\n";
+    refused("--cpu-mem-gb 0", prompts, &simulated, &["line 2: workload.system_prompts"]);
+    let mut small = facts();
+    small.room.memory = Some(MemoryRoom { bytes: 16 * GIB, source: String::new() });
+    let threads = "--cpu-mem-gb 0 --precondition --precondition-threads 1024";
+    refused(threads, "{}", &small, &["--precondition-threads 1024 needs 16.0 GiB"]);
+}
+
+#[test]
+fn the_automatic_sizes_of_a_small_machine_fit_it() {
+    for gib in [1, 2, 4, 64] {
+        let mut facts = facts();
+        facts.memory_available_bytes = Some(gib * GIB);
+        facts.room.memory = Some(MemoryRoom { bytes: gib * GIB, source: String::new() });
+        let plan = resolved("--users 10", "{}", &facts).unwrap();
+        assert!(plan.cpu_memory_bytes <= gib * GIB / 2, "{gib} GiB");
+    }
+}
+
+#[test]
+fn preparation_that_serves_no_purpose_is_refused_and_one_beyond_the_tiers_is_told() {
+    let small = "--cpu-mem-gb 0 --storage-capacity-gb 0.25 --enable-rag --rag-num-docs";
+    let words = ["--rag-num-docs 1000000", "256.0 MiB", "max_documents", "evicted"];
+    refused(&format!("{small} 1000000"), "{}", &facts(), &words);
+    let told = |line: &str| advice(&resolved(line, "{}", &facts()).unwrap());
+    assert_eq!(told(&format!("{small} 1")), [""; 0]);
+    let held = resolved(&format!("{small} 1"), "{}", &facts()).unwrap();
+    let document = held.workload_config().population_estimate().bytes;
+    let twice = (GIB / 2 / document).max(2);
+    let sentence = told(&format!("{small} {twice}")).join(" ");
+    assert!(sentence.contains("evicted") && sentence.contains("256.0 MiB"), "{sentence}");
+}
+
+#[test]
+fn a_ramp_up_that_takes_all_requests_is_refused() {
+    let open = "--cpu-mem-gb 0 --users 10 --warmup 86400 --max-requests 1";
+    refused(open, "{}", &facts(), &["--max-requests 1", "--warmup 86400", "before anything"]);
+    let closed = format!("{open} --arrival closed");
+    let told = advice(&resolved(&closed, "{}", &facts()).unwrap()).join(" ");
+    assert!(told.contains("86400 s are not measured"), "{told}");
+    let line = "--cpu-mem-gb 0 --users 10 --warmup 1 --max-requests 100000";
+    assert!(resolved(line, "{}", &facts()).is_ok());
+}

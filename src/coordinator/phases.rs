@@ -1,0 +1,513 @@
+//! The phases of a run: populate, warm up, measure, drain. When one ends, and why, is decided here
+//! and nowhere else: a pure state machine that is shown how things stand and says what to do next.
+//!
+//! Its users are sets of shards ([`Shards`]): the threads of a real run, the shards on a simulated
+//! clock, and the fault simulation. What differs between them is what the trait lets them say.
+
+use std::convert::Infallible;
+
+use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
+
+/// I/O errors after which a run has failed for good, rather than hammering a dead device.
+pub const ERRORS_MAX: u64 = 1_000;
+/// Longest a run goes on although not one I/O ends. The kernel gives an NVMe command 30 s
+/// (`nvme_core.io_timeout`), resets the controller, and tries again.
+pub const SILENCE_MAX: Nanos = 120 * SECOND;
+/// Longest wait for what is in flight when the run has already failed.
+const SILENCE_AFTER_FAILURE_MAX: Nanos = 10 * SECOND;
+/// What one look adds to a silence at the most: a process that was stopped, or a machine that was
+/// suspended, has not been silent.
+const SILENCE_A_LOOK_MAX: Nanos = SECOND;
+/// From telling the shards to start until they do: time for the message to arrive everywhere.
+pub const START_DELAY: Nanos = 20 * MILLISECOND;
+
+/// What a run is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Writing what must be there before measuring.
+    Populate,
+    /// Running unmeasured.
+    WarmUp,
+    /// Running measured.
+    Measure,
+    /// Ending what is in flight.
+    Drain,
+}
+
+/// Why a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Its time was over, or its requests were.
+    Complete,
+    /// A signal.
+    Interrupted,
+    /// It could not go on; the sentence says why.
+    Failed(String),
+}
+
+/// How long the phases last, and what ends them early. Times in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct PhasePlan {
+    /// From [`Order::Start`] to the workload's time 0.
+    pub start_delay: Nanos,
+    /// Unmeasured time at the start.
+    pub warmup: Nanos,
+    /// Measured time.
+    pub duration: Nanos,
+    /// Whether the run ends when the workload has no more requests.
+    pub ends_when_exhausted: bool,
+    /// I/O errors that end it.
+    pub errors_max: u64,
+    /// Time without an ended I/O, while some are in flight, that ends it.
+    pub silence_max: Nanos,
+}
+
+/// How things stand with the shards.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// The time.
+    pub now: Nanos,
+    /// Every shard has written its population.
+    pub is_populated: bool,
+    /// Every shard that can has ended what was in flight.
+    pub is_drained: bool,
+    /// No shard has anything left to do, now or later.
+    pub is_exhausted: bool,
+    /// Somebody asked the run to end.
+    pub is_interrupted: bool,
+    /// The autoscaler has its answer.
+    pub has_answer: bool,
+    /// Nobody waits for what is in flight any more; the reason is one of the others.
+    pub is_abandoned: bool,
+    /// I/O errors so far.
+    pub errors: u64,
+    /// I/Os in flight.
+    pub in_flight: u32,
+    /// I/Os and operations that have ended so far.
+    pub ended: u64,
+    /// Why the run can't go on, if it can't.
+    pub failure: Option<String>,
+}
+
+/// What the shards are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Write what must be there before measuring.
+    Populate,
+    /// Begin.
+    Start {
+        /// The workload's time 0.
+        origin: Nanos,
+        /// Start and end of the measurement.
+        window: (Nanos, Nanos),
+    },
+    /// The measurement window begins: the moment to sample counters.
+    BeginWindow,
+    /// End what is in flight; nothing new begins.
+    Stop {
+        /// The window ends here.
+        window_end: Nanos,
+    },
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Tell the shards.
+    Tell(Order),
+    /// Let time pass, until then at the most, and look again.
+    Wait {
+        /// `MAX`: nothing is due.
+        until: Nanos,
+    },
+    /// The run is over.
+    End,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Phases {
+    plan: PhasePlan,
+    state: State,
+    window: (Nanos, Nanos),
+    ending: Option<Ending>,
+    /// The last look: when, and what had ended.
+    last: Option<(Nanos, u64)>,
+    silence: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    New,
+    Populating,
+    WarmingUp,
+    Measuring,
+    Draining,
+    Over,
+}
+
+impl Phases {
+    /// A run that has not begun.
+    #[must_use]
+    pub fn new(plan: PhasePlan) -> Phases {
+        Phases { plan, state: State::New, window: (0, 0), ending: None, last: None, silence: 0 }
+    }
+
+    /// What the run is doing.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            State::New | State::Populating => Phase::Populate,
+            State::WarmingUp => Phase::WarmUp,
+            State::Measuring => Phase::Measure,
+            State::Draining | State::Over => Phase::Drain,
+        }
+    }
+
+    /// Start and end of the measurement; final once the run drains.
+    #[must_use]
+    pub fn window(&self) -> (Nanos, Nanos) {
+        self.window
+    }
+
+    /// Why it ended; complete, if nothing else happened.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        self.ending.clone().unwrap_or(Ending::Complete)
+    }
+
+    /// The next step. Every step that is not a wait changes the state, so that between two waits
+    /// there are at most four.
+    pub fn next(&mut self, sight: &Sight) -> Step {
+        self.listen(sight);
+        match self.state {
+            State::New => {
+                self.state = State::Populating;
+                Step::Tell(Order::Populate)
+            }
+            State::Populating => {
+                self.ending = self.reason_to_end(sight);
+                if self.ending.is_none() && !sight.is_populated {
+                    return Step::Wait { until: Nanos::MAX };
+                }
+                let origin = sight.now.saturating_add(self.plan.start_delay);
+                let start = origin.saturating_add(self.plan.warmup);
+                self.window = (start, start.saturating_add(self.plan.duration));
+                self.state = State::WarmingUp;
+                Step::Tell(Order::Start { origin, window: self.window })
+            }
+            State::WarmingUp => {
+                self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
+                if self.ending.is_none() && sight.now < self.window.0 {
+                    return Step::Wait { until: self.window.0 };
+                }
+                self.state = State::Measuring;
+                Step::Tell(Order::BeginWindow)
+            }
+            State::Measuring => {
+                self.ending = self.ending.take().or_else(|| self.end_of_window(sight));
+                if self.ending.is_none() {
+                    return Step::Wait { until: self.window.1 };
+                }
+                self.window.1 = self.window.1.min(sight.now).max(self.window.0);
+                self.state = State::Draining;
+                self.silence = 0;
+                Step::Tell(Order::Stop { window_end: self.window.1 })
+            }
+            State::Draining => self.drain(sight),
+            State::Over => Step::End,
+        }
+    }
+
+    /// Measures how long nothing has ended although something should.
+    fn listen(&mut self, sight: &Sight) {
+        let awaits = match self.state {
+            State::New | State::Over => false,
+            State::Populating | State::Draining => true,
+            // Users may think and generate for as long as they like.
+            State::WarmingUp | State::Measuring => sight.in_flight > 0,
+        };
+        let (before, ended) = self.last.replace((sight.now, sight.ended)).unwrap_or_default();
+        if !awaits || ended != sight.ended || before == 0 {
+            self.silence = 0;
+        } else {
+            self.silence += sight.now.saturating_sub(before).min(SILENCE_A_LOOK_MAX);
+        }
+    }
+
+    fn reason_to_end(&self, sight: &Sight) -> Option<Ending> {
+        if sight.is_interrupted {
+            return Some(Ending::Interrupted);
+        }
+        if let Some(failure) = &sight.failure {
+            return Some(Ending::Failed(failure.clone()));
+        }
+        if sight.errors >= self.plan.errors_max {
+            return Some(Ending::Failed(format!("stopped after {} I/O errors", sight.errors)));
+        }
+        (self.silence >= self.plan.silence_max).then(|| self.silent(sight))
+    }
+
+    fn silent(&self, sight: &Sight) -> Ending {
+        Ending::Failed(format!(
+            "no I/O has ended for {} s, with {} in flight: the device does not answer, look at \
+             dmesg",
+            self.silence / SECOND,
+            sight.in_flight
+        ))
+    }
+
+    fn end_of_window(&self, sight: &Sight) -> Option<Ending> {
+        if sight.is_interrupted {
+            return Some(Ending::Interrupted);
+        }
+        if sight.now >= self.window.1 {
+            return Some(Ending::Complete);
+        }
+        let exhausted = self.plan.ends_when_exhausted && sight.is_exhausted;
+        let reason = self.reason_to_end(sight);
+        reason.or_else(|| (sight.has_answer || exhausted).then_some(Ending::Complete))
+    }
+
+    fn drain(&mut self, sight: &Sight) -> Step {
+        let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
+        if let (Some(failure), false) = (&sight.failure, is_failed) {
+            self.ending = Some(Ending::Failed(failure.clone()));
+        }
+        if sight.is_abandoned && self.ending == Some(Ending::Complete) {
+            self.ending = self.reason_to_end(sight).or(self.ending.take());
+        }
+        let patience = match self.ending {
+            Some(Ending::Failed(_)) => SILENCE_AFTER_FAILURE_MAX.min(self.plan.silence_max),
+            _ => self.plan.silence_max,
+        };
+        let gives_up = self.silence >= patience;
+        if gives_up && !is_failed {
+            self.ending = Some(self.silent(sight));
+        }
+        if sight.is_drained || sight.is_abandoned || gives_up {
+            self.state = State::Over;
+            return Step::End;
+        }
+        Step::Wait { until: Nanos::MAX }
+    }
+}
+
+/// A set of shards that a run is made of.
+pub trait Shards {
+    /// What makes going on senseless, so that there is nothing to report either.
+    type Broken;
+
+    /// How things stand.
+    ///
+    /// # Errors
+    /// When they can't go on.
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Self::Broken>;
+
+    /// Carries an order to every shard.
+    ///
+    /// # Errors
+    /// When they can't go on.
+    fn obey(&mut self, order: Order) -> Result<(), Self::Broken>;
+
+    /// Lets time pass, until then at the most; returns when something may have changed.
+    ///
+    /// # Errors
+    /// When they can't go on.
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Self::Broken>;
+}
+
+/// Runs the shards through the phases to the end.
+///
+/// # Errors
+/// What breaks them.
+pub fn conduct<S: Shards>(plan: PhasePlan, shards: &mut S) -> Result<Phases, S::Broken> {
+    let mut phases = Phases::new(plan);
+    loop {
+        let sight = shards.sight(phases.phase())?;
+        match phases.next(&sight) {
+            Step::Tell(order) => shards.obey(order)?,
+            Step::Wait { until } => shards.pass_time(phases.phase(), until)?,
+            Step::End => return Ok(phases),
+        }
+    }
+}
+
+/// The same, for shards that nothing breaks.
+pub fn conduct_to_the_end<S: Shards<Broken = Infallible>>(
+    plan: PhasePlan,
+    shards: &mut S,
+) -> Phases {
+    match conduct(plan, shards) {
+        Ok(phases) => phases,
+        Err(never) => match never {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: PhasePlan = PhasePlan {
+        start_delay: 0,
+        warmup: 2 * SECOND,
+        duration: 10 * SECOND,
+        ends_when_exhausted: false,
+        errors_max: 5,
+        silence_max: 30 * SECOND,
+    };
+
+    /// Shards whose sights are a function of the time; what happened is kept.
+    struct Scripted<F> {
+        now: Nanos,
+        sight: F,
+        told: Vec<(Nanos, Order)>,
+    }
+
+    impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
+        type Broken = Infallible;
+
+        fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+            Ok(Sight { now: self.now, ..(self.sight)(phase, self.now) })
+        }
+
+        fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+            self.told.push((self.now, order));
+            Ok(())
+        }
+
+        fn pass_time(&mut self, _: Phase, until: Nanos) -> Result<(), Infallible> {
+            self.now = until.min(self.now + SECOND / 2);
+            Ok(())
+        }
+    }
+
+    fn run(
+        plan: PhasePlan,
+        sight: impl FnMut(Phase, Nanos) -> Sight,
+    ) -> (Phases, Vec<(Nanos, Order)>, Nanos) {
+        let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
+        let phases = conduct_to_the_end(plan, &mut shards);
+        (phases, shards.told, shards.now)
+    }
+
+    /// Everything goes well; one second of population.
+    fn well(_: Phase, now: Nanos) -> Sight {
+        Sight {
+            is_populated: now >= 2 * SECOND,
+            is_drained: true,
+            in_flight: 8,
+            ended: now,
+            ..Sight::default()
+        }
+    }
+
+    #[test]
+    fn a_run_goes_through_its_phases_in_order_and_on_time() {
+        let (phases, told, end) = run(PLAN, well);
+        let window = (4 * SECOND, 14 * SECOND);
+        let expected = [
+            (SECOND, Order::Populate),
+            (2 * SECOND, Order::Start { origin: 2 * SECOND, window }),
+            (4 * SECOND, Order::BeginWindow),
+            (14 * SECOND, Order::Stop { window_end: 14 * SECOND }),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!((phases.ending(), phases.window(), end), (Ending::Complete, window, window.1));
+    }
+
+    #[test]
+    fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
+        for (at, length) in [(1, 0), (3, 0), (7, 3)] {
+            let (phases, told, end) = run(PLAN, |phase, now| Sight {
+                is_interrupted: now >= at * SECOND,
+                ..well(phase, now)
+            });
+            assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
+            let (from, to) = phases.window();
+            assert_eq!((to - from, end), (length * SECOND, at * SECOND), "at {at} s");
+            assert_eq!(told.len(), 4, "every shard is told to start and to stop");
+        }
+    }
+
+    #[test]
+    fn errors_end_any_phase_but_the_last() {
+        for at in [1, 3, 7] {
+            let (phases, _, end) = run(PLAN, |phase, now| Sight {
+                errors: if now >= at * SECOND { 5 } else { 4 },
+                ..well(phase, now)
+            });
+            assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
+            assert_eq!(end, at * SECOND);
+        }
+    }
+
+    #[test]
+    fn a_device_that_falls_silent_ends_any_phase() {
+        // The window is 4 s to 104 s.
+        let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
+        for at in [1, 3, 7, 104] {
+            let (phases, _, end) = run(plan, |phase, now| Sight {
+                ended: now.min(at * SECOND),
+                is_populated: now.min(at * SECOND) >= 2 * SECOND,
+                is_drained: false,
+                ..well(phase, now)
+            });
+            let Ending::Failed(why) = phases.ending() else { panic!("at {at} s it went on") };
+            assert!(why.contains("no I/O has ended for 30 s, with 8 in flight"), "{why}");
+            // It is first waited for, then given a last chance to end what is in flight.
+            let bound = (at + 30 + 10) * SECOND;
+            assert!(end <= bound, "at {at} s: it ended at {} s", end / SECOND);
+        }
+    }
+
+    #[test]
+    fn a_drain_that_makes_progress_may_take_its_time() {
+        let (phases, _, end) = run(PLAN, |phase, now| Sight {
+            is_drained: now >= 300 * SECOND,
+            ended: now / (29 * SECOND),
+            ..well(phase, now)
+        });
+        assert_eq!((phases.ending(), end), (Ending::Complete, 300 * SECOND));
+    }
+
+    #[test]
+    fn users_that_think_are_not_a_silent_device() {
+        let plan = PhasePlan { duration: 3_600 * SECOND, ..PLAN };
+        let (phases, ..) =
+            run(plan, |phase, now| Sight { in_flight: 0, ended: 1, ..well(phase, now) });
+        assert_eq!(phases.ending(), Ending::Complete);
+    }
+
+    #[test]
+    fn time_in_which_the_process_was_stopped_is_no_silence() {
+        let mut phases = Phases::new(PLAN);
+        let mut now = SECOND;
+        for _ in 0..20 {
+            let step = phases.next(&Sight { now, ..Sight::default() });
+            assert!(!matches!(step, Step::Tell(Order::Start { .. })), "it gave up");
+            now += 3_600 * SECOND;
+        }
+    }
+
+    #[test]
+    fn a_shard_lost_while_draining_makes_the_run_a_failed_one() {
+        let (phases, ..) = run(PLAN, |phase, now| Sight {
+            failure: (phase == Phase::Drain).then(|| "shard 1 is gone".to_owned()),
+            ..well(phase, now)
+        });
+        assert_eq!(phases.ending(), Ending::Failed("shard 1 is gone".into()));
+    }
+
+    #[test]
+    fn a_run_ends_with_its_requests_or_its_answer_when_it_may() {
+        let exhausted = |phase, now| Sight { is_exhausted: now >= 6 * SECOND, ..well(phase, now) };
+        let (_, _, end) = run(PhasePlan { ends_when_exhausted: true, ..PLAN }, exhausted);
+        assert_eq!(end, 6 * SECOND);
+        let (_, _, end) = run(PLAN, exhausted);
+        assert_eq!(end, 14 * SECOND);
+        let (phases, _, end) =
+            run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
+        assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));
+    }
+}

@@ -1,0 +1,201 @@
+//! What this machine has to give: memory, cores, open files. The one place that every bound on a
+//! count from a file or a flag is held against.
+
+use std::path::{Path, PathBuf};
+
+use ringfall_engine::units::GIB;
+use rustix::process::{Resource, getrlimit};
+
+/// Part of the memory to give that no run may ask for: a twentieth. The kernel's own figure is an
+/// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
+const MEMORY_REST: u64 = 20;
+
+/// What there is, found when the program begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Memory that this process may still take, bytes; none where nothing says so.
+    pub memory: Option<MemoryRoom>,
+    /// Cores that this process may use, ≥ 1: affinity and CPU quotas are counted.
+    pub cores: u32,
+    /// Files that this process may have open (`ulimit -n`); none: any number.
+    pub open_files_max: Option<u64>,
+}
+
+/// Memory, and what limits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRoom {
+    /// Bytes that can still be taken.
+    pub bytes: u64,
+    /// What says so: `MemAvailable`, a cgroup's limit, `ulimit -v`.
+    pub source: String,
+}
+
+impl Room {
+    /// Looks at this machine.
+    #[must_use]
+    pub fn look() -> Room {
+        let memory = [machine_memory(), cgroup_memory(), address_space()];
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Room {
+            memory: memory.into_iter().flatten().min_by_key(|memory| memory.bytes),
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            open_files_max: getrlimit(Resource::Nofile).current,
+        }
+    }
+
+    /// A machine of which nothing is known but its cores: nothing is refused for its sake.
+    #[must_use]
+    pub fn unknown(cores: u32) -> Room {
+        Room { memory: None, cores, open_files_max: None }
+    }
+
+    /// Bytes of memory that can still be taken, where that is known.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_ref().map(|memory| memory.bytes)
+    }
+
+    /// The memory that is there, when `bytes` are more than it can give.
+    #[must_use]
+    pub fn lacks(&self, bytes: u64) -> Option<&MemoryRoom> {
+        self.memory.as_ref().filter(|memory| bytes > memory.asked_bytes_max())
+    }
+}
+
+impl MemoryRoom {
+    /// Most that a run may ask for, bytes.
+    #[must_use]
+    pub fn asked_bytes_max(&self) -> u64 {
+        self.bytes - self.bytes / MEMORY_REST
+    }
+}
+
+impl std::fmt::Display for MemoryRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", human(self.bytes), self.source)
+    }
+}
+
+/// Bytes as people read them: `22.3 GiB`, `512.0 MiB`.
+#[must_use]
+pub fn human(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("PiB", GIB << 20), ("TiB", GIB << 10), ("GiB", GIB), ("MiB", GIB >> 10)];
+    let fits = UNITS.iter().find(|(_, size)| bytes >= *size);
+    match fits {
+        Some((unit, size)) => format!("{:.1} {unit}", bytes as f64 / *size as f64),
+        None => format!("{} KiB", bytes.div_ceil(1024)),
+    }
+}
+
+fn machine_memory() -> Option<MemoryRoom> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let bytes = super::machine::kib_of(&meminfo, "MemAvailable")?;
+    Some(MemoryRoom { bytes, source: "MemAvailable".to_owned() })
+}
+
+/// `ulimit -v`: what is not mapped yet of the address space that is allowed.
+fn address_space() -> Option<MemoryRoom> {
+    let limit = getrlimit(Resource::As).current?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mapped = super::machine::kib_of(&status, "VmSize")?;
+    let source = "the limit of address space, ulimit -v".to_owned();
+    Some(MemoryRoom { bytes: limit.saturating_sub(mapped), source })
+}
+
+fn cgroup_memory() -> Option<MemoryRoom> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    tightest_cgroup(&cgroup_root(&mounts)?, own_cgroup(&own)?)
+}
+
+/// Where the tree of cgroups of version 2 is mounted.
+fn cgroup_root(mountinfo: &str) -> Option<PathBuf> {
+    let line = mountinfo.lines().find(|line| {
+        line.split_once(" - ").is_some_and(|(_, right)| right.starts_with("cgroup2 "))
+    })?;
+    line.split(' ').nth(4).map(PathBuf::from)
+}
+
+/// This process's place in that tree (`0::/a/b`); none above the root of a container.
+fn own_cgroup(text: &str) -> Option<&str> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    (!path.contains("..")).then(|| path.trim_start_matches('/'))
+}
+
+/// The cgroup, from `own` up to the root, that leaves the least.
+fn tightest_cgroup(root: &Path, own: &str) -> Option<MemoryRoom> {
+    let own = root.join(own);
+    let levels = own.ancestors().take_while(|level| level.starts_with(root));
+    levels.filter_map(cgroup_room).min_by_key(|room| room.bytes)
+}
+
+/// What one cgroup leaves: its limit, less what is in use and can't be given back.
+fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
+    let number = |name: &str| -> Option<u64> {
+        // `max` (no limit) is no number.
+        std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
+    };
+    let limits = ["memory.max", "memory.high"].into_iter();
+    let (name, limit) =
+        limits.filter_map(|name| Some((name, number(name)?))).min_by_key(|(_, limit)| *limit)?;
+    let stat = std::fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
+    let stat_of = |name: &str| {
+        let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        rest.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    // The page cache goes when memory is short.
+    let cache = stat_of("inactive_file") + stat_of("active_file");
+    let used = number("memory.current").unwrap_or(0).saturating_sub(cache);
+    let source = format!("the limit {}", directory.join(name).display());
+    Some(MemoryRoom { bytes: limit.saturating_sub(used), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_cgroup_up_the_tree_counts_without_its_page_cache() {
+        let root = std::env::temp_dir().join(format!("ringfall-room-{}", std::process::id()));
+        let leaf = root.join("pod/run");
+        std::fs::create_dir_all(&leaf).unwrap();
+        let write = |path: &str, text: &str| std::fs::write(root.join(path), text).unwrap();
+        write("pod/memory.max", "1073741824\n");
+        write("pod/memory.high", "max\n");
+        write("pod/memory.current", "700000000\n");
+        write("pod/memory.stat", "anon 1\ninactive_file 300000000\nactive_file 100000000\n");
+        write("pod/run/memory.max", "max\n");
+        let room = tightest_cgroup(&root, "pod/run").unwrap();
+        assert_eq!(room.bytes, 1_073_741_824 - 300_000_000);
+        assert!(room.source.ends_with("pod/memory.max"), "{}", room.source);
+        write("pod/run/memory.high", "4096\n");
+        assert_eq!(tightest_cgroup(&root, "pod/run").unwrap().bytes, 4096);
+        assert_eq!(tightest_cgroup(&root, ""), None, "no limit above");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn the_tree_of_version_2_is_found_among_others() {
+        let mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      36 31 0:33 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
+        assert_eq!(cgroup_root(mounts), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(own_cgroup("9:name=systemd:/\n0::/a/b\n"), Some("a/b"));
+        assert_eq!(own_cgroup("0::/../other\n"), None);
+    }
+
+    #[test]
+    fn what_is_asked_for_leaves_a_rest_and_is_told_in_units_that_people_read() {
+        let memory = MemoryRoom { bytes: 20 * GIB, source: "MemAvailable".to_owned() };
+        let room = Room { memory: Some(memory), ..Room::unknown(2) };
+        assert_eq!(room.lacks(19 * GIB), None);
+        let short = room.lacks(19 * GIB + 1).unwrap();
+        assert_eq!(short.to_string(), "20.0 GiB (MemAvailable)");
+        assert_eq!(Room::unknown(1).lacks(u64::MAX), None);
+        assert_eq!(human(1000 * GIB), "1000.0 GiB");
+        assert_eq!((human(GIB / 2), human(3_000)), ("512.0 MiB".into(), "3 KiB".into()));
+        let here = Room::look();
+        assert!(here.cores >= 1 && here.memory_bytes() > Some(0), "{here:?}");
+    }
+}

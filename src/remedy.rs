@@ -1,0 +1,200 @@
+//! The engine's errors in this program's words: the same facts, and a remedy that names the flag to
+//! change. The engine knows no flags, so every text with an error of its own goes through here.
+
+use std::borrow::Cow;
+use std::error::Error;
+
+use ringfall_engine::error::{ErrorKind, IoError, SetupError};
+use ringfall_engine::load::LoadError;
+use rustix::io::Errno;
+
+/// A failed I/O and what to do about it.
+#[must_use]
+pub fn told_io(error: &IoError) -> String {
+    format!("{}; {}", error.what(), io_remedy(error.kind))
+}
+
+/// What kept the engine from starting and what to do about it.
+#[must_use]
+pub fn told_setup(error: &SetupError) -> String {
+    format!("{}: {}", error.what(), setup_remedy(error))
+}
+
+/// The text of an error, whatever it is: in our words when it is the engine's.
+#[must_use]
+pub fn told(error: &(dyn Error + 'static)) -> String {
+    if let Some(error) = error.downcast_ref::<LoadError>() {
+        return match error {
+            LoadError::Setup(error) => told_setup(error),
+            LoadError::Io(error) => told_io(error),
+        };
+    }
+    let io = error.downcast_ref::<IoError>().map(told_io);
+    let setup = || error.downcast_ref::<SetupError>().map(told_setup);
+    io.or_else(setup).unwrap_or_else(|| error.to_string())
+}
+
+fn io_remedy(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Permission => "check the permissions and mount options of --cache-dir",
+        ErrorKind::Gone => {
+            "check that the device is attached and nobody removes files under --cache-dir"
+        }
+        ErrorKind::Resources => "lower --queue-depth or --io-buffer-mb, or raise the limits",
+        ErrorKind::Truncated => "nothing but ringfall may write to files under --cache-dir",
+        ErrorKind::Corrupt => {
+            "the device or something beside ringfall changed data; run with --verify full"
+        }
+        ErrorKind::Cancelled => "the run was stopping; start it again",
+        ErrorKind::NoSpace
+        | ErrorKind::Media
+        | ErrorKind::Unsupported
+        | ErrorKind::Timeout
+        | ErrorKind::ShardGone
+        | ErrorKind::Other => kind.remedy(),
+    }
+}
+
+fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
+    let remedy = match error {
+        SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
+        SetupError::CpuTierMemory { .. } => "lower --cpu-mem-gb, or free memory",
+        SetupError::CpuTierTooLarge { .. } => "lower --cpu-mem-gb",
+        SetupError::NotADirectory { .. } => {
+            "give --cache-dir a directory on the file system to measure"
+        }
+        SetupError::StoreInUse { .. } => {
+            "wait for it to end, or give --cache-dir another directory"
+        }
+        SetupError::SystemDirectory { .. } => {
+            "give --cache-dir a directory of its own on the file system to measure"
+        }
+        SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
+            "move it away, or give --cache-dir another directory"
+        }
+        SetupError::Directory { errno, .. } => match Errno::from_raw_os_error(*errno) {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT => {
+                return error.remedy();
+            }
+            Errno::NOTDIR => "a part of that path is a file: give --cache-dir a directory",
+            Errno::NAMETOOLONG => "give --cache-dir a shorter path",
+            _ => "give --cache-dir another directory",
+        },
+        SetupError::NotABlockDevice { .. } => "give --cache-dir a directory or a block device",
+        SetupError::DeviceInUse { .. } => {
+            "give --cache-dir a device that nothing uses, or take it out of use first"
+        }
+        SetupError::DeviceClaimed { .. } => {
+            "look at lsblk and `fuser -v` for who (another run, a mount elsewhere), or give \
+             --cache-dir another device"
+        }
+        SetupError::DeviceReadOnly { .. } => {
+            "make it writable (blockdev --setrw), or give --cache-dir another"
+        }
+        SetupError::DeviceWithoutDirectIo { .. } => "give --cache-dir another device",
+        SetupError::Ring { errno, .. } => match Errno::from_raw_os_error(*errno) {
+            Errno::MFILE | Errno::NFILE => {
+                "raise the limit with `ulimit -n 65536`, or lower --shards"
+            }
+            Errno::INVAL => "use Linux 6.1 or newer (5.19 works, slower), or lower --queue-depth",
+            _ => return error.remedy(),
+        },
+        SetupError::Polling { name: "IOPOLL", .. } => {
+            "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
+             /sys/block/DEVICE/queue/io_poll must be 1)"
+        }
+        SetupError::Polling { .. } => "leave --sqpoll out",
+        SetupError::Executor { .. } => {
+            "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+             allowed; or lower --shards, or use --pin off"
+        }
+        SetupError::NoDirectIo { .. }
+        | SetupError::DeviceChanged { .. }
+        | SetupError::DeviceBlockTooLarge { .. }
+        | SetupError::DeviceForbidden { .. }
+        | SetupError::DeviceUnopened { .. }
+        | SetupError::NoThread { .. }
+        | SetupError::Other { .. } => return error.remedy(),
+    };
+    remedy.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_engine::error::Operation;
+    use ringfall_engine::tier::Tier;
+
+    fn io(kind: ErrorKind) -> IoError {
+        IoError {
+            kind,
+            operation: Operation::Read,
+            tier: Tier::Storage,
+            file: "d/ringfall.kv".into(),
+            offset_bytes: 8192,
+            length_bytes: 4096,
+            errno: 0,
+        }
+    }
+
+    #[test]
+    fn an_io_error_names_the_flag_where_one_helps() {
+        for (kind, flag) in [
+            (ErrorKind::Permission, "--cache-dir"),
+            (ErrorKind::Gone, "--cache-dir"),
+            (ErrorKind::Truncated, "--cache-dir"),
+            (ErrorKind::Resources, "--queue-depth or --io-buffer-mb"),
+            (ErrorKind::Corrupt, "--verify full"),
+            (ErrorKind::Media, "dmesg"),
+        ] {
+            let text = told(&LoadError::Io(io(kind)));
+            assert!(text.contains(flag) && text.contains("4096 bytes at offset 8192"), "{text}");
+            assert_eq!(text, told(&io(kind)));
+        }
+    }
+
+    #[test]
+    fn a_setup_error_names_the_flag_where_one_helps() {
+        let path = || "/x".into();
+        let directory = |errno: Errno| SetupError::Directory {
+            doing: "open",
+            path: path(),
+            errno: errno.raw_os_error(),
+            reason: "no".into(),
+        };
+        let ring = |errno: Errno| SetupError::Ring {
+            errno: errno.raw_os_error(),
+            release: "6.1.0".into(),
+        };
+        for (error, remedy) in [
+            (SetupError::BufferMemory { bytes: 1, errno: 12 }, "lower --io-buffer-mb or --cpu-mem"),
+            (SetupError::CpuTierMemory { bytes: 1, errno: 12 }, "lower --cpu-mem-gb"),
+            (SetupError::CpuTierTooLarge { bytes: 1 }, "lower --cpu-mem-gb"),
+            (SetupError::NotADirectory { path: path() }, "give --cache-dir a directory"),
+            (SetupError::StoreInUse { path: path() }, "give --cache-dir another directory"),
+            (SetupError::SystemDirectory { path: path() }, "--cache-dir a directory of its own"),
+            (SetupError::ForeignDataFile { path: path() }, "move it away, or give --cache-dir"),
+            (SetupError::ForeignLockFile { path: path() }, "move it away, or give --cache-dir"),
+            (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
+            (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),
+            (SetupError::DeviceClaimed { path: path() }, "--cache-dir another device"),
+            (SetupError::DeviceReadOnly { path: path() }, "give --cache-dir another"),
+            (SetupError::DeviceWithoutDirectIo { path: path() }, "give --cache-dir another device"),
+            (directory(Errno::NOTDIR), "give --cache-dir a directory"),
+            (directory(Errno::NAMETOOLONG), "give --cache-dir a shorter path"),
+            (directory(Errno::IO), "give --cache-dir another directory"),
+            (directory(Errno::ACCESS), "check its owner and permissions"),
+            (ring(Errno::MFILE), "lower --shards"),
+            (ring(Errno::INVAL), "lower --queue-depth"),
+            (ring(Errno::NOSYS), "use Linux 6.1"),
+            (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
+            (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
+            (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin off"),
+            (SetupError::new("what", "raise the limit"), "raise the limit"),
+        ] {
+            let text = told(&error);
+            assert!(text.starts_with(&error.what()) && text.contains(remedy), "{text}");
+            assert_eq!(text, told(&LoadError::Setup(error)));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a configuration comes to before anything of it is made: entries written before measuring,
+//! memory for lists, requests that arrive in a time. All sums stop at the largest number.
+
+use crate::config::{Arrival, PhaseMode, WorkloadConfig};
+use crate::rag;
+use crate::workload::PopulationItem;
+
+/// A list that grows as it is filled has room for up to twice what is in it.
+const LIST_GROWTH: u64 = 2;
+
+/// What is written before measuring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PopulationEstimate {
+    /// Entries.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Memory of the list that names them, bytes, over all shards.
+    pub list_bytes: u64,
+}
+
+impl WorkloadConfig {
+    /// What is written before measuring: exact for the entries of a decode-only run, the mean over
+    /// all draws for documents.
+    ///
+    /// # Panics
+    /// When the config was not validated.
+    #[must_use]
+    pub fn population_estimate(&self) -> PopulationEstimate {
+        let (entries, bytes) = match self.phases {
+            PhaseMode::DecodeOnly => {
+                let of_user = u64::from(self.decode_only_entries_per_user);
+                let entries = of_user * u64::from(self.num_users);
+                (entries, entries.saturating_mul(self.entry_bytes(self.decode_only_entry_tokens)))
+            }
+            _ => {
+                let documents = rag::documents(self).len() as u64;
+                let [low, high] = rag::document_range(self).map(u64::from);
+                let tokens = (low + high) / 2;
+                let chunks = tokens.div_ceil(u64::from(rag::chunk_tokens(self)));
+                // Below 2^32 by its range; a document's bytes may be anything.
+                let document_bytes = self.entry_bytes(tokens as u32);
+                (documents.saturating_mul(chunks), documents.saturating_mul(document_bytes))
+            }
+        };
+        let item_bytes = LIST_GROWTH * size_of::<PopulationItem>() as u64;
+        PopulationEstimate { entries, bytes, list_bytes: entries.saturating_mul(item_bytes) }
+    }
+
+    /// Memory of the system prompts' lengths, bytes: every one of `shards` keeps them.
+    #[must_use]
+    pub fn prompts_bytes(&self, shards: u32) -> u64 {
+        u64::from(self.system_prompts) * size_of::<u32>() as u64 * u64::from(shards)
+    }
+
+    /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None` where
+    /// they depend on how long answers take.
+    #[must_use]
+    pub fn arrivals_estimate(&self, seconds: u64) -> Option<f64> {
+        let seconds = seconds as f64;
+        match self.arrival {
+            Arrival::Poisson => Some(self.request_rate_per_s * seconds),
+            Arrival::Open => {
+                let mean = |[low, high]: [f64; 2]| (low + high) / 2.0;
+                let thinking: f64 =
+                    self.personas.iter().map(|persona| mean(persona.think_time_s)).sum();
+                let think_s = thinking / self.personas.len() as f64 * mean(self.think_jitter);
+                (think_s > 0.0).then(|| f64::from(self.num_users) * seconds / think_s)
+            }
+            Arrival::Closed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Source, Workload};
+
+    fn written(config: &WorkloadConfig) -> (u64, u64) {
+        let config = Arc::new(config.clone());
+        let workloads = (0..3).map(|shard| {
+            Workload::new(Arc::clone(&config), Source::Synthetic, 5, shard, 3).unwrap()
+        });
+        workloads.fold((0, 0), |(entries, bytes), workload| {
+            let items: Vec<PopulationItem> = workload.population().collect();
+            let sum: u64 = items.iter().map(|item| item.bytes).sum();
+            (entries + items.len() as u64, bytes + sum)
+        })
+    }
+
+    #[test]
+    fn a_decode_only_population_is_told_exactly_and_documents_within_a_tenth() {
+        let mut config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..Default::default() };
+        let told = config.population_estimate();
+        assert_eq!((told.entries, told.bytes), written(&config));
+        assert!(told.list_bytes >= told.entries * size_of::<PopulationItem>() as u64);
+        config.phases = PhaseMode::Both;
+        assert_eq!(config.population_estimate(), PopulationEstimate::default());
+        config.rag_documents = 1_000;
+        let (told, (entries, bytes)) = (config.population_estimate(), written(&config));
+        for (told, is) in [(told.entries, entries), (told.bytes, bytes)] {
+            assert!(told.abs_diff(is) < is / 10, "{told} for {is}");
+        }
+        config.rag.max_documents = 10;
+        assert!(config.population_estimate().entries < told.entries / 50);
+    }
+
+    #[test]
+    fn the_largest_counts_stop_at_the_largest_number() {
+        let config = WorkloadConfig {
+            phases: PhaseMode::DecodeOnly,
+            num_users: u32::MAX,
+            decode_only_entries_per_user: u32::MAX,
+            system_prompts: u32::MAX,
+            ..Default::default()
+        };
+        assert_eq!(config.population_estimate().list_bytes, u64::MAX);
+        assert_eq!(config.prompts_bytes(2), u64::from(u32::MAX) * 8);
+    }
+
+    #[test]
+    fn arrivals_follow_from_thinking_or_from_the_rate() {
+        let mut config = WorkloadConfig::default();
+        // Means of 0.3, 0.6 and 0.9 s.
+        let arrivals = config.arrivals_estimate(60).unwrap();
+        assert!((arrivals - 100.0 * 60.0 / 0.6).abs() < 1e-6, "{arrivals}");
+        config.arrival = Arrival::Closed;
+        assert_eq!(config.arrivals_estimate(60), None);
+        (config.arrival, config.request_rate_per_s) = (Arrival::Poisson, 2.5);
+        assert_eq!(config.arrivals_estimate(60), Some(150.0));
+    }
+}
