@@ -172,11 +172,7 @@ fn escape_sequences_in_names_reached_the_terminal() {
         let ended = ringfall(&scratch.path, args);
         assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
         assert_plain(&text(&ended));
-<<<<<<< HEAD
         let visible = if args.len() == 3 { "\\u{9b}31m" } else { "\\u009b31m" };
         assert!(text(&ended).contains(visible), "{}", text(&ended));
-=======
-        assert!(text(&ended).contains(if args.len() == 3 { "\\u001b]0;" } else { "\\u009b" }));
->>>>>>> main
     }
 }
