@@ -45,6 +45,10 @@ pub struct SaturateArgs {
     /// Poll the device for completions (IOPOLL); needs poll queues
     #[arg(long)]
     pub iopoll: bool,
+    /// End the search after so many seconds, 1 to 86400, with what was found by then; default: when
+    /// the limits are found
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<u32>,
     /// Look for bandwidth only
     #[arg(long)]
     pub no_iops: bool,
