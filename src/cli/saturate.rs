@@ -55,7 +55,7 @@ pub struct SaturateArgs {
     /// Of offsets and content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// The limits as JSON, for `ringfall run --roofline`; default: results/roofline-<time>.json
+    /// The limits as JSON, for `ringfall run --roofline`; default: results/roofline-TIME.json
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The limits as a page that opens offline
