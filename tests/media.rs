@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, finish, output, text, wait_until};
+use crate::support::{Scratch, assert_fails, finish, output, skipped, text, wait_until};
 
 const IMAGE_BYTES: u64 = 768 << 20;
 
@@ -20,11 +20,6 @@ fn tool(program: &str, args: &[&str]) -> Result<String, String> {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         false => Err(told(text(&output))),
     }
-}
-
-/// Says why a test can't be made here.
-fn skipped(name: &str, why: &str) {
-    eprintln!("skipped: {name}: {why}");
 }
 
 fn is_root() -> bool {
@@ -266,8 +261,7 @@ fn memory_as_a_device_zram_and_tmpfs() {
     let output = on(&scratch, &store, &[]);
     let said = text(&output);
     if output.status.code() == Some(1) && said.contains("O_DIRECT") {
-        // Before Linux 6.6: it says why not.
-        return;
+        return skipped("tmpfs", "it has no O_DIRECT before Linux 6.6; the run says so");
     }
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_clean(&scratch.json(), Some("tmpfs"));

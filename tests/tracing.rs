@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, output, text};
+use crate::support::{Scratch, output, skipped, text};
 
 #[test]
 fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
@@ -20,9 +20,9 @@ fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
     let codes: Vec<&str> =
         ours["warnings"].as_array().unwrap().iter().filter_map(|w| w["code"].as_str()).collect();
     if ours["block_trace"].is_null() {
-        eprintln!("skipped: no trace here: {said}");
         assert!(codes.contains(&"not_traced") && said.contains("is not traced"), "{said}");
-        return;
+        let why = said.lines().find(|line| line.contains("is not traced"));
+        return skipped("a trace of the block layer", why.unwrap_or(&said));
     }
     let trace = &ours["block_trace"];
     let bytes = |value: &Value| value.as_u64().unwrap() as f64;
@@ -69,7 +69,7 @@ fn fio_takes_the_job_of_a_run_also_from_its_json() {
     let mut fio = Command::new("fio");
     fio.arg("--parse-only").arg(&job).env("FILENAME", scratch.file("data"));
     match fio.output() {
-        Err(error) => eprintln!("skipped: fio's opinion of the job: {error}"),
+        Err(error) => skipped("fio's opinion of the job", &error.to_string()),
         Ok(parsed) => assert!(parsed.status.success(), "{}", text(&parsed)),
     }
 }

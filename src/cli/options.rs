@@ -275,7 +275,7 @@ options! {
     /// Limits to hold the run against: a file of `ringfall saturate`, or fresh: measured before it
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     roofline: PathBuf,
-    /// The JSON results; auto: results/ringfall-<time>.json
+    /// The JSON results; auto: results/ringfall-TIME.json
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: PathBuf,
     /// The results as a workbook; a path that ends in .csv gets one row of CSV

@@ -45,13 +45,17 @@ pub struct SaturateArgs {
     /// Poll the device for completions (IOPOLL); needs poll queues
     #[arg(long)]
     pub iopoll: bool,
+    /// End the search after so many seconds, 1 to 86400, with what was found by then; default: when
+    /// the limits are found
+    #[arg(long, value_name = "SECONDS")]
+    pub time_limit: Option<u32>,
     /// Look for bandwidth only
     #[arg(long)]
     pub no_iops: bool,
     /// Of offsets and content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// The limits as JSON, for `ringfall run --roofline`; default: results/roofline-<time>.json
+    /// The limits as JSON, for `ringfall run --roofline`; default: results/roofline-TIME.json
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The limits as a page that opens offline

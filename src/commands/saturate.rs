@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ringfall_engine::device::{Preallocate, is_block_device};
@@ -26,6 +27,8 @@ const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
 /// Most I/Os in flight that may be asked for.
 const DEPTH_MAX: u32 = 16_384;
 const SIZE_GIB_MAX: f64 = 4_194_304.0;
+/// Longest search that may be asked for, s: a day, as for a run.
+const TIME_LIMIT_S_MAX: u32 = 86_400;
 
 /// Finds the limits, and writes and shows them.
 ///
@@ -79,6 +82,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         read_percents,
         iops: !args.no_iops,
         seed: args.seed,
+        time_limit_s: args.time_limit,
     };
     let machine = Machine::look(store.path());
     let mut teller = Teller::new(args);
@@ -149,6 +153,20 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     if !(0.0..=SIZE_GIB_MAX).contains(&args.size_gb) {
         wrong.push(format!("--size-gb is {}: give 0 to {SIZE_GIB_MAX}", args.size_gb));
     }
+    let size_bytes = (args.size_gb * GIB as f64) as u64;
+    if args.size_gb > 0.0 && size_bytes < args.io_size_max.0 {
+        wrong.push(format!(
+            "--size-gb is {}, less than one I/O of --io-size-max: give more, or 0 for all that is \
+             free",
+            args.size_gb
+        ));
+    }
+    if args.time_limit.is_some_and(|seconds| !(1..=TIME_LIMIT_S_MAX).contains(&seconds)) {
+        wrong.push(format!(
+            "--time-limit is {}: give 1 to {TIME_LIMIT_S_MAX} seconds",
+            args.time_limit.unwrap_or(0)
+        ));
+    }
     if args.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
         wrong.push("--threads takes 1 to 1024".to_owned());
     }
@@ -200,6 +218,10 @@ fn polling(args: &SaturateArgs) -> Polling {
 struct Teller {
     out: Option<Box<dyn Write>>,
     live: bool,
+    /// When the time that the user gave is over.
+    until: Option<Instant>,
+    /// What was shown last, without the time left.
+    shown: String,
 }
 
 impl Teller {
@@ -208,7 +230,9 @@ impl Teller {
             true => std::io::stderr().is_terminal(),
             false => std::io::stdout().is_terminal(),
         };
-        Teller { out: (!args.quiet).then(|| out(args)), live }
+        let limit = args.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds)));
+        let until = limit.map(|limit| Instant::now() + limit);
+        Teller { out: (!args.quiet).then(|| out(args)), live, until, shown: String::new() }
     }
 
     fn begin(&mut self, machine: &Machine, path: &Path, settings: &SaturateSettings) {
@@ -240,12 +264,18 @@ impl Teller {
     fn end_line(&mut self) {
         self.live_line("");
     }
+
+    /// How far it is, with the time left where there is a limit.
+    fn progress(&mut self, text: String) {
+        self.shown = text;
+        self.waiting();
+    }
 }
 
 impl Watcher for Teller {
     fn measured(&mut self, read_percent: u32, measured: &Measured, confirmed: bool) {
         let what = if confirmed { "best of" } else { "trying" };
-        self.live_line(&format!(
+        self.progress(format!(
             "{what} {}: {} × {} deep: {:.2} GiB/s, {:.0} IOPS",
             direction(read_percent),
             size(measured.io_bytes),
@@ -256,12 +286,23 @@ impl Watcher for Teller {
     }
 
     fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
-        self.live_line(&format!(
-            "writing it first: {:.1} of {:.1} GiB",
-            gib(done_bytes),
-            gib(of_bytes)
-        ));
+        let (done, of) = (gib(done_bytes), gib(of_bytes));
+        self.progress(format!("writing it first: {done:.1} of {of:.1} GiB"));
     }
+
+    fn waiting(&mut self) {
+        let left = time_left(self.until, Instant::now());
+        let line = format!("{}{left}", self.shown);
+        self.live_line(&line);
+    }
+}
+
+/// `, 12 s left`, where there is a limit.
+fn time_left(until: Option<Instant>, now: Instant) -> String {
+    until.map_or(String::new(), |until| {
+        let left = until.saturating_duration_since(now).as_secs_f64().ceil();
+        format!(", {left:.0} s left")
+    })
 }
 
 fn out(args: &SaturateArgs) -> Box<dyn Write> {
@@ -335,7 +376,12 @@ fn table(roofline: &Roofline) -> String {
             limit.bandwidth.best.cpu_s_per_gib
         ));
     }
-    page.push_str(&format!("  search       {:.1} s\n", roofline.seconds));
+    let limit = roofline.time_limit_s;
+    let limit = limit.map_or(String::new(), |limit| format!(" of the {limit} s of --time-limit"));
+    page.push_str(&format!("  search       {:.1} s{limit}\n", roofline.seconds));
+    for sentence in roofline.left_undone() {
+        wrapped(&mut page, "  time limit   ", &sentence);
+    }
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
             let text = format!(
@@ -370,7 +416,8 @@ mod tests {
             steady: false,
             ..Measured::default()
         };
-        let best = Best { best: measured.clone(), knee: measured, probes: Vec::new() };
+        let best =
+            Best { best: measured.clone(), knee: measured, probes: Vec::new(), settled: false };
         let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
         let roofline = Roofline {
             ringfall_roofline: 1,
@@ -382,10 +429,26 @@ mod tests {
             polling: String::new(),
             steady_rule: String::new(),
             seconds: 1.0,
+            time_limit_s: Some(1),
+            range_left_bytes: 0,
             limits: vec![limit],
         };
         let page = table(&roofline);
-        assert!(page.lines().all(|line| line.chars().count() <= 92), "{page}");
-        assert_eq!(page.lines().count(), 7);
+        assert!(
+            page.lines().all(|line| line.chars().count() <= super::super::TEXT_WIDTH),
+            "{page}"
+        );
+        assert_eq!(page.lines().count(), 11);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("1.0 s of the 1 s of --time-limit"), "{page}");
+        assert!(words.contains("The search for IOPS at 70 % reads stopped"), "{page}");
+    }
+
+    #[test]
+    fn the_time_left_is_rounded_up_and_never_negative() {
+        let now = Instant::now();
+        assert_eq!(time_left(None, now), "");
+        assert_eq!(time_left(Some(now + Duration::from_millis(11_200)), now), ", 12 s left");
+        assert_eq!(time_left(Some(now), now + Duration::from_secs(9)), ", 0 s left");
     }
 }

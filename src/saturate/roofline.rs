@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ringfall_engine::units::gib;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,13 @@ pub struct Roofline {
     pub steady_rule: String,
     /// How long the whole search took, s, with writing the range.
     pub seconds: f64,
+    /// How long it was allowed to take, s; null for as long as it needs.
+    #[serde(default)]
+    pub time_limit_s: Option<u32>,
+    /// Bytes that were asked for beyond `range_bytes`, but that the time limit left unwritten and
+    /// unused.
+    #[serde(default)]
+    pub range_left_bytes: u64,
     /// Reads, writes and mixes.
     pub limits: Vec<Limit>,
 }
@@ -62,6 +70,15 @@ pub struct Best {
     pub knee: Measured,
     /// All that was tried, in order.
     pub probes: Vec<Measured>,
+    /// Whether the search came to its own end; false where the time limit ended it, so that the
+    /// device may do more than `best` says.
+    #[serde(default = "yes")]
+    pub settled: bool,
+}
+
+/// Files of versions that knew no time limit hold searches that ended by themselves.
+fn yes() -> bool {
+    true
 }
 
 /// One load, measured.
@@ -149,6 +166,35 @@ impl Roofline {
         Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
     }
 
+    /// What the time limit left undone, a sentence each; nothing where the search came to its end.
+    #[must_use]
+    pub fn left_undone(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        if self.range_left_bytes > 0 {
+            left.push(format!(
+                "{:.2} of {:.2} GiB were not written in time, and no I/O went to them.",
+                gib(self.range_left_bytes),
+                gib(self.range_left_bytes + self.range_bytes)
+            ));
+        }
+        for Limit { read_percent, bandwidth, iops } in &self.limits {
+            let searches = [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())];
+            for (goal, best) in searches.into_iter().filter_map(|(goal, best)| Some((goal, best?)))
+            {
+                if best.settled {
+                    continue;
+                }
+                left.push(format!(
+                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and                      measured the best for {:.1} s: the device may do more.",
+                    best.probes.len(),
+                    if best.probes.len() == 1 { "" } else { "s" },
+                    best.best.seconds
+                ));
+            }
+        }
+        left
+    }
+
     /// How much of the device a run used, if it read and wrote so many bytes a second: the time the
     /// device would need at its limits for what it did in a second. Above 1 where reads and writes
     /// don't share a limit.
@@ -169,7 +215,7 @@ pub(super) mod tests {
     pub(in crate::saturate) fn roofline(read: f64, write: f64) -> Roofline {
         let limit = |read_percent, bytes_per_s| {
             let best = Measured { bytes_per_s, ..Measured::default() };
-            let best = Best { best: best.clone(), knee: best, probes: Vec::new() };
+            let best = Best { best: best.clone(), knee: best, probes: Vec::new(), settled: true };
             Limit { read_percent, bandwidth: best, iops: None }
         };
         Roofline {
@@ -182,6 +228,8 @@ pub(super) mod tests {
             polling: "none".into(),
             steady_rule: String::new(),
             seconds: 1.0,
+            time_limit_s: None,
+            range_left_bytes: 0,
             limits: vec![limit(100, read), limit(0, write)],
         }
     }
@@ -194,6 +242,31 @@ pub(super) mod tests {
         let readless = Roofline { limits: roofline.limits[1..].to_vec(), ..roofline };
         assert_eq!(readless.share(1e9, 1e9), None);
         assert_eq!(readless.share(0.0, 1e9), Some(0.5));
+    }
+
+    #[test]
+    fn what_the_time_limit_left_is_said() {
+        let mut cut = roofline(4e9, 2e9);
+        assert_eq!(cut.left_undone(), Vec::<String>::new());
+        cut.limits[1].bandwidth.settled = false;
+        (cut.range_bytes, cut.range_left_bytes) = (1 << 30, 3 << 30);
+        let left = cut.left_undone();
+        assert_eq!(left.len(), 2);
+        assert!(left[0].starts_with("3.00 of 4.00 GiB"), "{left:?}");
+        assert!(left[1].contains("bandwidth at 0 % reads stopped after 0 loads"), "{left:?}");
+    }
+
+    #[test]
+    fn a_file_from_before_the_time_limit_is_settled() {
+        let mut old = serde_json::to_value(roofline(4e9, 2e9)).unwrap();
+        for limit in old["limits"].as_array_mut().unwrap() {
+            limit["bandwidth"].as_object_mut().unwrap().remove("settled").unwrap();
+        }
+        for key in ["time_limit_s", "range_left_bytes"] {
+            old.as_object_mut().unwrap().remove(key).unwrap();
+        }
+        let read: Roofline = serde_json::from_value(old).unwrap();
+        assert_eq!(read, roofline(4e9, 2e9));
     }
 
     #[test]

@@ -23,6 +23,18 @@ pub struct Bounds {
     pub depth_max: u32,
     /// Most bytes in flight: the buffers' memory.
     pub in_flight_bytes_max: u64,
+    /// What I/Os go to; it holds one for each thread.
+    pub range_bytes: u64,
+    /// Threads that share the depth.
+    pub threads: u32,
+}
+
+impl Bounds {
+    /// Whether the range has room for an I/O of each thread that the depth keeps busy.
+    fn range_holds(&self, point: Point) -> bool {
+        let busy = u64::from(self.threads.min(point.depth).max(1));
+        u64::from(point.io_bytes) * busy <= self.range_bytes
+    }
 }
 
 /// A load.
@@ -129,6 +141,20 @@ impl Search {
         };
     }
 
+    /// Whether anything was observed yet.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        !self.seen.is_empty()
+    }
+
+    /// There is no time for more of this: from probing on to the best so far, from that to the end.
+    pub fn cut(&mut self) {
+        self.phase = match self.phase {
+            Phase::Climb { .. } | Phase::Sizes { .. } => self.confirm(),
+            Phase::Confirm | Phase::Done => Phase::Done,
+        };
+    }
+
     fn climb(&mut self, flat: u32) -> Phase {
         let doubled = Point { depth: self.next.depth * 2, ..self.next };
         if flat < FLAT_MAX && self.allows(doubled) {
@@ -190,6 +216,7 @@ impl Search {
         (low..=high).contains(&point.io_bytes)
             && point.depth <= self.bounds.depth_max
             && in_flight <= self.bounds.in_flight_bytes_max
+            && self.bounds.range_holds(point)
     }
 
     /// The knee at the best point's size: the smallest depth that reaches 95 % of what this size
@@ -211,7 +238,13 @@ mod tests {
     use super::*;
 
     fn bounds() -> Bounds {
-        Bounds { io_bytes: (4096, 4 << 20), depth_max: 1024, in_flight_bytes_max: 1 << 30 }
+        Bounds {
+            io_bytes: (4096, 4 << 20),
+            depth_max: 1024,
+            in_flight_bytes_max: 1 << 30,
+            range_bytes: 4 << 30,
+            threads: 4,
+        }
     }
 
     /// Runs the search on a device that is a function; what was confirmed, and how many probes.
@@ -294,9 +327,40 @@ mod tests {
     }
 
     #[test]
+    fn a_range_that_does_not_hold_an_io_of_each_thread_is_not_asked_to() {
+        // 64 threads of 4 MiB need 256 MiB: it was tried on less, and the load refused it.
+        let small = Bounds { range_bytes: 128 << 20, threads: 64, ..bounds() };
+        let check = |p: Point| {
+            assert!(u64::from(p.io_bytes) * u64::from(p.depth.min(64)) <= 128 << 20, "{p:?}");
+            f64::from(p.depth) * f64::from(p.io_bytes)
+        };
+        run(Goal::Bandwidth, small, check);
+    }
+
+    #[test]
+    fn a_search_that_is_cut_measures_the_best_it_saw_and_then_ends() {
+        let mut search = Search::new(Goal::Bandwidth, bounds());
+        for value in [1e9, 3e9, 2e9] {
+            search.observe(value);
+        }
+        assert!(matches!(search.step(), Step::Probe(_)));
+        search.cut();
+        assert_eq!(search.step(), Step::Confirm(Point { io_bytes: 1 << 20, depth: 2 }));
+        search.cut();
+        assert_eq!(search.step(), Step::Done);
+        search.cut();
+        assert_eq!(search.step(), Step::Done);
+        assert_eq!(search.knee().map(|knee| knee.depth), Some(2));
+    }
+
+    #[test]
     fn stays_within_bounds_and_ends_whatever_it_sees() {
-        let tight =
-            Bounds { io_bytes: (65_536, 65_536), depth_max: 3, in_flight_bytes_max: 1 << 17 };
+        let tight = Bounds {
+            io_bytes: (65_536, 65_536),
+            depth_max: 3,
+            in_flight_bytes_max: 1 << 17,
+            ..bounds()
+        };
         for value in [0.0, 1.0, f64::NAN] {
             let check = |p: Point| {
                 assert!(p.io_bytes == 65_536 && p.depth <= 2, "{p:?}");

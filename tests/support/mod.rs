@@ -1,5 +1,6 @@
 //! The real binary in a directory of its own.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -73,6 +74,37 @@ impl Scratch {
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
         names.filter(|name| name != "result.json").collect()
     }
+}
+
+/// Names a file in which a run of the tests collects what it skipped, a line each.
+const SKIPPED_LIST: &str = "RINGFALL_SKIPPED_LIST";
+
+/// Says why a test can't be made here, also where nobody sees what a test that passes prints.
+pub fn skipped(name: &str, why: &str) {
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    eprintln!("skipped: {name}: {why}");
+    if let Some(list) = std::env::var_os(SKIPPED_LIST) {
+        append_line(Path::new(&list), &format!("{name}: {why}"));
+    }
+}
+
+/// One write to the end: lines of tests beside each other stay whole.
+fn append_line(path: &Path, line: &str) {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.create(true).append(true).open(path).unwrap();
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+#[test]
+fn what_is_skipped_is_kept_a_line_each() {
+    let scratch = Scratch::new("skipped");
+    let list = scratch.file("list");
+    append_line(&list, "zram: it needs root");
+    append_line(&list, "xfs: mkfs.xfs is missing");
+    let kept = std::fs::read_to_string(&list).unwrap();
+    assert_eq!(kept, "zram: it needs root\nxfs: mkfs.xfs is missing\n");
+    let ci = include_str!("../../.ci/run");
+    assert!(ci.contains(&format!("export {SKIPPED_LIST}=")), "{SKIPPED_LIST} is not read");
 }
 
 /// Every run's result is held against the published schema.

@@ -180,7 +180,7 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     }
 
     /// Hands over what was pushed and works off what has completed. O(completions); no system
-    /// call when there is nothing to do. The order of its steps is [`super::turn`]'s.
+    /// call when there is nothing to do. The order of its steps is `super::turn`'s.
     pub fn turn(&self) {
         if self.turning.replace(true) {
             return;

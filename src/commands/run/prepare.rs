@@ -224,6 +224,7 @@ fn fresh(
         read_percents: vec![100, 0],
         iops: false,
         seed: plan.seed,
+        time_limit_s: None,
     };
     let machine = Machine::look(store.path());
     match find(&store.file, &settings, machine, interrupt, &mut Live(told)) {

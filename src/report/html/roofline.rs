@@ -61,6 +61,10 @@ pub(super) fn page(roofline: &Roofline) -> String {
         }
     }
     html.push_str("</div>\n");
+    for sentence in roofline.left_undone() {
+        let sentence = escape::html(&sentence);
+        let _infallible = writeln!(html, "<p>The time limit ended the search: {sentence}</p>");
+    }
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
             let _infallible = writeln!(
