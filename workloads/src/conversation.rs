@@ -5,7 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::user::Turn;
+/// Place of a request in its conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// This one, from 0.
+    Number(u32),
+    /// The next one, whichever that is (a trace's session).
+    Next,
+    /// There is no conversation.
+    Alone,
+}
 
 /// Histories of one shard's users. All operations O(log conversations).
 #[derive(Debug)]

@@ -35,9 +35,9 @@ impl WorkloadConfig {
             }
             _ => {
                 let documents = rag::documents(self).len() as u64;
-                let [low, high] = rag::document_range(self).map(u64::from);
+                let [low, high] = self.rag_document_tokens().map(u64::from);
                 let tokens = (low + high) / 2;
-                let chunks = tokens.div_ceil(u64::from(rag::chunk_tokens(self)));
+                let chunks = tokens.div_ceil(u64::from(self.rag_chunk_tokens()));
                 // Below 2^32 by its range; a document's bytes may be anything.
                 let document_bytes = self.entry_bytes(tokens as u32);
                 (documents.saturating_mul(chunks), documents.saturating_mul(document_bytes))

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use super::burstgpt::{Fields, name_hash, read_header};
 use super::lines::{Line, Lines, Unusable, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown};
-use crate::Error;
+use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::mix64;
 

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use super::{Row, Skipped};
-use crate::Error;
+use crate::error::Error;
 
 /// Longest line kept; a row of any known trace is far shorter.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::Skipped;
 use super::tokenizer::Tokenizer;
-use crate::Error;
 use crate::dataset::{Dataset, TurnTokens};
+use crate::error::Error;
 
 /// What is taken of the file.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::tokenizer::Tokenizer;
 use super::*;
-use crate::user::Turn;
+use crate::conversation::Turn;
 
 const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
                      5,ChatGPT,472,18,490,Conversation log\n\
