@@ -104,7 +104,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
         && from_file.cpu_mem_gb.is_none()
         && tiers != Some(config::ReplayTiers::All)
     {
-        options.cpu_mem_gb = Some(cli::values::Auto::Given(0.0));
+        options.cpu_mem_gb = Some(config::values::Auto::Given(0.0));
     }
     let facts = Facts::look();
     config::resolve(&options, file.as_ref(), &facts)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::Size;
+use crate::config::values::Size;
 
 /// Arguments of `saturate`.
 #[derive(Clone, Debug, Args)]

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use super::run::{all_outputs, simulated};
 use super::{figure, percent, refuse_input, wrapped};
-use crate::cli::{Options, SimulateArgs};
-use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
+use crate::cli::SimulateArgs;
+use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
 use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use ringfall_engine::units::{GIB, KIB, MIB};
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
+use super::Options;
+use super::nearest::nearest;
+use super::values::{Auto, Size};
 use super::{
     Arrival, ConfigFile, DEFAULTS, Facts, GenerationMode, InputError, Origin, Phases, Plan,
     PreconditionAsked, PreconditionUntil, RooflineFrom, Traffic, compact_utc,
 };
-use crate::cli::Options;
-use crate::cli::nearest::nearest;
-use crate::cli::values::{Auto, Size};
 
 /// `--cpu-mem-gb auto` is at most this.
 const CPU_AUTO_BYTES_MAX: u64 = 32 * GIB;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::terminal::summary;
 use super::*;
-use crate::cli::Options;
+use crate::config::Options;
 use crate::config::{Facts, PerformanceProfile, Phases, Traffic, resolve};
 use crate::host::{BlockDelta, Cost, Machine};
 

@@ -9,7 +9,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::values::{Auto, Size};
-use crate::config::{
+use super::{
     Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
     PreconditionUntil, Promotion, ReplayTiers, Tokenizer, TraceEpoch, Verify, WorkloadSection,
 };
@@ -327,5 +327,8 @@ options! {
 /// in YAML.
 pub const NOT_YET: &[&str] = &["gpu_tier"];
 
-/// Subcommands of later versions.
-pub const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
+/// What is said of a feature of a later version.
+#[must_use]
+pub fn not_yet(what: &str) -> String {
+    format!("{what} is not in this version ({}); leave it out", env!("CARGO_PKG_VERSION"))
+}
