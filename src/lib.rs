@@ -11,14 +11,16 @@ pub mod coordinator;
 pub mod driver;
 pub mod escape;
 pub mod exit;
+pub mod facts;
 pub mod faultsim;
 pub mod host;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
 pub mod remedy;
-pub mod report;
+pub mod results;
 pub mod saturate;
+pub mod show;
 pub mod source;
 
 use std::ffi::OsString;
@@ -65,7 +67,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
-        cli::Command::Schema => page(&report::schema_page()),
+        cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),

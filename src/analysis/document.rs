@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::FileProblem;
 
 /// Version of the `ringfall` key that this version reads.
-const SCHEMA_VERSION: u64 = crate::report::document::SCHEMA_VERSION as u64;
+const SCHEMA_VERSION: u64 = crate::results::document::SCHEMA_VERSION as u64;
 
 /// Whose result it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl ResultFile {
 
 /// The bytes of a plain file, unless it is empty or impossibly large.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
-    crate::report::document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
+    crate::results::document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
 }
 
 fn decode(value: &Value) -> Result<Histogram, String> {

@@ -21,16 +21,19 @@ use crate::coordinator::{
 };
 use crate::escape::terminal_path;
 use crate::exit::Exit;
+use crate::facts::{
+    KernelSecond, TierState, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
+    Window,
+};
 use crate::host::{
     BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
 };
-use crate::report::progress::ProgressLine;
-use crate::report::{
-    Banner, Document, KernelSecond, Named, RunResult, Style, TierState, TimelineDirection,
-    TimelineSecond, TimelineTier, WatchdogReport, Window, fio_job, judge, print_banner,
-    print_summary, warnings_of, write_html, write_json, write_sheet,
-};
+use crate::results::{Document, RunResult, judge, warnings_of, write_json};
 use crate::saturate::Roofline;
+use crate::show::progress::ProgressLine;
+use crate::show::{
+    Banner, Named, Style, fio_job, print_banner, print_summary, write_html, write_sheet,
+};
 use crate::source::{self, OpenSource, Reading, SourceFacts};
 
 mod prepare;

@@ -16,10 +16,11 @@ use crate::coordinator::{Interrupt, Store, StoreRequest};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, human};
-use crate::report::{Document, write_json, write_roofline_html};
+use crate::results::{Document, write_json};
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
+use crate::show::write_roofline_html;
 
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);

@@ -15,7 +15,7 @@ use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Pl
 use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
-use crate::report::{WhatIf, WhatIfRow, write_what_if_html};
+use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
 const COMBINATIONS_MAX: usize = 10_000;

@@ -1,7 +1,7 @@
 //! Runs, on the program's own thread: opened, led through their phases, added up, cleaned up.
 //!
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
-//! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`report`).
+//! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
 mod fleet;
 mod phases;
@@ -42,7 +42,7 @@ pub use signals::{Interrupt, fail_at_the_limit_of_file_sizes};
 pub use store::{Place, Store, StoreRequest};
 use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
-pub use virtual_run::{BEGIN, SimulationFigures, VirtualSystem, World, WorldParts, simulate};
+pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
 
 /// What a run is given.

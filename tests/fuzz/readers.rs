@@ -11,8 +11,9 @@ use ringfall::analysis::spread::spreads;
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::host::{MemoryRoom, Room};
-use ringfall::report::{Document, Named, fio_job, write_html, write_roofline_html, write_sheet};
+use ringfall::results::Document;
 use ringfall::saturate::{Roofline, device_yaml};
+use ringfall::show::{Named, fio_job, write_html, write_roofline_html, write_sheet};
 use ringfall::source::{self, Reading, RowReader};
 
 /// Rows of a trace that are read: then it goes on alike.

@@ -7,9 +7,10 @@ use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestRecord};
 
 use super::*;
 use crate::analysis::metrics::{METRICS, WALL_CLOCK};
+use crate::facts::TimelineSecond;
 use crate::host::BlockDelta;
-use crate::report::tests::{nothing, to_json};
-use crate::report::{RunResult, TimelineSecond};
+use crate::results::RunResult;
+use crate::results::tests::{nothing, to_json};
 
 /// One event of everything that a run records, different for each `at`.
 fn record(result: &mut RunResult, at: u64) {

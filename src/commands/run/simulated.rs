@@ -18,7 +18,7 @@ use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Origin, Plan, Tra
 use crate::coordinator::{self, Interrupt, Load, VirtualSystem};
 use crate::exit::Exit;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
-use crate::report::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+use crate::results::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do

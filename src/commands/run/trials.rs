@@ -24,7 +24,7 @@ use crate::config::{InputError, Plan};
 use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::report::{Document, Warning, write_json};
+use crate::results::{Document, Warning, write_json};
 use crate::source::Reading;
 
 /// Trials that are worth asking for; beyond, longer runs spread less.

@@ -25,6 +25,7 @@ use ringfall_workloads::source::SourceRequest;
 use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
 use super::scaling::Scaling;
 use super::{Interrupt, Load, RunOutcome, RunSettings, Timeline};
+use crate::facts::SimulationFigures;
 use crate::iotrace::TraceWriter;
 use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
 pub use world::{BEGIN, World, WorldParts};
@@ -41,17 +42,6 @@ pub struct VirtualSystem {
     pub memory_bytes_per_s: f64,
     /// What an operation on host memory takes besides, ns; > 0.
     pub memory_latency_ns: Nanos,
-}
-
-/// What a simulation knows besides.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SimulationFigures {
-    /// Share of the window in which the drive was occupied.
-    pub drive_busy_share: f64,
-    /// Share of the window in which I/Os waited for one of the drive's parallel places.
-    pub drive_crowded_share: f64,
-    /// Share of the window in which a core was busy copying, the mean over the shards.
-    pub memory_busy_share: f64,
 }
 
 /// Runs it, from populating to the last I/O; every operation of it goes to `log`, if there is one.
