@@ -7,21 +7,23 @@ pub mod blocktrace;
 pub mod cli;
 pub mod commands;
 pub mod config;
-pub mod coordinator;
 pub mod driver;
 pub mod escape;
 pub mod exit;
 pub mod facts;
 pub mod faultsim;
 pub mod host;
+pub mod interrupt;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
 pub mod remedy;
 pub mod results;
+pub mod run;
 pub mod saturate;
 pub mod show;
 pub mod source;
+pub mod store;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -32,7 +34,7 @@ use log_lines::log_to_stderr;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
-    if let Err(error) = coordinator::fail_at_the_limit_of_file_sizes() {
+    if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
         );
@@ -126,12 +128,12 @@ fn page(text: &str) -> Exit {
 /// An error and what it came from, in one line; the engine's errors in the program's words.
 fn told(error: &anyhow::Error) -> String {
     let links = error.chain().map(|link| {
-        let fleet = link.downcast_ref::<coordinator::FleetError>();
+        let fleet = link.downcast_ref::<run::FleetError>();
         let saturate = link.downcast_ref::<saturate::SaturateError>();
         // Both wrap errors of the engine without a word of their own.
         match (fleet, saturate) {
-            (Some(coordinator::FleetError::Setup(error)), _) => remedy::told(error),
-            (Some(coordinator::FleetError::Load(error)), _) => remedy::told(error),
+            (Some(run::FleetError::Setup(error)), _) => remedy::told(error),
+            (Some(run::FleetError::Load(error)), _) => remedy::told(error),
             (_, Some(saturate::SaturateError::Load(error))) => remedy::told(error),
             _ => remedy::told(link),
         }

@@ -16,9 +16,6 @@ use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::coordinator::{
-    self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
-};
 use crate::escape::terminal_path;
 use crate::exit::Exit;
 use crate::facts::{
@@ -28,13 +25,16 @@ use crate::facts::{
 use crate::host::{
     BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
 };
+use crate::interrupt::Interrupt;
 use crate::results::{Document, RunResult, judge, warnings_of, write_json};
+use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome};
 use crate::saturate::Roofline;
 use crate::show::progress::ProgressLine;
 use crate::show::{
     Banner, Named, Style, fio_job, print_banner, print_summary, write_html, write_sheet,
 };
 use crate::source::{self, OpenSource, Reading, SourceFacts};
+use crate::store::{Place, Store};
 
 mod prepare;
 mod settings;
@@ -128,7 +128,7 @@ fn measure(
     teller.with_banner = with_banner;
     let Sources { opened, validation, roofline } = sources;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
-    let outcome = coordinator::run(&settings, load, interrupt, &mut teller)?;
+    let outcome = run::run(&settings, load, interrupt, &mut teller)?;
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     unless_reader_left(
         teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),

@@ -12,15 +12,16 @@ use super::run::{check_output_writable, check_outputs_apart, cores_near};
 use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, compact_utc};
-use crate::coordinator::{Interrupt, Store, StoreRequest};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, human};
+use crate::interrupt::Interrupt;
 use crate::results::{Document, write_json};
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
 use crate::show::write_roofline_html;
+use crate::store::{Store, StoreRequest};
 
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);

@@ -12,9 +12,9 @@ use super::run::{all_outputs, simulated};
 use super::{figure, percent, refuse_input, wrapped};
 use crate::cli::SimulateArgs;
 use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
-use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.

@@ -10,7 +10,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
 use super::scenario::Scenario;
-use crate::coordinator::World;
+use crate::run::World;
 
 /// How things stood when the run was stopped.
 pub(super) struct AtStop {

@@ -21,7 +21,7 @@ use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::BLOCK_BYTES;
 
-use crate::coordinator::{
+use crate::run::{
     BEGIN, ERRORS_MAX, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World, WorldParts,
     conduct,
 };

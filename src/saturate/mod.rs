@@ -15,8 +15,8 @@ use ringfall_engine::load::{Access, Load, LoadError, LoadFigures, LoadPlan};
 use ringfall_engine::ring::{Polling, probe_polling};
 use ringfall_engine::units::GIB;
 
-use crate::coordinator::Interrupt;
 use crate::host::Machine;
+use crate::interrupt::Interrupt;
 use crate::precondition::steady::{self, WINDOW, steady_mean};
 use crate::precondition::{PreconditionPlan, Until, precondition};
 pub use device_model::device_yaml;

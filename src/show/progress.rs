@@ -6,7 +6,7 @@ use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
-use crate::coordinator::{Phase, Progress};
+use crate::run::{Phase, Progress};
 
 /// How often the line changes on a terminal.
 const LIVE_PERIOD: Nanos = SECOND / 2;
@@ -113,8 +113,8 @@ fn line(progress: &Progress<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::Timeline;
     use crate::driver::ShardStatus;
+    use crate::run::Timeline;
 
     fn shown(live: bool, seconds: &[Nanos]) -> String {
         let mut out = Vec::new();

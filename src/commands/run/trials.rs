@@ -21,9 +21,9 @@ use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::{figure, print_json, spread_page, wrapped};
 use crate::config::Options;
 use crate::config::{InputError, Plan};
-use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::results::{Document, Warning, write_json};
 use crate::source::Reading;
 

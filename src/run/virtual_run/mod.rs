@@ -24,8 +24,9 @@ use ringfall_workloads::source::SourceRequest;
 
 use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
 use super::scaling::Scaling;
-use super::{Interrupt, Load, RunOutcome, RunSettings, Timeline};
+use super::{Load, RunOutcome, RunSettings, Timeline};
 use crate::facts::SimulationFigures;
+use crate::interrupt::Interrupt;
 use crate::iotrace::TraceWriter;
 use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
 pub use world::{BEGIN, World, WorldParts};

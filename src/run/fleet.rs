@@ -12,9 +12,9 @@ use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
 
-use super::signals::Interrupt;
 use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
+use crate::interrupt::Interrupt;
 
 /// How often somebody looks after the shards while they open.
 const LOOK: Duration = Duration::from_millis(50);

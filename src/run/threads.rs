@@ -10,12 +10,14 @@ use ringfall_workloads::autoscale::Decision;
 use super::fleet::Fleet;
 use super::phases::{Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
-use super::{Interrupt, Observer, Progress, RunOutcome, RunSettings, Store, Timeline};
+use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
 use crate::driver::{Command, Notice, ShardReport, ShardStatus};
+use crate::interrupt::Interrupt;
 use crate::remedy::told_io;
 use crate::source::Feed;
+use crate::store::Store;
 
-/// How often the coordinator looks around.
+/// How often the run looks around.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often it looks whether the store is still there.
 const STORE_CHECK: Nanos = SECOND;

@@ -6,8 +6,6 @@
 mod fleet;
 mod phases;
 mod scaling;
-mod signals;
-mod store;
 mod threads;
 mod timeline;
 mod virtual_run;
@@ -31,15 +29,15 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
+use crate::interrupt::Interrupt;
 use crate::source::{Feed, FeedFigures, OpenTrace};
+use crate::store::{Store, StoreRequest};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
     conduct_to_the_end,
 };
-pub use signals::{Interrupt, fail_at_the_limit_of_file_sizes};
-pub use store::{Place, Store, StoreRequest};
 use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
