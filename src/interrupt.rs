@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM, and SIGHUP of a terminal that went away: the first ends the run early, the second
-//! ends the process.
+//! Ctrl-C, SIGTERM, and SIGHUP of a terminal that went away: the first ends the run early, the
+//! second ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,8 +48,8 @@ fn is_ignored(signal: i32) -> bool {
     mask & 1 << (signal - 1) != 0
 }
 
-/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, as one beyond the disk does, instead
-/// of ending the process.
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, as one beyond the disk does,
+/// instead of ending the process.
 ///
 /// # Errors
 /// When the kernel refuses a handler.

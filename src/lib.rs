@@ -90,7 +90,8 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
 /// The longest a run may last: a replay ends with its trace.
 const REPLAY_SECONDS: i64 = 86_400;
 
-/// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is said.
+/// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is
+/// said.
 fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();

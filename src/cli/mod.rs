@@ -42,11 +42,12 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are reached
+    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are
+    /// reached
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
-    /// The same run on a described drive and a simulated clock; several drives, models or numbers of
-    /// users make a table
+    /// The same run on a described drive and a simulated clock; several drives, models or numbers
+    /// of users make a table
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
     /// Check this program: whole systems, simulated, with drives that go wrong by seed

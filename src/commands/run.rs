@@ -27,7 +27,7 @@ use crate::host::{
 };
 use crate::interrupt::Interrupt;
 use crate::results::{Document, RunResult, judge, warnings_of, write_json};
-use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome};
+use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome, WatchdogFigures};
 use crate::saturate::Roofline;
 use crate::show::progress::ProgressLine;
 use crate::show::{
@@ -241,8 +241,8 @@ pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if is_strange_pipe(path) {
         return Err(InputError::new(format!(
-            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give a \
-             plain file, or /dev/stdout for a pipe",
+            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give \
+             a plain file, or /dev/stdout for a pipe",
             path.display()
         ))
         .into());
@@ -515,12 +515,7 @@ fn result_of(
         facts: teller.facts.clone(),
         errors: outcome.errors,
         population_failed: outcome.population_failed,
-        watchdog: WatchdogReport {
-            stalls: outcome.watchdog.stalls,
-            nudges: outcome.watchdog.nudges,
-            heartbeat_gap_max_ns: outcome.watchdog.heartbeat_gap_max_ns,
-            heartbeats: outcome.watchdog.heartbeats,
-        },
+        watchdog: watchdog_report(outcome.watchdog),
         kernel,
         kernel_chain: teller.chain_deltas(),
         kernel_seconds,
@@ -535,6 +530,15 @@ fn result_of(
         warnings: Vec::new(),
     };
     (result, outcome.cleanup.map_err(anyhow::Error::from))
+}
+
+fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {
+    WatchdogReport {
+        stalls: figures.stalls,
+        nudges: figures.nudges,
+        heartbeat_gap_max_ns: figures.heartbeat_gap_max_ns,
+        heartbeats: figures.heartbeats,
+    }
 }
 
 fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {

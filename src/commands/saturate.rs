@@ -39,19 +39,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
-    let outputs = [
-        ("--output", Some(output.as_path())),
-        ("--html-output", args.html_output.as_deref()),
-        ("--device-output", args.device_output.as_deref()),
-    ];
-    let outputs: Vec<(&str, &Path)> =
-        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
-    check_outputs_apart(&outputs)?;
-    for (flag, path) in outputs {
-        check_output_writable(flag, path)?;
-        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
-        super::refuse_input(flag, path, inputs)?;
-    }
+    check_outputs(args, &output)?;
     let both = read_percents.contains(&100) && read_percents.contains(&0);
     if args.device_output.is_some() && !both {
         let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
@@ -110,6 +98,24 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Whether each output can be written, and is a file of its own.
+fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
+    let outputs = [
+        ("--output", Some(output)),
+        ("--html-output", args.html_output.as_deref()),
+        ("--device-output", args.device_output.as_deref()),
+    ];
+    let outputs: Vec<(&str, &Path)> =
+        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    check_outputs_apart(&outputs)?;
+    for (flag, path) in outputs {
+        check_output_writable(flag, path)?;
+        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
+        super::refuse_input(flag, path, inputs)?;
+    }
+    Ok(())
+}
+
 /// What to measure: percent of the I/Os that read.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = Vec::new();
@@ -140,8 +146,8 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let buffers = buffers.min(u64::from(args.depth_max).saturating_mul(args.io_size_max.0));
     if let Some(room) = Room::look().lacks(buffers) {
         wrong.push(format!(
-            "--io-buffer-mb {} and --depth-max {} need {} of memory, and this machine has {room} to \
-             give: lower one of them",
+            "--io-buffer-mb {} and --depth-max {} need {} of memory, and this machine has {room} \
+             to give: lower one of them",
             args.io_buffer_mb,
             args.depth_max,
             human(buffers)

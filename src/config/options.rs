@@ -147,7 +147,8 @@ options! {
     /// Replay a Mooncake JSONL trace: its prefix blocks are the cache's entries
     #[arg(long, value_name = "FILE", help_heading = "Traces")]
     mooncake_trace: PathBuf,
-    /// Replay a logical trace: its operations on the real engine (`ringfall replay` is short for it)
+    /// Replay a logical trace: its operations on the real engine (`ringfall replay` is short for
+    /// it)
     #[arg(long, value_name = "FILE", help_heading = "Traces")]
     replay_trace: PathBuf,
     /// Which of its operations: those that reached storage, or all that were asked for, in whatever
@@ -291,7 +292,8 @@ options! {
         value_name = "BOOL", help_heading = "Results"
     )]
     enable_latency_tracing: bool,
-    /// The run as a fio job: its sizes, mix and depth; beside --output with --enable-latency-tracing
+    /// The run as a fio job: its sizes, mix and depth; beside --output with
+    /// --enable-latency-tracing
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     fio_output: PathBuf,
     /// Do no I/O: write every operation as a row, on a simulated clock (CSV; .zst: compressed)

@@ -30,7 +30,8 @@ pub enum Binding {
     QueueDepth,
     /// Requests wait for one of `--max-inflight-requests`.
     ServingSlots,
-    /// Users wait for I/Os, which are too few at a time to fill the drive: its latency is what counts.
+    /// Users wait for I/Os, which are too few at a time to fill the drive: its latency is what
+    /// counts.
     DriveLatency,
     /// The users ask for no more: requests come at their own times, or thinking and generating lie
     /// between them.
@@ -184,8 +185,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     };
     if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; users waited {} of their time for I/O and copies, the rest went with thinking \
-             and generating",
+            "{drive}; users waited {} of their time for I/O and copies, the rest went with \
+             thinking and generating",
             percent(waiting)
         );
         return (Binding::Users, why);

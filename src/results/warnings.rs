@@ -33,6 +33,19 @@ fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warni
 #[must_use]
 pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    of_the_device(result, &mut warnings);
+    of_the_requests(result, &mut warnings);
+    of_the_space(result, &mut warnings);
+    of_the_machine(result, &mut warnings);
+    if result.requests.completed() == 0 {
+        let text = "no request was completed: entries may be too large for the time".to_owned();
+        warnings.push(warning("nothing_completed", text, Some("--duration")));
+    }
+    warnings
+}
+
+/// What the kernel saw otherwise, or was not seen of it.
+fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     let engine = &result.engine;
     if let Some(kernel) = &result.kernel {
         let ours = engine.io_read.bytes + engine.io_write.bytes;
@@ -70,6 +83,10 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
     }
+}
+
+/// What came, came too fast, or could not be read.
+fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let backlog = &result.workload;
     if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
         let text = format!(
@@ -107,6 +124,11 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
             .to_owned();
         warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
     }
+}
+
+/// What found no room.
+fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let engine = &result.engine;
     if engine.refused_entries > 0 {
         let text = format!(
             "{} entries were larger than the whole storage tier and were refused",
@@ -132,6 +154,10 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         );
         warnings.push(warning("population_evicted", text, Some("--storage-capacity-gb")));
     }
+}
+
+/// Where it ran, and whether it could.
+fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some((source, roofline)) = &result.roofline {
         let name = |machine: &Machine| machine.device.as_ref().map(|device| device.name.clone());
         let (there, here) = (name(&roofline.machine), name(&result.machine));
@@ -162,9 +188,4 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         let text = "the storage tier was in memory (tmpfs), no drive was measured".to_owned();
         warnings.push(warning("memory_backed", text, Some("--cache-dir")));
     }
-    if result.requests.completed() == 0 {
-        let text = "no request was completed: entries may be too large for the time".to_owned();
-        warnings.push(warning("nothing_completed", text, Some("--duration")));
-    }
-    warnings
 }

@@ -100,7 +100,8 @@ pub struct Load {
 
 /// What the run's teller wants to hear.
 pub trait Observer {
-    /// The store is open, the shards are not: what is to be done with it before the run is done now.
+    /// The store is open, the shards are not: what is to be done with it before the run is done
+    /// now.
     ///
     /// # Errors
     /// It could not be done; the run then does not begin.

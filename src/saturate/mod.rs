@@ -251,9 +251,9 @@ impl Bench<'_> {
     }
 }
 
-/// Rise a second of the least-squares line through a count, sampled over time. Where the samples begin
-/// and end in the bursts of a device that works in bursts matters by the square of a burst's share
-/// of the time; with last minus first it would matter by that share itself.
+/// Rise a second of the least-squares line through a count, sampled over time. Where the samples
+/// begin and end in the bursts of a device that works in bursts matters by the square of a burst's
+/// share of the time; with last minus first it would matter by that share itself.
 fn slope(samples: &[(Instant, (u64, u64))], pick: fn((u64, u64)) -> u64) -> f64 {
     let Some(&(began, first)) = samples.first() else { return 0.0 };
     let points = || {

@@ -38,14 +38,7 @@ pub fn fio_job(document: &Document) -> Option<String> {
         (0, _) => "randwrite",
         _ => "randrw",
     };
-    // An entry is read or written from its first byte to its last: so many I/Os in order, then
-    // elsewhere.
-    let entries: u64 = ["storage_read_total", "storage_write_total"]
-        .iter()
-        .filter_map(|name| ours.histograms.get(*name)?.as_ref())
-        .map(|histogram| histogram.count)
-        .sum();
-    let in_order = (all / entries.max(1)).clamp(1, IN_ORDER_MAX);
+    let in_order = ios_in_order(document, all);
     let mut job = String::new();
     let bandwidth = |d: &IoDirection| d.bandwidth_gib_per_s.unwrap_or(0.0);
     // Writing to a String can't fail.
@@ -90,6 +83,17 @@ pub fn fio_job(document: &Document) -> Option<String> {
         (seconds.round() as u64).max(1)
     );
     Some(job)
+}
+
+/// An entry is read or written from its first byte to its last: so many I/Os in order, then
+/// elsewhere.
+fn ios_in_order(document: &Document, all: u64) -> u64 {
+    let entries: u64 = ["storage_read_total", "storage_write_total"]
+        .iter()
+        .filter_map(|name| document.ringfall.histograms.get(*name)?.as_ref())
+        .map(|histogram| histogram.count)
+        .sum();
+    (all / entries.max(1)).clamp(1, IN_ORDER_MAX)
 }
 
 /// What the run's entries took, at least enough for a few of the largest I/Os.

@@ -10,6 +10,7 @@ use ringfall_engine::units::{GIB, gib};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
+use crate::facts::quotient;
 use crate::remedy::told_io;
 use crate::results::correlation::correlate;
 use crate::results::sla::{COMPLIANCE, SLA};
@@ -247,6 +248,21 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
         writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
     }
+    recorded(text, result)?;
+    let requests = &result.requests;
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    writeln!(
+        text,
+        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
+        per_second(requests.generated_tokens),
+        per_second(requests.completed()),
+        requests.completed(),
+        result.cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+    )
+}
+
+/// How the hit rate compares with a recorded one.
+fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(validation) = source::validation(result) {
         let percent = |rate: Option<f64>| {
             rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
@@ -263,16 +279,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
             percent(validation.relative_error),
         )?;
     }
-    let requests = &result.requests;
-    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-    writeln!(
-        text,
-        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
-        per_second(requests.generated_tokens),
-        per_second(requests.completed()),
-        requests.completed(),
-        result.cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
-    )
+    Ok(())
 }
 
 fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
@@ -350,34 +357,7 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         number(cost.cpu_s_per_gib(moved), "CPU-s/GiB"),
         cost.peak_rss_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
     )?;
-    if let Some(kernel) = &result.kernel {
-        let ratio = crate::facts::quotient(moved, kernel.read_bytes + kernel.write_bytes);
-        writeln!(
-            text,
-            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
-            escape::terminal(&kernel.device),
-            gib(kernel.read_bytes + kernel.write_bytes),
-            gib(moved),
-            ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
-            correlate(&result.timeline, &result.kernel_seconds)
-                .and_then(|found| found.pearson_r)
-                .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
-        )?;
-    }
-    if let Some(Ok(trace)) = &result.block_trace {
-        for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
-            let size = crate::facts::quotient(direction.bytes, direction.requests).unwrap_or(0.0);
-            writeln!(
-                text,
-                "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < {} ms",
-                direction.requests,
-                size / 1024.0,
-                direction.latency_mean_us.map_or("-".to_owned(), |us| format!("{:.2}", us / 1e3)),
-                p99_us(&direction.issue_to_complete_us)
-                    .map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3)),
-            )?;
-        }
-    }
+    device(text, result)?;
     if let Some((source, roofline)) = &result.roofline {
         let seconds = result.window.seconds;
         let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
@@ -412,6 +392,40 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
     for Warning { text: sentence, flag_to_try, .. } in &result.warnings {
         let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
         remark(text, style, &format!("note: {sentence}{flag}"))?;
+    }
+    Ok(())
+}
+
+/// What the kernel saw of it.
+fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
+    if let Some(kernel) = &result.kernel {
+        let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
+        writeln!(
+            text,
+            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
+            escape::terminal(&kernel.device),
+            gib(kernel.read_bytes + kernel.write_bytes),
+            gib(moved),
+            ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
+            correlate(&result.timeline, &result.kernel_seconds)
+                .and_then(|found| found.pearson_r)
+                .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
+        )?;
+    }
+    if let Some(Ok(trace)) = &result.block_trace {
+        for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
+            let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);
+            writeln!(
+                text,
+                "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < {} ms",
+                direction.requests,
+                size / 1024.0,
+                direction.latency_mean_us.map_or("-".to_owned(), |us| format!("{:.2}", us / 1e3)),
+                p99_us(&direction.issue_to_complete_us)
+                    .map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3)),
+            )?;
+        }
     }
     Ok(())
 }

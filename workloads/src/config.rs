@@ -298,6 +298,12 @@ impl WorkloadConfig {
                 return Err(Error::new(format!("{name} is {ms}, not within 0..60000")));
             }
         }
+        self.validate_counts()?;
+        self.validate_retrieval()
+    }
+
+    /// What there must be one of at least.
+    fn validate_counts(&self) -> Result<(), Error> {
         let at_least_one = |name: &str, value: u64| match value {
             0 => Err(Error::new(format!("{name} is 0, at least 1 is needed"))),
             _ => Ok(()),
@@ -316,7 +322,7 @@ impl WorkloadConfig {
         if !(1..=USERS_MAX).contains(&self.num_users) {
             return Err(Error::new(format!("num_users is {}, not 1..{USERS_MAX}", self.num_users)));
         }
-        self.validate_retrieval()
+        Ok(())
     }
 
     /// A retrieval weighs every chunk of its document, once for each that it picks.

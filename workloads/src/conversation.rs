@@ -52,7 +52,8 @@ impl Conversations {
         self.by_use.remove(&live.used);
         live.used = uses;
         self.by_use.insert(uses, user);
-        // A session has no end of its own: it begins anew after as many turns as a drawn one may have.
+        // A session has no end of its own: it begins anew after as many turns as a drawn one may
+        // have.
         let over = turn == Turn::Next && live.turns.len() >= self.turns_max;
         if turn == Turn::Number(0) || over {
             live.turns.clear();

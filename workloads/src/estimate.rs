@@ -53,8 +53,8 @@ impl WorkloadConfig {
         u64::from(self.system_prompts) * size_of::<u32>() as u64 * u64::from(shards)
     }
 
-    /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None` where
-    /// they depend on how long answers take.
+    /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None`
+    /// where they depend on how long answers take.
     #[must_use]
     pub fn arrivals_estimate(&self, seconds: u64) -> Option<f64> {
         let seconds = seconds as f64;

@@ -215,10 +215,9 @@ pub struct WorkloadReport {
     pub requests_refused: u64,
 }
 
-impl Ours {
-    pub(super) fn of(result: &RunResult) -> Ours {
-        let (engine, window, cost) = (&result.engine, &result.window, &result.cost);
-        let completed = result.requests.completed();
+impl ErrorsReport {
+    fn of(result: &RunResult) -> ErrorsReport {
+        let engine = &result.engine;
         let errors = engine.errors.iter().map(|row| ErrorRow {
             kind: row.kind.name().to_owned(),
             operation: row.operation.name().to_owned(),
@@ -226,6 +225,20 @@ impl Ours {
             count: row.count,
             first: row.first.to_string(),
         });
+        ErrorsReport {
+            by_kind: errors.collect(),
+            requests_failed: result.requests.failed,
+            entries_refused: engine.refused_entries,
+            population_failed: result.population_failed,
+            first_ever: result.errors.iter().map(told_io).collect(),
+        }
+    }
+}
+
+impl Ours {
+    pub(super) fn of(result: &RunResult) -> Ours {
+        let (engine, window, cost) = (&result.engine, &result.window, &result.cost);
+        let completed = result.requests.completed();
         Ours {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             schema_version: SCHEMA_VERSION,
@@ -258,13 +271,7 @@ impl Ours {
             precondition: result.precondition.clone(),
             simulation: result.simulation.clone(),
             block_trace: result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok()).cloned(),
-            errors: ErrorsReport {
-                by_kind: errors.collect(),
-                requests_failed: result.requests.failed,
-                entries_refused: engine.refused_entries,
-                population_failed: result.population_failed,
-                first_ever: result.errors.iter().map(told_io).collect(),
-            },
+            errors: ErrorsReport::of(result),
             verify: VerifyReport {
                 mode: result.plan.verify.name().to_owned(),
                 blocks_checked: engine.verify.blocks_checked,

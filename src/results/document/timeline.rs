@@ -61,8 +61,8 @@ pub struct SecondTier {
 /// A second of one tier in one direction.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTierDirection {
-    /// Storage: bytes whose I/O completed, whole blocks. Above: bytes of the entries whose operation
-    /// ended.
+    /// Storage: bytes whose I/O completed, whole blocks. Above: bytes of the entries whose
+    /// operation ended.
     pub bytes: u64,
     /// Operations that ended.
     pub operations: u64,

@@ -41,8 +41,8 @@ pub(super) fn page(results: &[Named]) -> String {
     section(
         &mut html,
         "Latency over time",
-        "Single I/Os: each column is a moment, each row half an octave of latency; the stronger the \
-         colour, the larger its share of that moment's I/Os.",
+        "Single I/Os: each column is a moment, each row half an octave of latency; the stronger \
+         the colour, the larger its share of that moment's I/Os.",
         &parts::heat_maps(results),
     );
     let text = "What the autoscaler measured at each number of users.";

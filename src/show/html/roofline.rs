@@ -61,19 +61,7 @@ pub(super) fn page(roofline: &Roofline) -> String {
         }
     }
     html.push_str("</div>\n");
-    for limit in &roofline.limits {
-        if let Some(fastest) = limit.bandwidth.outrun() {
-            let _infallible = writeln!(
-                html,
-                "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} s \
-                 until it was steady: this device does not do the same again.</p>",
-                escape::html(&direction(limit.read_percent)),
-                shown(fastest.seconds),
-                shown(fastest.bytes_per_s / GIB),
-                shown(limit.bandwidth.best.seconds)
-            );
-        }
-    }
+    unrepeated(&mut html, roofline);
     let charts = [
         chart(roofline, "Bandwidth by depth", "I/Os in flight", "GiB/s", bandwidth, |m| {
             (f64::from(m.depth), m.bytes_per_s / GIB)
@@ -101,6 +89,23 @@ pub(super) fn page(roofline: &Roofline) -> String {
         escape::html(&roofline.steady_rule)
     );
     html
+}
+
+/// Limits that the device reached for a moment only.
+fn unrepeated(html: &mut String, roofline: &Roofline) {
+    for limit in &roofline.limits {
+        if let Some(fastest) = limit.bandwidth.outrun() {
+            let _infallible = writeln!(
+                html,
+                "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} \
+                 s until it was steady: this device does not do the same again.</p>",
+                escape::html(&direction(limit.read_percent)),
+                shown(fastest.seconds),
+                shown(fastest.bytes_per_s / GIB),
+                shown(limit.bandwidth.best.seconds)
+            );
+        }
+    }
 }
 
 fn bandwidth(limit: &crate::saturate::Limit) -> Option<&Best> {

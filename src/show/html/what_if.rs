@@ -25,8 +25,8 @@ fn page(what_if: &WhatIf) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>What if</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>What if</h1><div class=\"sub\">simulated: {} s each · seed {} · {} GiB of \
-         CPU memory</div>\n",
+         <body><main>\n<h1>What if</h1><div class=\"sub\">simulated: {} s each · seed {} · {} GiB \
+         of CPU memory</div>\n",
         what_if.seconds,
         what_if.seed,
         shown(what_if.cpu_memory_gib)

@@ -33,8 +33,8 @@ pub struct ShareGptLimits {
 const CONVERSATION_BYTES_MAX: u64 = 64 << 20;
 /// Conversations without a turn that may follow each other: a few seconds of reading.
 const UNUSABLE_MAX: u64 = 10_000_000;
-/// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have grown
-/// to twice their length.
+/// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have
+/// grown to twice their length.
 const TURN_BYTES: u64 = 2 * (size_of::<TurnTokens>() + size_of::<u32>()) as u64;
 
 #[derive(Deserialize)]
