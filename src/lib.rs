@@ -7,19 +7,23 @@ pub mod blocktrace;
 pub mod cli;
 pub mod commands;
 pub mod config;
-pub mod coordinator;
 pub mod driver;
 pub mod escape;
 pub mod exit;
+pub mod facts;
 pub mod faultsim;
 pub mod host;
+pub mod interrupt;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
 pub mod remedy;
-pub mod report;
+pub mod results;
+pub mod run;
 pub mod saturate;
+pub mod show;
 pub mod source;
+pub mod store;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -30,7 +34,7 @@ use log_lines::log_to_stderr;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
-    if let Err(error) = coordinator::fail_at_the_limit_of_file_sizes() {
+    if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
         );
@@ -65,7 +69,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
-        cli::Command::Schema => page(&report::schema_page()),
+        cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
@@ -86,7 +90,8 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
 /// The longest a run may last: a replay ends with its trace.
 const REPLAY_SECONDS: i64 = 86_400;
 
-/// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is said.
+/// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is
+/// said.
 fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
@@ -104,7 +109,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
         && from_file.cpu_mem_gb.is_none()
         && tiers != Some(config::ReplayTiers::All)
     {
-        options.cpu_mem_gb = Some(cli::values::Auto::Given(0.0));
+        options.cpu_mem_gb = Some(config::values::Auto::Given(0.0));
     }
     let facts = Facts::look();
     config::resolve(&options, file.as_ref(), &facts)
@@ -124,12 +129,12 @@ fn page(text: &str) -> Exit {
 /// An error and what it came from, in one line; the engine's errors in the program's words.
 fn told(error: &anyhow::Error) -> String {
     let links = error.chain().map(|link| {
-        let fleet = link.downcast_ref::<coordinator::FleetError>();
+        let fleet = link.downcast_ref::<run::FleetError>();
         let saturate = link.downcast_ref::<saturate::SaturateError>();
         // Both wrap errors of the engine without a word of their own.
         match (fleet, saturate) {
-            (Some(coordinator::FleetError::Setup(error)), _) => remedy::told(error),
-            (Some(coordinator::FleetError::Load(error)), _) => remedy::told(error),
+            (Some(run::FleetError::Setup(error)), _) => remedy::told(error),
+            (Some(run::FleetError::Load(error)), _) => remedy::told(error),
             (_, Some(saturate::SaturateError::Load(error))) => remedy::told(error),
             _ => remedy::told(link),
         }

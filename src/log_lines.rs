@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::LogLevel;
 use crate::escape::terminal;
-use crate::report::Style;
+use crate::show::Style;
 
 /// Logs to standard error from this level on.
 pub(crate) fn log_to_stderr(level: LogLevel) {

@@ -23,5 +23,6 @@ mod simulated_traces;
 mod sources;
 mod support;
 mod tidy;
+mod tidy_directions;
 mod tracing;
 mod trials;

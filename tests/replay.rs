@@ -20,8 +20,8 @@ fn replay(scratch: &Scratch, trace: &str, more: &str) -> Output {
 #[test]
 fn a_trace_of_ours_is_replayed_operation_by_operation() {
     let scratch = Scratch::new("replay");
-    let line = "run --io-trace-log t.csv.zst --output logical.json --quiet --model tiny-1b --seed 4 \
-                --num-users 6 --duration 20 --arrival closed --storage-capacity-gb 1 \
+    let line = "run --io-trace-log t.csv.zst --output logical.json --quiet --model tiny-1b --seed \
+                4 --num-users 6 --duration 20 --arrival closed --storage-capacity-gb 1 \
                 --config SMALL --shards 1";
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
     let made = ringfall(&scratch, &line.replace("SMALL", small));

@@ -123,8 +123,9 @@ fn the_rows_of_a_trace_are_what_its_results_count() {
 fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
     let scratch = Scratch::new("what-if");
     let devices = format!("{DEVICES}/slow-vmfs.yaml,{DEVICES}/fast-nvme.yaml");
-    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --generation-mode none --what-if-users 50,200 \
-                --what-if-models llama3.1-8b,mistral-7b --output w.json --html-output w.html";
+    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --generation-mode none --what-if-users \
+                50,200 --what-if-models llama3.1-8b,mistral-7b --output w.json \
+                --html-output w.html";
     let mut arguments = vec!["simulate", "--device", &devices];
     arguments.extend(line.split_whitespace());
     let ended = output(ringfall(&scratch, &arguments));
@@ -148,8 +149,8 @@ fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
 fn a_drive_that_does_not_bind_is_said_not_to() {
     let scratch = Scratch::new("users-bind");
     let devices = format!("{DEVICES}/fast-nvme.yaml");
-    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --num-users 2 --model tiny-1b --arrival closed \
-                --generation-mode realistic --output result.json";
+    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --num-users 2 --model tiny-1b --arrival \
+                closed --generation-mode realistic --output result.json";
     let mut arguments = vec!["simulate", "--device", &devices];
     arguments.extend(line.split_whitespace());
     let ended = output(ringfall(&scratch, &arguments));

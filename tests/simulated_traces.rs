@@ -38,8 +38,8 @@ fn writes(count: u32, key: impl Fn(u32) -> String) -> String {
 fn a_trace_without_gaps_ends_when_its_last_operation_does() {
     let scratch = Scratch::new("no-gaps");
     std::fs::write(scratch.file("t.csv"), writes(200, |n| format!("k{n}"))).unwrap();
-    let line = "simulate --device DEVICES/slow-vmfs.yaml,DEVICES/fast-nvme.yaml --replay-trace t.csv \
-                --trace-speedup 0 --seed 7 --output w.json";
+    let line = "simulate --device DEVICES/slow-vmfs.yaml,DEVICES/fast-nvme.yaml --replay-trace \
+                t.csv --trace-speedup 0 --seed 7 --output w.json";
     let ended = ringfall(&scratch, line);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
     let table: Value =
@@ -66,7 +66,8 @@ fn rows_are_read_as_shards_take_them() {
         let result = simulated(
             &scratch,
             &format!(
-                "--device DEVICES/fast-nvme.yaml --replay-trace t.csv --duration 3 --shards {shards}"
+                "--device DEVICES/fast-nvme.yaml --replay-trace t.csv --duration 3 \
+                 --shards {shards}"
             ),
         );
         let rows = result["ringfall"]["source"]["rows"].as_u64().unwrap();

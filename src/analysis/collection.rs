@@ -151,7 +151,8 @@ fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
     let separators = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count();
     if separators > SEPARATORS_MAX {
         let what = format!(
-            "it has {separators} cells, and at most {SEPARATORS_MAX} are read; give a part of its rows"
+            "it has {separators} cells, and at most {SEPARATORS_MAX} are read; give a part of its \
+             rows"
         );
         return Err(FileProblem::new(path, what));
     }

@@ -146,7 +146,8 @@ mod tests {
     use super::*;
 
     fn result(name: &str, settings: Value, capacity: u64, device: &str) -> ResultFile {
-        let document = json!({ "summary": {}, "ringfall": { "schema_version": crate::report::document::SCHEMA_VERSION,
+        let document = json!({ "summary": {}, "ringfall": {
+            "schema_version": crate::results::document::SCHEMA_VERSION,
             "config": { "settings": settings, "storage_capacity_bytes": capacity },
             "machine": { "device": { "name": device } } } });
         ResultFile::from_document(Path::new(name), document).unwrap()

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::FileProblem;
 
 /// Version of the `ringfall` key that this version reads.
-const SCHEMA_VERSION: u64 = crate::report::document::SCHEMA_VERSION as u64;
+const SCHEMA_VERSION: u64 = crate::results::document::SCHEMA_VERSION as u64;
 
 /// Whose result it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl ResultFile {
 
 /// The bytes of a plain file, unless it is empty or impossibly large.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
-    crate::report::document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
+    crate::results::document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
 }
 
 fn decode(value: &Value) -> Result<Histogram, String> {
@@ -143,7 +143,8 @@ fn decode(value: &Value) -> Result<Histogram, String> {
     if histogram.count() != count {
         return Err(format!("its `count` is {count}, but it holds {}", histogram.count()));
     }
-    // No latency is longer than what 64 bits of nanoseconds hold; also keeps sums far from overflow.
+    // No latency is longer than what 64 bits of nanoseconds hold; also keeps sums far from
+    // overflow.
     if sum > u128::from(count) * u128::from(u64::MAX) {
         return Err(format!("a sum of {sum} ns is impossible for {count} events"));
     }
@@ -174,7 +175,8 @@ mod tests {
             assert!(error.starts_with("a.json: ") && error.contains(word), "{error}");
         }
         assert_eq!(result(json!({ "summary": {} })).unwrap().kind(), Kind::Reference);
-        let merged = json!({ "summary": {}, "ringfall": { "schema_version": SCHEMA_VERSION, "merged": {} } });
+        let ringfall = json!({ "schema_version": SCHEMA_VERSION, "merged": {} });
+        let merged = json!({ "summary": {}, "ringfall": ringfall });
         assert_eq!(result(merged).unwrap().kind(), Kind::Merged);
     }
 
@@ -193,7 +195,8 @@ mod tests {
             (json!(7), "count"),
         ] {
             let document = json!({ "summary": {}, "ringfall": {
-                "schema_version": SCHEMA_VERSION, "histograms": { "storage_read_total": value } } });
+                "schema_version": SCHEMA_VERSION,
+                "histograms": { "storage_read_total": value } } });
             let error = result(document).unwrap().histograms().unwrap_err().to_string();
             assert!(error.contains("storage_read_total") && error.contains(word), "{error}");
         }

@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn trials_that_can_t_show_a_tenth_are_told_with_how_many_could() {
-        let of = |speed: f64| json!({ "summary": { "avg_throughput_tokens_per_sec": speed, "total_tokens": 5 } });
+        fn of(speed: f64) -> Value {
+            json!({ "summary": { "avg_throughput_tokens_per_sec": speed, "total_tokens": 5 } })
+        }
         let near = [of(100.0), of(101.0), of(99.0)];
         let far = [of(100.0), of(130.0), of(70.0)];
         let metrics = [crate::analysis::metrics::WALL_CLOCK, "tokens"];

@@ -14,8 +14,8 @@ pub(super) type Row = BTreeMap<u32, String>;
 
 /// Bytes that a spreadsheet may unpack to: hundreds of times the reference's published ones.
 const UNPACKED_BYTES_MAX: u64 = 64 << 20;
-/// The same for a part that holds neither cells nor their texts (styles, names, relations): what its
-/// reader makes of a byte may be fifty.
+/// The same for a part that holds neither cells nor their texts (styles, names, relations): what
+/// its reader makes of a byte may be fifty.
 const SMALL_PART_BYTES_MAX: u64 = 4 << 20;
 /// Rows and cells that are kept, and bytes of their texts: a shared text is copied to every cell.
 const ROWS_MAX: usize = 200_000;
@@ -24,8 +24,8 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Bytes of the shortest shared text (`<si/>`): a part can't hold more texts than that allows.
 const SHARED_TEXT_BYTES_MIN: u64 = 5;
 
-/// The first sheet whose first row `is_wanted`, as rows with their numbers from 1; none if there is no
-/// such sheet.
+/// The first sheet whose first row `is_wanted`, as rows with their numbers from 1; none if there is
+/// no such sheet.
 pub(super) fn rows(
     path: &Path,
     bytes: Vec<u8>,
@@ -53,7 +53,8 @@ fn check_parts(bytes: &[u8]) -> Result<(), String> {
         let is_texts = kind.ends_with("sharedstrings.xml");
         let is_small = !is_texts && (kind.ends_with("styles.xml") || !kind.contains("worksheets/"));
         let most = if is_small { SMALL_PART_BYTES_MAX.min(left) } else { left };
-        // One byte more tells what fits from what does not; what the entry says of its size may lie.
+        // One byte more tells what fits from what does not; what the entry says of its size may
+        // lie.
         let mut part = part.take(most + 1);
         let damaged = |error: std::io::Error| format!("its part {name:?} is damaged: {error}");
         let unpacked = if is_texts {
@@ -66,8 +67,8 @@ fn check_parts(bytes: &[u8]) -> Result<(), String> {
         };
         if unpacked > most {
             return Err(format!(
-                "its part {name:?} unpacks to more than {} MiB, and all parts may have {} MiB; copy \
-                 the table alone to a new spreadsheet, or to a .csv file",
+                "its part {name:?} unpacks to more than {} MiB, and all parts may have {} MiB; \
+                 copy the table alone to a new spreadsheet, or to a .csv file",
                 most >> 20,
                 UNPACKED_BYTES_MAX >> 20
             ));

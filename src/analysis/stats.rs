@@ -192,8 +192,8 @@ pub fn trials_interval(dividend: &[f64], divisor: &[f64]) -> Option<Interval> {
 
 /// Trials a side that show a relative `difference` at 5 % significance with a power of 80 %, when
 /// trials spread with the coefficient of variation `cv`: n = 16 (cv / difference)² (Lehr, Sixteen
-/// S-squared over D-squared, Statistics in Medicine 11, 1992). At least 2, without which there is no
-/// spread to speak of.
+/// S-squared over D-squared, Statistics in Medicine 11, 1992). At least 2, without which there is
+/// no spread to speak of.
 #[must_use]
 pub fn trials_needed(cv: f64, difference: f64) -> u64 {
     let trials = 16.0 * (cv / difference).powi(2);

@@ -96,7 +96,8 @@ fn a_real_difference_is_outside_the_interval() {
 
 #[test]
 fn welch_s_interval_is_that_of_the_textbook() {
-    // Checked by numeric integration of the t density; in R: exp(t.test(log(c(10, 11, 12)), log(c(5, 5.5, 5.2)))$conf.int)
+    // Checked by numeric integration of the t density; in R: exp(t.test(log(c(10, 11, 12)),
+    // log(c(5, 5.5, 5.2)))$conf.int)
     let interval = trials_interval(&[10.0, 11.0, 12.0], &[5.0, 5.5, 5.2]).unwrap();
     assert!((interval.low - 1.7376).abs() < 1e-3, "{interval:?}");
     assert!((interval.high - 2.5325).abs() < 1e-3, "{interval:?}");

@@ -111,8 +111,8 @@ pub struct BlockTrace {
     ended: Option<Instant>,
 }
 
-/// Starts it so that it ends with this process, however that ends; a system without setpriv(1) has to
-/// do without that.
+/// Starts it so that it ends with this process, however that ends; a system without setpriv(1) has
+/// to do without that.
 fn spawn_bpftrace(script: &str) -> std::io::Result<Child> {
     let spawn = |program: &str, before: &[&str]| {
         Command::new(program)

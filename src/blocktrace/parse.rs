@@ -103,15 +103,18 @@ mod tests {
     use super::*;
 
     /// As bpftrace 0.17 printed it, shortened.
-    const PRINTED: &str = r#"{"type": "printf", "data": "ringfall-ready\n"}
+    const PRINTED: &str = concat!(
+        r#"{"type": "printf", "data": "ringfall-ready\n"}
 
 
 {"type": "map", "data": {"@heat": {"0,31": 2, "1,94": 3, "0,69": 10, "1,69": 11}}}
-{"type": "hist", "data": {"@latency": {"1": [{"min": 64, "max": 127, "count": 4}, {"min": 128, "max": 255, "count": 10}], "0": [{"max": 0, "count": 12}]}}}
+{"type": "hist", "data": {"@latency": {"1": [{"min": 64, "max": 127, "count": 4}, "#,
+        r#"{"min": 128, "max": 255, "count": 10}], "0": [{"max": 0, "count": 12}]}}}
 {"type": "hist", "data": {"@queued": {"1": [{"min": 0, "max": 0, "count": 14}]}}}
 {"type": "map", "data": {"@size": {"0,4096": 10, "0,131072": 2, "1,1310720": 14}}}
 {"type": "map", "data": {"@took": {"0": 1200000, "1": 2800000}}}
-"#;
+"#
+    );
 
     #[test]
     fn real_output_is_read() {

@@ -2,11 +2,8 @@
 
 mod analysis;
 mod faults;
-pub mod nearest;
-mod options;
 mod saturate;
 mod simulate;
-pub mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,9 +13,14 @@ use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use faults::FaultsArgs;
-pub use options::{NOT_YET, NOT_YET_COMMANDS, Options};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
+
+use crate::config::nearest::nearest;
+use crate::config::{NOT_YET, Options, not_yet};
+
+/// Subcommands of later versions.
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -40,11 +42,12 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are reached
+    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are
+    /// reached
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
-    /// The same run on a described drive and a simulated clock; several drives, models or numbers of
-    /// users make a table
+    /// The same run on a described drive and a simulated clock; several drives, models or numbers
+    /// of users make a table
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
     /// Check this program: whole systems, simulated, with drives that go wrong by seed
@@ -148,7 +151,7 @@ fn explain(error: clap::Error) -> Stop {
             if NOT_YET.contains(&key) {
                 return Stop::Wrong(not_yet(&flag));
             }
-            if let Some(near) = nearest::nearest(key, Options::KEYS.iter().copied()) {
+            if let Some(near) = nearest(key, Options::KEYS.iter().copied()) {
                 return Stop::Wrong(format!(
                     "unknown flag {flag}; did you mean --{}? (`ringfall run --help` lists all)",
                     near.replace('_', "-")
@@ -165,12 +168,6 @@ fn explain(error: clap::Error) -> Stop {
     }
     let text = error.to_string();
     Stop::Wrong(text.trim_start_matches("error: ").trim_end().to_owned())
-}
-
-/// What is said of a feature of a later version.
-#[must_use]
-pub fn not_yet(what: &str) -> String {
-    format!("{what} is not in this version ({}); leave it out", env!("CARGO_PKG_VERSION"))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::Size;
+use crate::config::values::Size;
 
 /// Arguments of `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
-    /// Directory on the drive, or a block device; default: a fresh directory under the system's temp
+    /// Directory on the drive, or a block device; default: a fresh directory under the system's
+    /// temp
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
     /// Let a block device given as --cache-dir be written over

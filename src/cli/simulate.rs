@@ -9,8 +9,8 @@ use super::RunArgs;
 /// Arguments of `simulate`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SimulateArgs {
-    /// Drives, described in YAML (config/devices/ has some; `ringfall saturate --device-output` writes
-    /// one); several with commas
+    /// Drives, described in YAML (config/devices/ has some; `ringfall saturate --device-output`
+    /// writes one); several with commas
     #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
     pub device: Vec<PathBuf>,
     /// Numbers of users to try, with commas: a table instead of one result

@@ -47,7 +47,7 @@ fn a_published_invocation_reads_unchanged() {
          --disable-multi-turn --seed 42 --output results/a.json --cache-dir /mnt/nvme",
     );
     assert_eq!(options.num_users, Some(200));
-    assert_eq!(options.cpu_mem_gb, Some(values::Auto::Given(0.0)));
+    assert_eq!(options.cpu_mem_gb, Some(crate::config::values::Auto::Given(0.0)));
     assert_eq!(options.disable_multi_turn, Some(true));
     assert_eq!(options.generation_mode, Some(crate::config::GenerationMode::None));
     assert_eq!(options.pin, None);

@@ -22,8 +22,8 @@ use crate::exit::Exit;
 /// When a file can't be understood.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
     if args.files.len() == 1 {
-        let what = "one result is given: give the one to compare it with too, or several of each with \
-                    --baseline and --candidate";
+        let what = "one result is given: give the one to compare it with too, or several of each \
+                    with --baseline and --candidate";
         return Err(InputError::new(what).into());
     }
     let side = |given: &[PathBuf], at: usize| match args.files.get(at) {

@@ -121,7 +121,10 @@ fn range(text: &str) -> Result<(u64, u64), InputError> {
         None => number(text).and_then(|seed| Some((seed, seed.checked_add(1)?))),
     };
     range.filter(|(first, end)| first < end).ok_or_else(|| {
-        let what = format!("--seeds {text:?} is no range: give a seed, or the first and the end of a range (0..1000)");
+        let what = format!(
+            "--seeds {text:?} is no range: give a seed, or the first and the end of a range \
+             (0..1000)"
+        );
         InputError::new(what)
     })
 }

@@ -16,7 +16,7 @@ use crate::cli::MergeArgs;
 use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::report::write_json;
+use crate::results::write_json;
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///

@@ -127,7 +127,8 @@ fn spread_page(spreads: &[Spread], merged: Option<&Value>) -> String {
     page
 }
 
-/// Prose in lines, those after the first below its beginning; nothing in it is obeyed by a terminal.
+/// Prose in lines, those after the first below its beginning; nothing in it is obeyed by a
+/// terminal.
 fn wrapped(page: &mut String, head: &str, text: &str) {
     let indent = " ".repeat(head.chars().count());
     let mut line = head.to_owned();

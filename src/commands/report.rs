@@ -9,7 +9,8 @@ use super::run::write_fio_job;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
-use crate::report::{Document, Named, write_html, write_sheet};
+use crate::results::Document;
+use crate::show::{Named, write_html, write_sheet};
 
 /// Makes the report.
 ///

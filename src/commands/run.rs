@@ -16,22 +16,25 @@ use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::coordinator::{
-    self, Ending, Interrupt, Load, Observer, Phase, Place, Progress, RunOutcome, Store,
-};
 use crate::escape::terminal_path;
 use crate::exit::Exit;
+use crate::facts::{
+    KernelSecond, TierState, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
+    Window,
+};
 use crate::host::{
     BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
 };
-use crate::report::progress::ProgressLine;
-use crate::report::{
-    Banner, Document, KernelSecond, Named, RunResult, Style, TierState, TimelineDirection,
-    TimelineSecond, TimelineTier, WatchdogReport, Window, fio_job, judge, print_banner,
-    print_summary, warnings_of, write_html, write_json, write_sheet,
-};
+use crate::interrupt::Interrupt;
+use crate::results::{Document, RunResult, judge, warnings_of, write_json};
+use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome, WatchdogFigures};
 use crate::saturate::Roofline;
+use crate::show::progress::ProgressLine;
+use crate::show::{
+    Banner, Named, Style, fio_job, print_banner, print_summary, write_html, write_sheet,
+};
 use crate::source::{self, OpenSource, Reading, SourceFacts};
+use crate::store::{Place, Store};
 
 mod prepare;
 mod settings;
@@ -125,7 +128,7 @@ fn measure(
     teller.with_banner = with_banner;
     let Sources { opened, validation, roofline } = sources;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
-    let outcome = coordinator::run(&settings, load, interrupt, &mut teller)?;
+    let outcome = run::run(&settings, load, interrupt, &mut teller)?;
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     unless_reader_left(
         teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
@@ -238,8 +241,8 @@ pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if is_strange_pipe(path) {
         return Err(InputError::new(format!(
-            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give a \
-             plain file, or /dev/stdout for a pipe",
+            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give \
+             a plain file, or /dev/stdout for a pipe",
             path.display()
         ))
         .into());
@@ -527,12 +530,7 @@ fn result_of(
         facts: teller.facts.clone(),
         errors: outcome.errors,
         population_failed: outcome.population_failed,
-        watchdog: WatchdogReport {
-            stalls: outcome.watchdog.stalls,
-            nudges: outcome.watchdog.nudges,
-            heartbeat_gap_max_ns: outcome.watchdog.heartbeat_gap_max_ns,
-            heartbeats: outcome.watchdog.heartbeats,
-        },
+        watchdog: watchdog_report(outcome.watchdog),
         kernel,
         kernel_chain: teller.chain_deltas(),
         kernel_seconds,
@@ -547,6 +545,15 @@ fn result_of(
         warnings: Vec::new(),
     };
     (result, outcome.cleanup.map_err(anyhow::Error::from))
+}
+
+fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {
+    WatchdogReport {
+        stalls: figures.stalls,
+        nudges: figures.nudges,
+        heartbeat_gap_max_ns: figures.heartbeat_gap_max_ns,
+        heartbeats: figures.heartbeats,
+    }
 }
 
 fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {

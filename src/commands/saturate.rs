@@ -13,14 +13,16 @@ use super::run::{check_output_writable, check_outputs_apart, cores_near};
 use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, compact_utc};
-use crate::coordinator::{Interrupt, Store, StoreRequest};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, human};
-use crate::report::{Document, write_json, write_roofline_html};
+use crate::interrupt::Interrupt;
+use crate::results::{Document, write_json};
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
+use crate::show::write_roofline_html;
+use crate::store::{Store, StoreRequest};
 
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
@@ -40,19 +42,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
-    let outputs = [
-        ("--output", Some(output.as_path())),
-        ("--html-output", args.html_output.as_deref()),
-        ("--device-output", args.device_output.as_deref()),
-    ];
-    let outputs: Vec<(&str, &Path)> =
-        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
-    check_outputs_apart(&outputs)?;
-    for (flag, path) in outputs {
-        check_output_writable(flag, path)?;
-        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
-        super::refuse_input(flag, path, inputs)?;
-    }
+    check_outputs(args, &output)?;
     let both = read_percents.contains(&100) && read_percents.contains(&0);
     if args.device_output.is_some() && !both {
         let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
@@ -113,6 +103,24 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Whether each output can be written, and is a file of its own.
+fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
+    let outputs = [
+        ("--output", Some(output)),
+        ("--html-output", args.html_output.as_deref()),
+        ("--device-output", args.device_output.as_deref()),
+    ];
+    let outputs: Vec<(&str, &Path)> =
+        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    check_outputs_apart(&outputs)?;
+    for (flag, path) in outputs {
+        check_output_writable(flag, path)?;
+        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
+        super::refuse_input(flag, path, inputs)?;
+    }
+    Ok(())
+}
+
 /// What to measure: percent of the I/Os that read.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = Vec::new();
@@ -143,8 +151,8 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let buffers = buffers.min(u64::from(args.depth_max).saturating_mul(args.io_size_max.0));
     if let Some(room) = Room::look().lacks(buffers) {
         wrong.push(format!(
-            "--io-buffer-mb {} and --depth-max {} need {} of memory, and this machine has {room} to \
-             give: lower one of them",
+            "--io-buffer-mb {} and --depth-max {} need {} of memory, and this machine has {room} \
+             to give: lower one of them",
             args.io_buffer_mb,
             args.depth_max,
             human(buffers)

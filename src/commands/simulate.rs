@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use super::run::{all_outputs, simulated};
 use super::{figure, percent, refuse_input, wrapped};
-use crate::cli::{Options, SimulateArgs};
-use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Plan};
-use crate::coordinator::Interrupt;
+use crate::cli::SimulateArgs;
+use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
-use crate::report::{WhatIf, WhatIfRow, write_what_if_html};
+use crate::interrupt::Interrupt;
+use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
 const COMBINATIONS_MAX: usize = 10_000;

@@ -170,9 +170,9 @@ impl Check<'_> {
             self.wrong(
                 "shards",
                 format_args!(
-                    "{shards} is more than {cores} cores can keep going, {most} ({SHARDS_A_CORE_MAX} \
-                     a core, as each shard's heartbeat takes 1 % of one): give {most} or fewer; auto \
-                     is one a core"
+                    "{shards} is more than {cores} cores can keep going, {most} \
+                     ({SHARDS_A_CORE_MAX} a core, as each shard's heartbeat takes 1 % of one): \
+                     give {most} or fewer; auto is one a core"
                 ),
             );
         }
@@ -214,8 +214,8 @@ impl Check<'_> {
                 self.wrong(
                     "rag_num_docs",
                     format_args!(
-                        "{documents} {told}; give about {most}, raise {flag}, or keep only the newest \
-                         with workload.rag.max_documents: {most}"
+                        "{documents} {told}; give about {most}, raise {flag}, or keep only the \
+                         newest with workload.rag.max_documents: {most}"
                     ),
                 );
             }

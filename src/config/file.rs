@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::InputError;
-use crate::cli::nearest::nearest;
-use crate::cli::{NOT_YET, Options, not_yet};
+use super::nearest::nearest;
+use super::{NOT_YET, Options, not_yet};
 
 /// Largest configuration read: far above any written by hand.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -6,9 +6,12 @@ mod device_file;
 mod effective;
 mod facts;
 mod file;
+pub mod nearest;
+mod options;
 mod plan;
 mod resolve;
 mod traffic;
+pub mod values;
 mod workload;
 
 pub use bounds::advice;
@@ -16,6 +19,7 @@ pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
+pub use options::{NOT_YET, Options, not_yet};
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,

@@ -432,5 +432,5 @@ pub struct Plan {
     /// Where each value came from, by its YAML key (`num_users`; `workload` as a whole).
     pub origins: BTreeMap<&'static str, Origin>,
     /// All layers merged, as typed: what is worked out here is still `auto` there.
-    pub settings: crate::cli::Options,
+    pub settings: super::Options,
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use ringfall_engine::units::{GIB, KIB, MIB};
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
+use super::Options;
+use super::nearest::nearest;
+use super::values::{Auto, Size};
 use super::{
     Arrival, ConfigFile, DEFAULTS, Facts, GenerationMode, InputError, Origin, Phases, Plan,
     PreconditionAsked, PreconditionUntil, RooflineFrom, Traffic, compact_utc,
 };
-use crate::cli::Options;
-use crate::cli::nearest::nearest;
-use crate::cli::values::{Auto, Size};
 
 /// `--cpu-mem-gb auto` is at most this.
 const CPU_AUTO_BYTES_MAX: u64 = 32 * GIB;
@@ -355,11 +355,7 @@ impl Check<'_> {
         let allocs =
             self.whole("max_concurrent_allocs", settings.max_concurrent_allocs, 0, 1_000_000);
         let (gpu_memory_bytes, gpus, tensor_parallel) = self.gpu(&settings);
-        let half = facts.memory_available_bytes.unwrap_or(0) / 2;
-        let auto_bytes = half.min(CPU_AUTO_BYTES_MAX) / CPU_AUTO_STEP_BYTES * CPU_AUTO_STEP_BYTES;
-        let auto_gib = auto_bytes as f64 / GIB as f64;
-        let cpu_gib = self.auto("cpu_mem_gb", settings.cpu_mem_gb, auto_gib);
-        let cpu_memory_bytes = self.gib("cpu_mem_gb", cpu_gib, 131_072);
+        let cpu_memory_bytes = self.cpu_memory(&settings, facts);
         let storage_gib = settings.storage_capacity_gb.unwrap_or(0.0);
         let storage_capacity_bytes = self.gib("storage_capacity_gb", storage_gib, 1 << 22);
         if settings.promotion.is_some_and(|promotion| promotion == super::Promotion::OnHit) {
@@ -372,27 +368,7 @@ impl Check<'_> {
         let output = self.path("output", settings.output.as_ref()).unwrap_or_else(|| {
             format!("results/ringfall-{}.json", compact_utc(facts.unix_s)).into()
         });
-        self.outputs_differ(&settings);
-        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
-        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
-            let path = path.display();
-            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
-        }
-        let trials = self.whole("trials", settings.trials, 1, TRIALS_MAX);
-        for (key, path) in
-            [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)]
-        {
-            if trials > 1 && self.optional_path(key, path).is_some() {
-                let flag = self.name_of("trials");
-                self.wrong(
-                    key,
-                    format_args!(
-                        "does not go with {flag} {trials}: each trial keeps its JSON, of which \
-                         `ringfall report` makes a page or a workbook"
-                    ),
-                );
-            }
-        }
+        let trials = self.outputs_and_trials(&settings);
         settings.model = Some(model.clone());
         let plan = Plan {
             model,
@@ -459,15 +435,54 @@ impl Check<'_> {
             origins: BTreeMap::new(),
             settings,
         };
+        self.whole_plan(&plan, facts);
+        Some(plan)
+    }
+
+    /// What only the whole plan shows, if nothing else is wrong with it.
+    fn whole_plan(&mut self, plan: &Plan, facts: &Facts) {
         if self.sentences.is_empty()
             && let Err(error) = plan.workload_config().validate()
         {
             self.sentences.push(format!("workload: {error}"));
         }
         if self.sentences.is_empty() {
-            self.fits(&plan, facts);
+            self.fits(plan, facts);
         }
-        Some(plan)
+    }
+
+    fn cpu_memory(&mut self, settings: &Options, facts: &Facts) -> u64 {
+        let half = facts.memory_available_bytes.unwrap_or(0) / 2;
+        let auto_bytes = half.min(CPU_AUTO_BYTES_MAX) / CPU_AUTO_STEP_BYTES * CPU_AUTO_STEP_BYTES;
+        let auto_gib = auto_bytes as f64 / GIB as f64;
+        let cpu_gib = self.auto("cpu_mem_gb", settings.cpu_mem_gb, auto_gib);
+        self.gib("cpu_mem_gb", cpu_gib, 131_072)
+    }
+
+    /// How many trials, and whether each output can be written and is one of its own.
+    fn outputs_and_trials(&mut self, settings: &Options) -> i64 {
+        self.outputs_differ(settings);
+        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
+        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
+            let path = path.display();
+            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
+        }
+        let trials = self.whole("trials", settings.trials, 1, TRIALS_MAX);
+        for (key, path) in
+            [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)]
+        {
+            if trials > 1 && self.optional_path(key, path).is_some() {
+                let flag = self.name_of("trials");
+                self.wrong(
+                    key,
+                    format_args!(
+                        "does not go with {flag} {trials}: each trial keeps its JSON, of which \
+                         `ringfall report` makes a page or a workbook"
+                    ),
+                );
+            }
+        }
+        trials
     }
 
     fn precondition(&mut self, settings: &Options) -> Option<PreconditionAsked> {

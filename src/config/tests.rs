@@ -5,7 +5,7 @@ use ringfall_engine::units::{GIB, MIB};
 use ringfall_workloads::WorkloadConfig;
 
 use super::*;
-use crate::cli::{Cli, Command, Options, parse};
+use crate::cli::{Cli, Command, parse};
 
 fn facts() -> Facts {
     Facts {
@@ -290,7 +290,7 @@ proptest! {
         users in any::<i64>(), depth in -10i64..10_000, shards in -2i64..2_000,
         buffer in -5i64..100_000, size in any::<u32>(), memory in any::<f64>(),
     ) {
-        use crate::cli::values::{Auto, Size};
+        use crate::config::values::{Auto, Size};
         let options = Options {
             num_users: Some(users),
             queue_depth: Some(Auto::Given(depth)),

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use super::Options;
 use super::resolve::Check;
 use super::{Arrival, AutoscalerPlan, Origin, Phases, ReplayTiers, TraceKind, Traffic};
-use crate::cli::Options;
 
 /// Most arrivals a second.
 const RATE_MAX_PER_S: f64 = 1e9;

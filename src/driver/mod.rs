@@ -19,8 +19,8 @@ use ringfall_workloads::autoscale::TimeShares;
 use ringfall_workloads::contract::{Action, Event, Outcome, RequestId, RequestRecord};
 use ringfall_workloads::source::SourceRequest;
 
+use crate::facts::{CacheStats, RequestStats};
 use crate::iotrace::OperationLog;
-use crate::report::{CacheStats, RequestStats};
 use operate::urgency;
 pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
 pub use shard_main::shard_main;

@@ -1,4 +1,4 @@
-//! What crosses between the coordinator's thread and the shards' threads of a real run.
+//! What crosses between the run's thread and the shards' threads of a real run.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use ringfall_workloads::WorkloadStats;
 use super::{Interval, Totals};
 use ringfall_engine::clock::Nanos;
 
-/// From the coordinator.
+/// From the run.
 #[derive(Clone, Copy, Debug)]
 pub enum Command {
     /// Write what must be there before measuring; answer [`Notice::Populated`].
@@ -45,7 +45,7 @@ pub enum Command {
 /// in flight, so the number of requests being served bounds it.
 #[derive(Debug)]
 pub enum Inbound {
-    /// From the coordinator.
+    /// From the run.
     Command(Command),
     /// From another shard.
     Message(Message),
@@ -111,7 +111,7 @@ pub struct ShardReport {
     pub space: SpaceFigures,
 }
 
-/// To the coordinator.
+/// To the run.
 #[derive(Debug)]
 pub enum Notice {
     /// Open, or why not.

@@ -16,14 +16,14 @@ use super::{Driver, either};
 /// Entries written at once while populating: enough to keep any queue full.
 const POPULATE_AT_ONCE: usize = 64;
 
-/// Runs one shard from opening to exit. Returns when told to, or when the coordinator is gone.
+/// Runs one shard from opening to exit. Returns when told to, or when the run is gone.
 pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Sender<Notice>) {
     let id = plan.spec.id;
     let rows = plan.rows.clone();
     let (driver, facts) = match open(plan) {
         Ok(opened) => opened,
         Err(error) => {
-            // Nobody to tell when the coordinator is gone.
+            // Nobody to tell when the run is gone.
             let _sent = notices.send(Notice::Ready(id, Err(error)));
             return;
         }
@@ -92,7 +92,7 @@ impl Driver {
         .await;
     }
 
-    /// Reports once a second until the coordinator is gone.
+    /// Reports once a second until the run is gone.
     async fn tick(self: Rc<Self>, id: ShardId, notices: &Sender<Notice>) {
         let mut told_exhausted = false;
         loop {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 /// What stands between the quotes of a string, `printf`'s format too: letters, digits and
-/// punctuation without a meaning stay, any other byte is an octal escape; a percent sign is doubled.
+/// punctuation without a meaning stay, any other byte is an octal escape; a percent sign is
+/// doubled.
 #[must_use]
 pub fn bpftrace(text: &str) -> String {
     let mut literal = String::with_capacity(text.len());

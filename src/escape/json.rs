@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::hidden::is_hidden;
 
-/// JSON that says the same and obeys nobody: hidden characters, which stand raw only within strings,
-/// become `\uXXXX`. The line breaks and spaces around values stay.
+/// JSON that says the same and obeys nobody: hidden characters, which stand raw only within
+/// strings, become `\uXXXX`. The line breaks and spaces around values stay.
 #[must_use]
 pub fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -10,7 +10,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
 use super::scenario::Scenario;
-use crate::coordinator::World;
+use crate::run::World;
 
 /// How things stood when the run was stopped.
 pub(super) struct AtStop {
@@ -51,6 +51,16 @@ pub(super) fn nothing_waits(world: &World) -> Result<(), String> {
     same("tasks that wait for ever", world.runtime.task_count(), 0)
 }
 
+/// No chunk of the CPU tier is taken but for its entries.
+fn chunks_are_entries(world: &World, entry_bytes: u64) -> Result<(), String> {
+    let cpu = &world.shared.cpu;
+    let chunks_used = cpu.chunks() - cpu.free_chunks();
+    if chunks_used as u64 > entry_bytes / CHUNK_BYTES as u64 {
+        return Err(format!("{chunks_used} chunks are taken for {} bytes", entry_bytes));
+    }
+    Ok(())
+}
+
 /// Nothing is held by anybody, and every sum is right.
 pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> Result<(), String> {
     same("tasks that never end", world.runtime.task_count(), 0)?;
@@ -87,11 +97,7 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
         resident + deleted + gone,
         written,
     )?;
-    let cpu = &world.shared.cpu;
-    let chunks_used = cpu.chunks() - cpu.free_chunks();
-    if chunks_used as u64 > tier_bytes[1] / CHUNK_BYTES as u64 {
-        return Err(format!("{chunks_used} chunks are taken for {} bytes", tier_bytes[1]));
-    }
+    chunks_are_entries(world, tier_bytes[1])?;
     let budgets = &world.shared.budgets;
     for tier in [Tier::Gpu, Tier::Cpu] {
         let at = tier.index();

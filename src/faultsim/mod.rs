@@ -1,8 +1,8 @@
 //! Whole systems, small and on a simulated clock, whose drive goes wrong in ways drawn from a seed.
 //!
-//! Everything is real but the clock and the drive: users, placement, the data path with its bytes and
-//! their verification. After each run every sum must hold, nothing may be held, and what the engine
-//! reports must be what the drive did, to the byte.
+//! Everything is real but the clock and the drive: users, placement, the data path with its bytes
+//! and their verification. After each run every sum must hold, nothing may be held, and what the
+//! engine reports must be what the drive did, to the byte.
 
 mod check;
 mod scenario;
@@ -21,7 +21,7 @@ use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::BLOCK_BYTES;
 
-use crate::coordinator::{
+use crate::run::{
     BEGIN, ERRORS_MAX, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World, WorldParts,
     conduct,
 };

@@ -13,7 +13,7 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
-use crate::coordinator::{Load, RunSettings};
+use crate::run::{Load, RunSettings};
 
 /// What is run.
 pub(super) struct Scenario {

@@ -13,7 +13,7 @@ use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos};
 use ringfall_engine::shard::local::VirtualTime;
 
 use super::scenario::Scenario;
-use crate::coordinator::World;
+use crate::run::World;
 
 /// Keys of one of them.
 const KEYS: u128 = 4;

@@ -47,8 +47,8 @@ pub fn open_to_write(path: &Path) -> Result<File> {
     wait_from_now_on(file)
 }
 
-/// Whether `path` is a pipe that this process does not hold open. Its reader may not be there yet, or
-/// not any more when the results are: they would be waited with, or lost.
+/// Whether `path` is a pipe that this process does not hold open. Its reader may not be there yet,
+/// or not any more when the results are: they would be waited with, or lost.
 #[must_use]
 pub fn is_strange_pipe(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };

@@ -10,8 +10,8 @@ const RANGE_MAX: f64 = 0.20;
 const SLOPE_MAX: f64 = 0.10;
 
 /// The rule in words, for the report.
-pub const RULE: &str = "the last 5 rounds lie within 20 % of their mean from lowest to highest, and \
-                        their fitted line rises or falls by at most 10 % of it (SNIA PTS)";
+pub const RULE: &str = "the last 5 rounds lie within 20 % of their mean from lowest to highest, \
+                        and their fitted line rises or falls by at most 10 % of it (SNIA PTS)";
 
 /// Mean of the last five rounds, if they are steady.
 #[must_use]

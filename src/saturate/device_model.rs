@@ -8,8 +8,8 @@ use super::{Limit, Measured, Roofline};
 use crate::config::compact_utc;
 use crate::escape::yaml;
 
-/// From this much more than what taking turns would give on, reads and writes are taken not to share
-/// a limit.
+/// From this much more than what taking turns would give on, reads and writes are taken not to
+/// share a limit.
 const DUPLEX_GAIN: f64 = 1.15;
 
 /// The drive in the form of `config/devices/`.
@@ -25,8 +25,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     let device = roofline.machine.device.as_ref();
     let name = device.map_or("store", |device| device.model.as_deref().unwrap_or(&device.name));
     let mut text = format!(
-        "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on {:.2} \
-         GiB with {} threads, {}.\n",
+        "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on \
+         {:.2} GiB with {} threads, {}.\n",
         yaml(name),
         roofline.version,
         gib(roofline.range_bytes),
@@ -37,8 +37,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
         let _infallible = writeln!(
             text,
-            "# It did not do the same again: a probe had {:.1} MB/s, which later measuring did not. \
-             Don't\n# expect much of predictions with these numbers.",
+            "# It did not do the same again: a probe had {:.1} MB/s, which later measuring did \
+             not. Don't\n# expect much of predictions with these numbers.",
             fastest.bytes_per_s / 1e6
         );
     }
@@ -65,7 +65,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         text,
         "duplex: {is_duplex}             # whether reads and writes have limits of their own\n\
          mixed_penalty: {penalty:.3}     # from a mix measured with --read-percent 100,0,50\n\
-         burst_ms: {burst_ms:.0}              # how far apart the bursts begin that it works in; 0: evenly\n\
+         burst_ms: {burst_ms:.0}              # how far apart the bursts begin that it works \
+         in; 0: evenly\n\
          flush_us: 0              # not measured\n\
          parallel_ios: 0          # as many as are asked for\n"
     );
@@ -79,8 +80,8 @@ fn iops(limit: &Limit) -> f64 {
 }
 
 /// What an I/O takes besides the time that it occupies the drive, median and 99th percentile: what
-/// was left of it at the smallest depth that was tried. The tail is no longer than the mean allows: a
-/// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
+/// was left of it at the smallest depth that was tried. The tail is no longer than the mean allows:
+/// a device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
 fn latency_us(limit: &Limit) -> (f64, f64) {
     let probes = limit.bandwidth.probes.iter();
     let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
@@ -98,15 +99,15 @@ fn latency_us(limit: &Limit) -> (f64, f64) {
     (median, p99.max(median))
 }
 
-/// The mean of the model's latencies is so much of the median (half of them lie evenly between 0.8 of
-/// it and itself) ...
+/// The mean of the model's latencies is so much of the median (half of them lie evenly between 0.8
+/// of it and itself) ...
 const MEAN_OF_MEDIAN: f64 = 0.95;
 /// ... and so much of what the 99th percentile is above it (the other half lie on a straight line
 /// through it).
 const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
 
-/// How far apart bursts begin, if the device works in such: then most I/Os at the smallest depth take
-/// much less than their share of the time, and some wait for the next burst.
+/// How far apart bursts begin, if the device works in such: then most I/Os at the smallest depth
+/// take much less than their share of the time, and some wait for the next burst.
 fn burst_ms(limit: &Limit) -> f64 {
     let probes = limit.bandwidth.probes.iter();
     let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));

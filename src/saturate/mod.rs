@@ -17,8 +17,8 @@ use ringfall_engine::load::{Access, Load, LoadError, LoadFigures, LoadPlan};
 use ringfall_engine::ring::{Polling, probe_polling};
 use ringfall_engine::units::GIB;
 
-use crate::coordinator::Interrupt;
 use crate::host::Machine;
+use crate::interrupt::Interrupt;
 use crate::precondition::steady::{self, WINDOW, steady_mean};
 use crate::precondition::{PreconditionPlan, Until, precondition};
 pub use device_model::device_yaml;
@@ -302,9 +302,9 @@ impl Bench<'_> {
     }
 }
 
-/// Rise a second of the least-squares line through a count, sampled over time. Where the samples begin
-/// and end in the bursts of a device that works in bursts matters by the square of a burst's share
-/// of the time; with last minus first it would matter by that share itself.
+/// Rise a second of the least-squares line through a count, sampled over time. Where the samples
+/// begin and end in the bursts of a device that works in bursts matters by the square of a burst's
+/// share of the time; with last minus first it would matter by that share itself.
 fn slope(samples: &[(Instant, u64)]) -> f64 {
     let Some(&(began, first)) = samples.first() else { return 0.0 };
     let points = || {

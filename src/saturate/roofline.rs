@@ -105,8 +105,9 @@ pub struct Measured {
 }
 
 impl Best {
-    /// What a short probe reached, if it was much more than the best point then had until steady: the
-    /// device does not do the same again, as one with credits for bursts, or one that others use.
+    /// What a short probe reached, if it was much more than the best point then had until steady:
+    /// the device does not do the same again, as one with credits for bursts, or one that others
+    /// use.
     #[must_use]
     pub fn outrun(&self) -> Option<&Measured> {
         let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;

@@ -6,11 +6,12 @@ mod feed;
 mod files;
 mod reading;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_workloads::Source;
 use ringfall_workloads::source::{
-    BurstGpt, IoTrace, Mooncake, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
+    BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
     Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
     read_sharegpt, read_validation,
 };
@@ -70,103 +71,125 @@ pub fn open(plan: &Plan, reading: &Reading) -> Result<OpenSource, InputError> {
             facts: SourceFacts::default(),
         }),
         Traffic::ShareGpt { path, conversations_max, tokenizer } => {
-            let limits = ShareGptLimits {
-                conversations_max: *conversations_max,
-                tokenizer: match tokenizer {
-                    Tokenizer::Cl100k => ringfall_workloads::source::tokenizer::Tokenizer::Cl100k,
-                    Tokenizer::Estimate => {
-                        ringfall_workloads::source::tokenizer::Tokenizer::Estimate
-                    }
-                },
-                context_tokens_max: plan.workload.dataset_context_tokens_max,
-                generate_tokens_max: plan.workload.dataset_generate_tokens_max,
-                memory_bytes_max: memory_for_lists(),
-            };
-            let wrong = |what: String| wrong("--dataset-path", path, what);
-            let reader = files::open(path, reading).map_err(wrong)?;
-            let (dataset, skipped) =
-                read_sharegpt(reader, &limits).map_err(|error| wrong(error.to_string()))?;
-            let facts = SourceFacts {
-                files: vec![path.display().to_string()],
-                conversations: Some(u64::from(dataset.len())),
-                turns: Some(dataset.turns_in_all()),
-                skipped,
-                ..SourceFacts::default()
-            };
-            Ok(OpenSource { workload: Source::Dataset(Arc::new(dataset)), rows: None, facts })
+            open_dataset(plan, path, (*conversations_max, *tokenizer), reading)
         }
         Traffic::Trace { kind, path, speedup, cycles } => {
-            let flag = match kind {
-                TraceKind::BurstGpt => "--burst-trace-path",
-                TraceKind::Mooncake => "--mooncake-trace",
-                TraceKind::Io(_) => "--replay-trace",
-            };
-            let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
-            let pace = match (plan.request_rate_per_s, speedup) {
-                (rate, _) if rate > 0.0 => {
-                    Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
-                }
-                (_, 0.0) => Pace::NoGaps,
-                (_, speedup) => Pace::Recorded { speedup: *speedup },
-            };
-            let settings = StreamSettings {
-                pace,
-                cycles: *cycles,
-                requests_max: plan.max_requests.unwrap_or(0),
-                users: plan.users,
-                seed: plan.seed,
-            };
-            let operations = match kind {
-                TraceKind::Io(tiers) => Some(read_operations(path, &paths, *tiers, reading)?),
-                _ => None,
-            };
-            let facts = SourceFacts {
-                operations: operations.as_ref().map(|(count, _)| *count),
-                populated: operations.as_ref().map(|(_, objects)| {
-                    (objects.len() as u64, objects.iter().map(|object| object.bytes).sum())
-                }),
-                files: paths.iter().map(|path| path.display().to_string()).collect(),
-                ..SourceFacts::default()
-            };
-            let (kind, count) = (*kind, paths.len());
-            let beside = reading.clone();
-            let open = move |n: usize| -> Result<Box<dyn Rows>, ringfall_workloads::Error> {
-                let named = |what: String| {
-                    ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
-                };
-                let reader = files::open(&paths[n], &beside).map_err(named)?;
-                let rows: Box<dyn Rows> = match kind {
-                    TraceKind::BurstGpt => {
-                        let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
-                        Box::new(rows)
-                    }
-                    TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
-                    TraceKind::Io(tiers) => {
-                        let rows = IoTrace::new(reader, replayed(tiers));
-                        Box::new(rows.map_err(|e| named(e.to_string()))?)
-                    }
-                };
-                Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))
-            };
-            let mut stream = Stream::new(Box::new(open), count, settings);
-            let first = stream
-                .next_request()
-                .map_err(|error| {
-                    let text = error.to_string();
-                    // Errors of opening name the file already.
-                    match facts.files.iter().any(|file| text.starts_with(file.as_str())) {
-                        true => InputError::new(format!("{flag} {text}")),
-                        false => wrong(flag, path, text),
-                    }
-                })?
-                .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
-            reading.end();
-            let rows = Some(OpenTrace { first, stream, operations: facts.operations });
-            let workload =
-                operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
-            Ok(OpenSource { workload, rows, facts })
+            open_trace(plan, (*kind, path), (*speedup, *cycles), reading)
         }
     }
+}
+
+/// Reads a dataset's conversations, all of them.
+fn open_dataset(
+    plan: &Plan,
+    path: &Path,
+    (conversations_max, tokenizer): (u32, Tokenizer),
+    reading: &Reading,
+) -> Result<OpenSource, InputError> {
+    let limits = ShareGptLimits {
+        conversations_max,
+        tokenizer: match tokenizer {
+            Tokenizer::Cl100k => ringfall_workloads::source::tokenizer::Tokenizer::Cl100k,
+            Tokenizer::Estimate => ringfall_workloads::source::tokenizer::Tokenizer::Estimate,
+        },
+        context_tokens_max: plan.workload.dataset_context_tokens_max,
+        generate_tokens_max: plan.workload.dataset_generate_tokens_max,
+        memory_bytes_max: memory_for_lists(),
+    };
+    let wrong = |what: String| wrong("--dataset-path", path, what);
+    let reader = files::open(path, reading).map_err(wrong)?;
+    let (dataset, skipped) =
+        read_sharegpt(reader, &limits).map_err(|error| wrong(error.to_string()))?;
+    let facts = SourceFacts {
+        files: vec![path.display().to_string()],
+        conversations: Some(u64::from(dataset.len())),
+        turns: Some(dataset.turns_in_all()),
+        skipped,
+        ..SourceFacts::default()
+    };
+    Ok(OpenSource { workload: Source::Dataset(Arc::new(dataset)), rows: None, facts })
+}
+
+/// Opens a trace and reads its first request; of a logical trace, what it has to find as well.
+fn open_trace(
+    plan: &Plan,
+    (kind, path): (TraceKind, &Path),
+    (speedup, cycles): (f64, u32),
+    reading: &Reading,
+) -> Result<OpenSource, InputError> {
+    let flag = match kind {
+        TraceKind::BurstGpt => "--burst-trace-path",
+        TraceKind::Mooncake => "--mooncake-trace",
+        TraceKind::Io(_) => "--replay-trace",
+    };
+    let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
+    let pace = match (plan.request_rate_per_s, speedup) {
+        (rate, _) if rate > 0.0 => {
+            Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
+        }
+        (_, 0.0) => Pace::NoGaps,
+        (_, speedup) => Pace::Recorded { speedup },
+    };
+    let settings = StreamSettings {
+        pace,
+        cycles,
+        requests_max: plan.max_requests.unwrap_or(0),
+        users: plan.users,
+        seed: plan.seed,
+    };
+    let operations = match kind {
+        TraceKind::Io(tiers) => Some(read_operations(path, &paths, tiers, reading)?),
+        _ => None,
+    };
+    let facts = SourceFacts {
+        operations: operations.as_ref().map(|(count, _)| *count),
+        populated: operations.as_ref().map(|(_, objects)| {
+            (objects.len() as u64, objects.iter().map(|object| object.bytes).sum())
+        }),
+        files: paths.iter().map(|path| path.display().to_string()).collect(),
+        ..SourceFacts::default()
+    };
+    let count = paths.len();
+    let open = rows_of(kind, paths, reading.clone());
+    let mut stream = Stream::new(open, count, settings);
+    let first = stream
+        .next_request()
+        .map_err(|error| {
+            let text = error.to_string();
+            // Errors of opening name the file already.
+            match facts.files.iter().any(|file| text.starts_with(file.as_str())) {
+                true => InputError::new(format!("{flag} {text}")),
+                false => wrong(flag, path, text),
+            }
+        })?
+        .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
+    reading.end();
+    let rows = Some(OpenTrace { first, stream, operations: facts.operations });
+    let workload =
+        operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
+    Ok(OpenSource { workload, rows, facts })
+}
+
+/// Opens one file after the other, as a stream asks for them.
+fn rows_of(kind: TraceKind, paths: Vec<PathBuf>, beside: Reading) -> Open {
+    Box::new(move |n| {
+        let named = |what: String| {
+            ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
+        };
+        let reader = files::open(&paths[n], &beside).map_err(named)?;
+        let rows: Box<dyn Rows> = match kind {
+            TraceKind::BurstGpt => {
+                let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
+                Box::new(rows)
+            }
+            TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
+            TraceKind::Io(tiers) => {
+                let rows = IoTrace::new(reader, replayed(tiers));
+                Box::new(rows.map_err(|e| named(e.to_string()))?)
+            }
+        };
+        Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))
+    })
 }
 
 /// Part of the machine's memory that may remember what a file lists, percent: the run comes after.
@@ -209,8 +232,8 @@ fn replayed(tiers: ReplayTiers) -> ReplayedRows {
 /// Reads a logical trace once to its end: every row must be one, and what it reads before it writes
 /// must be known.
 fn read_operations(
-    path: &std::path::Path,
-    paths: &[std::path::PathBuf],
+    path: &Path,
+    paths: &[PathBuf],
     tiers: ReplayTiers,
     reading: &Reading,
 ) -> Result<(u64, Vec<ReplayObject>), InputError> {
@@ -248,6 +271,6 @@ pub fn open_validation(
     read_validation(reader).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-fn wrong(flag: &str, path: &std::path::Path, what: String) -> InputError {
+fn wrong(flag: &str, path: &Path, what: String) -> InputError {
     InputError::new(format!("{flag} {}: {what}", path.display()))
 }

@@ -1,11 +1,11 @@
-//! Fuzzing on stable Rust: every reader of files against mutated ones, a second each in `cargo test`
-//! and as long as wanted by `tools/fuzz`.
+//! Fuzzing on stable Rust: every reader of files against mutated ones, a second each in `cargo
+//! test` and as long as wanted by `tools/fuzz`.
 //!
 //! An input is read in a child process of limited memory, so that a panic, an abort, a stack that
-//! overflows, a hang and an appetite for memory are all seen for what they are. What lives here: the
-//! tests. `readers` is what is read, `mutate` makes the inputs, `child` is the process that reads,
-//! `parent` the one that watches it. `corpus/READER/` holds inputs to begin with and, under telling
-//! names, those that once did harm: all are read before anything is mutated.
+//! overflows, a hang and an appetite for memory are all seen for what they are. What lives here:
+//! the tests. `readers` is what is read, `mutate` makes the inputs, `child` is the process that
+//! reads, `parent` the one that watches it. `corpus/READER/` holds inputs to begin with and,
+//! under telling names, those that once did harm: all are read before anything is mutated.
 
 mod child;
 mod mutate;

@@ -171,8 +171,8 @@ fn report(name: &str, seed: u64, count: u64, input: &[u8], defect: &Defect) -> !
     std::fs::write(&path, input).unwrap();
     panic!(
         "{name}: input {count} of seed {seed} does harm: {defect:?}\nIt is kept as {0}. Copy it to \
-         tests/fuzz/corpus/{name}/ under a telling name; then `cargo test --test main fuzz::{name}` \
-         reads it first.",
+         tests/fuzz/corpus/{name}/ under a telling name; then `cargo test --test main \
+         fuzz::{name}` reads it first.",
         path.display()
     )
 }

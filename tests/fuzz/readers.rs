@@ -9,10 +9,11 @@ use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
 use ringfall::cli::{self, Command};
-use ringfall::config::{ConfigFile, DeviceFile, Facts, Plan, render, resolve};
+use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::host::{MemoryRoom, Room};
-use ringfall::report::{Document, Named, fio_job, write_html, write_roofline_html, write_sheet};
+use ringfall::results::Document;
 use ringfall::saturate::{Roofline, device_yaml};
+use ringfall::show::{Named, fio_job, write_html, write_roofline_html, write_sheet};
 use ringfall::source::{self, Reading, RowReader};
 
 /// Rows of a trace that are read: then it goes on alike.
@@ -149,7 +150,7 @@ fn configuration(path: &Path) -> Result<String, String> {
     Ok(format!("{} {:?} {:?}", plan.arrival.name(), plan.traffic.name(), plan.autoscaler.is_some()))
 }
 
-fn typed(words: &[&str]) -> Result<cli::Options, String> {
+fn typed(words: &[&str]) -> Result<Options, String> {
     match cli::parse(words.iter().map(Into::into)).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(args.options),
         other => Err(format!("{other:?}")),

@@ -2,8 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::Error;
 use crate::model::{ModelSpec, built_in};
+
+/// Models from this size on get the shorter documents.
+const LARGE_HIDDEN_DIM: u64 = 8_192;
+const LARGE_LAYERS: u64 = 64;
 
 /// How requests arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -294,6 +298,12 @@ impl WorkloadConfig {
                 return Err(Error::new(format!("{name} is {ms}, not within 0..60000")));
             }
         }
+        self.validate_counts()?;
+        self.validate_retrieval()
+    }
+
+    /// What there must be one of at least.
+    fn validate_counts(&self) -> Result<(), Error> {
         let at_least_one = |name: &str, value: u64| match value {
             0 => Err(Error::new(format!("{name} is 0, at least 1 is needed"))),
             _ => Ok(()),
@@ -312,13 +322,13 @@ impl WorkloadConfig {
         if !(1..=USERS_MAX).contains(&self.num_users) {
             return Err(Error::new(format!("num_users is {}, not 1..{USERS_MAX}", self.num_users)));
         }
-        self.validate_retrieval()
+        Ok(())
     }
 
     /// A retrieval weighs every chunk of its document, once for each that it picks.
     fn validate_retrieval(&self) -> Result<(), Error> {
-        let [_, tokens] = crate::rag::document_range(self);
-        let (full, top_k) = (crate::rag::chunk_tokens(self), self.rag.top_k);
+        let [_, tokens] = self.rag_document_tokens();
+        let (full, top_k) = (self.rag_chunk_tokens(), self.rag.top_k);
         let chunks = u64::from(tokens.div_ceil(full));
         let steps = chunks * u64::from(top_k).min(chunks);
         if self.rag_documents > 0 && steps > RETRIEVAL_STEPS_MAX {
@@ -329,6 +339,19 @@ impl WorkloadConfig {
             )));
         }
         Ok(())
+    }
+
+    /// Fewest and most tokens of a document of the retrieval.
+    pub(crate) fn rag_document_tokens(&self) -> [u32; 2] {
+        let model = &self.model;
+        let large = model.hidden_dim >= LARGE_HIDDEN_DIM || model.num_layers >= LARGE_LAYERS;
+        if large { self.rag.document_tokens_large } else { self.rag.document_tokens }
+    }
+
+    /// Tokens of a full chunk: as configured, or what fits its largest size.
+    pub(crate) fn rag_chunk_tokens(&self) -> u32 {
+        let fitting = self.rag.chunk_bytes_max / self.entry_bytes(1);
+        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, self.rag.chunk_tokens)
     }
 
     /// Bytes of an entry of `tokens`: one GPU's share, at least 1.

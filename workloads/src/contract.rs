@@ -86,8 +86,8 @@ pub enum Action {
         scope: Scope,
         /// Urgency.
         class: Class,
-        /// What for. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the engine when the
-        /// entry is there already (two requests may miss at once).
+        /// What for. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the engine when
+        /// the entry is there already (two requests may miss at once).
         purpose: Purpose,
         /// Size, > 0.
         bytes: u64,

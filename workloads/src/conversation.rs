@@ -5,7 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::user::Turn;
+/// Place of a request in its conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// This one, from 0.
+    Number(u32),
+    /// The next one, whichever that is (a trace's session).
+    Next,
+    /// There is no conversation.
+    Alone,
+}
 
 /// Histories of one shard's users. All operations O(log conversations).
 #[derive(Debug)]
@@ -43,7 +52,8 @@ impl Conversations {
         self.by_use.remove(&live.used);
         live.used = uses;
         self.by_use.insert(uses, user);
-        // A session has no end of its own: it begins anew after as many turns as a drawn one may have.
+        // A session has no end of its own: it begins anew after as many turns as a drawn one may
+        // have.
         let over = turn == Turn::Next && live.turns.len() >= self.turns_max;
         if turn == Turn::Number(0) || over {
             live.turns.clear();

@@ -35,9 +35,9 @@ impl WorkloadConfig {
             }
             _ => {
                 let documents = rag::documents(self).len() as u64;
-                let [low, high] = rag::document_range(self).map(u64::from);
+                let [low, high] = self.rag_document_tokens().map(u64::from);
                 let tokens = (low + high) / 2;
-                let chunks = tokens.div_ceil(u64::from(rag::chunk_tokens(self)));
+                let chunks = tokens.div_ceil(u64::from(self.rag_chunk_tokens()));
                 // Below 2^32 by its range; a document's bytes may be anything.
                 let document_bytes = self.entry_bytes(tokens as u32);
                 (documents.saturating_mul(chunks), documents.saturating_mul(document_bytes))
@@ -53,8 +53,8 @@ impl WorkloadConfig {
         u64::from(self.system_prompts) * size_of::<u32>() as u64 * u64::from(shards)
     }
 
-    /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None` where
-    /// they depend on how long answers take.
+    /// Requests of drawn users that arrive in `seconds`, by the means of what is drawn; `None`
+    /// where they depend on how long answers take.
     #[must_use]
     pub fn arrivals_estimate(&self, seconds: u64) -> Option<f64> {
         let seconds = seconds as f64;

@@ -43,7 +43,7 @@ pub(crate) type Queue = BinaryHeap<Queued>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user::Turn;
+    use crate::conversation::Turn;
 
     #[test]
     fn serves_by_class_then_by_arrival() {

@@ -6,26 +6,9 @@ use rand::RngExt;
 use crate::config::{RagDistribution, WorkloadConfig};
 use crate::rng::{StreamPurpose, stream};
 
-/// Models from this size on get the shorter documents.
-const LARGE_HIDDEN_DIM: u64 = 8_192;
-const LARGE_LAYERS: u64 = 64;
-
-/// Tokens of a full chunk: as configured, or what fits its largest size.
-pub(crate) fn chunk_tokens(config: &WorkloadConfig) -> u32 {
-    let fitting = config.rag.chunk_bytes_max / config.entry_bytes(1);
-    u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, config.rag.chunk_tokens)
-}
-
-/// Fewest and most tokens of a document.
-pub(crate) fn document_range(config: &WorkloadConfig) -> [u32; 2] {
-    let model = &config.model;
-    let large = model.hidden_dim >= LARGE_HIDDEN_DIM || model.num_layers >= LARGE_LAYERS;
-    if large { config.rag.document_tokens_large } else { config.rag.document_tokens }
-}
-
 /// Tokens of document `document`.
 pub(crate) fn document_tokens(config: &WorkloadConfig, seed: u64, document: u32) -> u32 {
-    let [low, high] = document_range(config);
+    let [low, high] = config.rag_document_tokens();
     stream(seed, StreamPurpose::Document, u64::from(document)).random_range(low..=high)
 }
 
@@ -41,7 +24,7 @@ pub(crate) fn documents(config: &WorkloadConfig) -> std::ops::Range<u32> {
 
 /// Tokens of each chunk of a document.
 pub(crate) fn chunks(config: &WorkloadConfig, seed: u64, document: u32) -> Vec<u32> {
-    let (all, full) = (document_tokens(config, seed, document), chunk_tokens(config));
+    let (all, full) = (document_tokens(config, seed, document), config.rag_chunk_tokens());
     let mut chunks = vec![full; (all / full) as usize];
     if !all.is_multiple_of(full) {
         chunks.push(all % full);
@@ -53,7 +36,7 @@ pub(crate) fn chunks(config: &WorkloadConfig, seed: u64, document: u32) -> Vec<u
 pub(crate) fn retrieve(config: &WorkloadConfig, seed: u64, retrieval: u64) -> (u32, Vec<u32>) {
     let mut rng = stream(seed, StreamPurpose::Retrieval, retrieval);
     let document = rng.random_range(documents(config));
-    let count = document_tokens(config, seed, document).div_ceil(chunk_tokens(config));
+    let count = document_tokens(config, seed, document).div_ceil(config.rag_chunk_tokens());
     let weight = |chunk: u32| match config.rag.distribution {
         RagDistribution::Zipf => 1.0 / f64::from(chunk + 1),
         RagDistribution::Uniform => 1.0,
@@ -98,10 +81,10 @@ mod tests {
         }
         // 512 tokens of llama2-7b are 256 MiB; of a model with twice that, half the tokens fit.
         let fat = WorkloadConfig { model: built_in("llama2-7b").unwrap(), ..small.clone() };
-        assert_eq!(chunk_tokens(&fat), 512);
+        assert_eq!(fat.rag_chunk_tokens(), 512);
         let mut fatter = fat.clone();
         fatter.model.num_layers *= 2;
-        assert_eq!(chunk_tokens(&fatter), 256);
+        assert_eq!(fatter.rag_chunk_tokens(), 256);
     }
 
     #[test]

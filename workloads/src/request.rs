@@ -351,7 +351,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user::Turn;
+    use crate::conversation::Turn;
 
     fn demand(context_tokens: u32, generate_tokens: u32) -> Demand {
         Demand {

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Nanos};
+use crate::conversation::Turn;
 use crate::dataset::Dataset;
 use crate::rng::{Stream, StreamPurpose, stream};
 use crate::source::Operation;
@@ -66,17 +67,6 @@ pub struct Demand {
     pub entry: u32,
     /// It is no request, but this operation on an entry.
     pub operation: Option<Operation>,
-}
-
-/// Place of a request in its conversation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
-    /// This one, from 0.
-    Number(u32),
-    /// The next one, whichever that is (a trace's session).
-    Next,
-    /// There is no conversation.
-    Alone,
 }
 
 /// What all users' requests follow from.

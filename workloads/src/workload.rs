@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use crate::Error;
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope};
-use crate::conversation::Conversations;
+use crate::conversation::{Conversations, Turn};
+use crate::error::Error;
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
@@ -19,7 +19,7 @@ use crate::row_buffer::RowBuffer;
 use crate::source::ReplayObject;
 use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
-use crate::user::{Demand, Extras, Habits, Profile, Turn, User};
+use crate::user::{Demand, Extras, Habits, Profile, User};
 
 /// Something to write before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,67 +24,77 @@ fn run(
     for shard in 0..shards {
         let config = Arc::new(config.clone());
         let mut workload = Workload::new(config, source.clone(), 11, shard, shards).unwrap();
-        let mut rows = rows.iter().filter(|row| row.user % u64::from(shards) == u64::from(shard));
-        workload.start(0);
-        let mut due: BinaryHeap<Reverse<(Nanos, RequestId)>> = BinaryHeap::new();
-        let mut answers: BTreeMap<RequestId, Outcome> = BTreeMap::new();
-        let mut trails: BTreeMap<RequestId, Vec<(Purpose, Key, u64)>> = BTreeMap::new();
-        let (mut now, mut actions) = (0, Vec::new());
-        loop {
-            while workload.wants_rows() {
-                match rows.next() {
-                    Some(row) => workload.supply(row.clone()),
-                    None => workload.supply_end(),
-                }
-            }
-            let wake = workload.next_wake();
-            let answer = due.peek().map(|Reverse((at, _))| *at);
-            let Some(next) = [wake, answer].into_iter().flatten().min() else { break };
-            if next > until {
-                break;
-            }
-            now = now.max(next);
-            if answer == Some(next) {
-                let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
-                let outcome = answers.remove(&request).unwrap();
-                let event = Event::StepDone { request, outcome, io_ns: step_ns };
-                workload.on_event(now, event, &mut actions);
-            } else {
-                workload.on_event(now, Event::Tick, &mut actions);
-            }
-            while workload.queue_head().is_some() {
-                workload.on_event(now, Event::SlotGranted, &mut actions);
-            }
-            assert_eq!(workload.queue_len(), 0);
-            for action in std::mem::take(&mut actions) {
-                match action {
-                    Action::Read { request, key, purpose, times, .. } => {
-                        trails.entry(request).or_default().push((purpose, key, u64::from(times)));
-                        answers.insert(request, Outcome::Hit);
-                        due.push(Reverse((now + step_ns, request)));
-                    }
-                    Action::Write { request, key, purpose, bytes, .. } => {
-                        trails.entry(request).or_default().push((purpose, key, bytes));
-                        answers.insert(request, Outcome::Written);
-                        due.push(Reverse((now + step_ns, request)));
-                    }
-                    Action::Wait { request, until } => {
-                        answers.insert(request, Outcome::Waited);
-                        due.push(Reverse((until, request)));
-                    }
-                    Action::Done { request, record } => {
-                        let trail = trails.remove(&request).unwrap_or_default();
-                        assert!(record.arrived <= record.started);
-                        assert!(record.started <= record.finished);
-                        seen.entry(record.user).or_default().push((record.class, trail));
-                    }
-                }
-            }
-        }
-        assert!(until < Nanos::MAX || workload.is_exhausted());
+        let rows = rows.iter().filter(|row| row.user % u64::from(shards) == u64::from(shard));
+        run_shard(&mut workload, rows, (step_ns, until), &mut seen);
         stats.merge(&workload.stats());
     }
     (seen, stats)
+}
+
+/// Runs one machine to the end of its requests, or to `until`.
+fn run_shard<'a>(
+    workload: &mut Workload,
+    mut rows: impl Iterator<Item = &'a SourceRequest>,
+    (step_ns, until): (u64, Nanos),
+    seen: &mut BTreeMap<u64, Vec<Seen>>,
+) {
+    workload.start(0);
+    let mut due: BinaryHeap<Reverse<(Nanos, RequestId)>> = BinaryHeap::new();
+    let mut answers: BTreeMap<RequestId, Outcome> = BTreeMap::new();
+    let mut trails: BTreeMap<RequestId, Vec<(Purpose, Key, u64)>> = BTreeMap::new();
+    let (mut now, mut actions) = (0, Vec::new());
+    loop {
+        while workload.wants_rows() {
+            match rows.next() {
+                Some(row) => workload.supply(row.clone()),
+                None => workload.supply_end(),
+            }
+        }
+        let wake = workload.next_wake();
+        let answer = due.peek().map(|Reverse((at, _))| *at);
+        let Some(next) = [wake, answer].into_iter().flatten().min() else { break };
+        if next > until {
+            break;
+        }
+        now = now.max(next);
+        if answer == Some(next) {
+            let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
+            let outcome = answers.remove(&request).unwrap();
+            let event = Event::StepDone { request, outcome, io_ns: step_ns };
+            workload.on_event(now, event, &mut actions);
+        } else {
+            workload.on_event(now, Event::Tick, &mut actions);
+        }
+        while workload.queue_head().is_some() {
+            workload.on_event(now, Event::SlotGranted, &mut actions);
+        }
+        assert_eq!(workload.queue_len(), 0);
+        for action in std::mem::take(&mut actions) {
+            match action {
+                Action::Read { request, key, purpose, times, .. } => {
+                    trails.entry(request).or_default().push((purpose, key, u64::from(times)));
+                    answers.insert(request, Outcome::Hit);
+                    due.push(Reverse((now + step_ns, request)));
+                }
+                Action::Write { request, key, purpose, bytes, .. } => {
+                    trails.entry(request).or_default().push((purpose, key, bytes));
+                    answers.insert(request, Outcome::Written);
+                    due.push(Reverse((now + step_ns, request)));
+                }
+                Action::Wait { request, until } => {
+                    answers.insert(request, Outcome::Waited);
+                    due.push(Reverse((until, request)));
+                }
+                Action::Done { request, record } => {
+                    let trail = trails.remove(&request).unwrap_or_default();
+                    assert!(record.arrived <= record.started);
+                    assert!(record.started <= record.finished);
+                    seen.entry(record.user).or_default().push((record.class, trail));
+                }
+            }
+        }
+    }
+    assert!(until < Nanos::MAX || workload.is_exhausted());
 }
 
 /// Names a request: the entry that it wrote, or the first block that it read.

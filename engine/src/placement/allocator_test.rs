@@ -52,6 +52,22 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn figures_are_those_of(
+    allocator: &ExtentAllocator,
+    bitmap: &Bitmap,
+    live: &[ExtentList],
+    segment_blocks: u64,
+) -> Result<(), TestCaseError> {
+    let runs = bitmap.free_runs(segment_blocks);
+    let figures = allocator.figures();
+    prop_assert_eq!(figures.free_blocks, bitmap.free());
+    prop_assert_eq!(figures.free_extents, runs.len() as u64);
+    prop_assert_eq!(figures.largest_free_blocks, runs.into_iter().max().unwrap_or(0));
+    let extents = live.iter().map(|list| list.as_slice().len() as u64).sum::<u64>();
+    prop_assert_eq!(figures.live_extents, extents);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
@@ -115,13 +131,7 @@ proptest! {
                     }
                 }
             }
-            let runs = bitmap.free_runs(segment_blocks);
-            let figures = allocator.figures();
-            prop_assert_eq!(figures.free_blocks, bitmap.free());
-            prop_assert_eq!(figures.free_extents, runs.len() as u64);
-            prop_assert_eq!(figures.largest_free_blocks, runs.into_iter().max().unwrap_or(0));
-            let extents = live.iter().map(|list| list.as_slice().len() as u64).sum::<u64>();
-            prop_assert_eq!(figures.live_extents, extents);
+            figures_are_those_of(&allocator, &bitmap, &live, segment_blocks)?;
         }
         for list in live.drain(..) {
             allocator.free(&list);

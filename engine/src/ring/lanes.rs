@@ -1,5 +1,5 @@
-//! A ring for a plain thread that does nothing but I/O: as many lanes as I/Os in flight, each with a
-//! buffer of its own, no executor, no table that grows. For saturation and preconditioning.
+//! A ring for a plain thread that does nothing but I/O: as many lanes as I/Os in flight, each with
+//! a buffer of its own, no executor, no table that grows. For saturation and preconditioning.
 
 #![allow(unsafe_code, reason = "pushing entries whose buffers the ring owns until it has drained")]
 
@@ -35,8 +35,8 @@ pub enum Polling {
 }
 
 /// Longest time that a device may leave I/Os in flight without completing any. The kernel's own
-/// bound for one NVMe command is 30 s (`nvme_core.io_timeout`), after which it resets the controller
-/// and tries again.
+/// bound for one NVMe command is 30 s (`nvme_core.io_timeout`), after which it resets the
+/// controller and tries again.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// One wait of [`LaneRing::submit_and_wait`] lasts no longer, so that its caller can look around.
 const WAIT_MAX: Duration = Duration::from_secs(1);

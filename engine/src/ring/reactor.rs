@@ -216,8 +216,8 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
                 Ok(())
             }
             Err(error) => match error.raw_os_error() {
-                // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short of
-                // memory. EINTR: a signal. The next turn tries again.
+                // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short
+                // of memory. EINTR: a signal. The next turn tries again.
                 Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Ok(()),
                 errno => {
                     self.refuse(errno.unwrap_or(libc::EIO));

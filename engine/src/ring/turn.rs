@@ -19,8 +19,8 @@
 //! and run the work. The interrupt then raises the flag over an empty list. If more I/O is in
 //! flight, its completion repairs that. With none in flight no enter lowers the flag ever again,
 //! and a loop that goes on "while the flag is up" enters without end: a shard that spins for ever
-//! after the last of its I/Os. So the flag is a reason to enter, never a reason to go on: **an enter
-//! after which nothing was there to reap ends the loop.**
+//! after the last of its I/Os. So the flag is a reason to enter, never a reason to go on: **an
+//! enter after which nothing was there to reap ends the loop.**
 //!
 //! **The bell can be missed.** Step 3 happens for the first work on an *empty* list and at no other
 //! time. Work that arrived while the bell was silenced will not ring it later, and neither will

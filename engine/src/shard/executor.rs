@@ -86,8 +86,8 @@ extern "C" fn nothing(_signal: libc::c_int) {}
 
 /// A signal that is ignored interrupts nothing: this one gets a handler that does nothing.
 fn install_interrupt() {
-    // SAFETY: all zeroes is an empty mask and no flags, so no system call is started again; the handler
-    // touches nothing.
+    // SAFETY: all zeroes is an empty mask and no flags, so no system call is started again; the
+    // handler touches nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -149,9 +149,9 @@ impl Vitals {
     }
 
     /// Has whatever the thread sleeps in return. The fault that [`Pulse`] is about can take every
-    /// runnable task into the sleep, timers' and messages' included, when the thread did not get the
-    /// processor for long; then no message wakes it any more, but a signal does: glommio takes the
-    /// interrupted call for one that found nothing, and looks around.
+    /// runnable task into the sleep, timers' and messages' included, when the thread did not get
+    /// the processor for long; then no message wakes it any more, but a signal does: glommio takes
+    /// the interrupted call for one that found nothing, and looks around.
     pub fn interrupt(&self) {
         let thread = self.thread.load(Ordering::Relaxed);
         if thread != 0 {

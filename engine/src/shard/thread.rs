@@ -51,8 +51,8 @@ impl ThreadSample {
     }
 
     fn parse(stat: &str, schedstat: &str) -> ThreadSample {
-        // After the name, which may hold anything: the state is number 0, page faults are 7 and 9, CPU
-        // time in ticks is 11 and 12.
+        // After the name, which may hold anything: the state is number 0, page faults are 7 and 9,
+        // CPU time in ticks is 11 and 12.
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let number = |place: usize| -> u64 {

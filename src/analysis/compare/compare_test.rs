@@ -5,8 +5,8 @@ use super::trust::Trust;
 use super::*;
 use crate::analysis::merge::tests::{file, run};
 use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
-use crate::report::TimelineSecond;
-use crate::report::tests::to_json;
+use crate::facts::TimelineSecond;
+use crate::results::tests::to_json;
 
 /// A result of 60 s in which each second did about `per_second` of everything.
 fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {

@@ -9,8 +9,8 @@ use ringfall_engine::units::GIB;
 use serde_json::{Map, Value, json};
 
 use super::{Histograms, rules};
-use crate::report::SAMPLES_MAX;
-use crate::report::document::values::{
+use crate::facts::SAMPLES_MAX;
+use crate::results::document::values::{
     EVICTION_PAIRS, latency_keys, latency_ms, latency_ms_max, qos,
 };
 

@@ -7,9 +7,10 @@ use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestRecord};
 
 use super::*;
 use crate::analysis::metrics::{METRICS, WALL_CLOCK};
+use crate::facts::TimelineSecond;
 use crate::host::BlockDelta;
-use crate::report::tests::{nothing, to_json};
-use crate::report::{RunResult, TimelineSecond};
+use crate::results::RunResult;
+use crate::results::tests::{nothing, to_json};
 
 /// One event of everything that a run records, different for each `at`.
 fn record(result: &mut RunResult, at: u64) {
@@ -183,7 +184,10 @@ fn errors_of_a_kind_add_up() {
     let mut result = run(0..5, 1.0);
     result.cost.peak_rss_bytes = Some(GIB);
     let mut a = to_json(&result);
-    let row = |count: u64| json!([{ "kind": "io", "operation": "read", "errno": 5, "count": count, "first": "x" }]);
+    let row = |count: u64| {
+        let first = "x";
+        json!([{ "kind": "io", "operation": "read", "errno": 5, "count": count, "first": first }])
+    };
     let mut b = a.clone();
     a["ringfall"]["errors"]["by_kind"] = row(2);
     b["ringfall"]["errors"]["by_kind"] = row(3);

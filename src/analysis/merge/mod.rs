@@ -17,7 +17,7 @@ use super::FileProblem;
 use super::differences::Difference;
 use super::document::ResultFile;
 use super::spread::spreads;
-use crate::report::document::values::encoded;
+use crate::results::document::values::encoded;
 
 /// Histograms by their name in `ringfall.histograms`. One that an input lacks is not here: without
 /// it the rest would not be the whole.

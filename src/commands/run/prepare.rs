@@ -12,11 +12,12 @@ use ringfall_engine::units::{GIB, MIB, gib};
 use super::settings::cores_near;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
-use crate::coordinator::{Interrupt, Store};
 use crate::escape::terminal;
 use crate::host::{Machine, human};
+use crate::interrupt::Interrupt;
 use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
 use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
+use crate::store::Store;
 
 /// Bytes that a fresh roofline is measured on, at most.
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;

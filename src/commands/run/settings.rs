@@ -1,4 +1,4 @@
-//! A plan, as the coordinator wants it.
+//! A plan, as the run wants it.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use ringfall_workloads::autoscale;
 use ringfall_workloads::config::USERS_MAX;
 
 use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
-use crate::coordinator::RunSettings;
 use crate::host::{DeviceFacts, cores_of_node, device_numbers};
-use crate::report;
+use crate::results::p95_targets_ns;
+use crate::run::RunSettings;
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
@@ -57,7 +57,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             initial_users: scale.initial_users,
             users_max: USERS_MAX,
             target_saturation: scale.target_saturation,
-            targets_ns: report::p95_targets_ns(),
+            targets_ns: p95_targets_ns(),
         }),
     }
 }

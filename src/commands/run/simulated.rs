@@ -15,10 +15,11 @@ use super::{
     unless_reader_left, write_results,
 };
 use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Origin, Plan, TraceEpoch};
-use crate::coordinator::{self, Interrupt, Load, VirtualSystem};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
-use crate::report::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+use crate::results::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+use crate::run::{self, Load, VirtualSystem};
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
@@ -144,8 +145,7 @@ pub fn run(
         memory_latency_ns: MEMORY_LATENCY_NS,
     };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
-    let (outcome, figures) =
-        coordinator::simulate(&settings, load, &system, log.as_ref(), interrupt)?;
+    let (outcome, figures) = run::simulate(&settings, load, &system, log.as_ref(), interrupt)?;
     let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
     result.source = opened.facts;
     result.validation = validation;

@@ -18,13 +18,13 @@ use crate::analysis::document::ResultFile;
 use crate::analysis::merge::merge;
 use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
-use crate::cli::Options;
 use crate::commands::{figure, print_json, spread_page, wrapped};
+use crate::config::Options;
 use crate::config::{InputError, Plan};
-use crate::coordinator::Interrupt;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::report::{Document, Warning, write_json};
+use crate::interrupt::Interrupt;
+use crate::results::{Document, Warning, write_json};
 use crate::source::Reading;
 
 /// Trials that are worth asking for; beyond, longer runs spread less.

@@ -1,6 +1,6 @@
-//! The autoscaler: how many users next, from what was seen. `observe(sample) → hold | users | stop`.
-//! Pure: it knows no threads, no clock and no storage, so it is tested against modelled systems
-//! whose answers are known.
+//! The autoscaler: how many users next, from what was seen. `observe(sample) → hold | users |
+//! stop`. Pure: it knows no threads, no clock and no storage, so it is tested against modelled
+//! systems whose answers are known.
 //!
 //! Both modes climb by doubling until something gives, then search between the last two. Each user
 //! count is held for a *step*: a moment to settle, then a window until it is steady.

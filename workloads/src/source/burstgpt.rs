@@ -6,7 +6,7 @@ use csv_core::ReadRecordResult;
 
 use super::lines::{Line, Lines, next_row, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown, tokens};
-use crate::Error;
+use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::mix64;
 

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use super::burstgpt::{Fields, name_hash, read_header};
 use super::lines::{Line, Lines, Unusable, too_long};
 use super::{Row, Rows, Skipped, seconds_as_ns, shown};
-use crate::Error;
+use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::mix64;
 
@@ -161,8 +161,8 @@ fn row(fields: &Fields, columns: Columns, rows: ReplayedRows) -> Result<Option<R
     }))
 }
 
-/// Memory of an entry that a trace names: its place among those known, and in the list of those that
-/// must be there before, which may have grown to twice its length.
+/// Memory of an entry that a trace names: its place among those known, and in the list of those
+/// that must be there before, which may have grown to twice its length.
 const OBJECT_BYTES: u64 = (2 * size_of::<u64>() + 2 * size_of::<ReplayObject>()) as u64;
 
 /// Reads a whole trace: how many operations it has, and which entries it reads before it writes

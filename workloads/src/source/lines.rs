@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use super::{Row, Skipped};
-use crate::Error;
+use crate::error::Error;
 
 /// Longest line kept; a row of any known trace is far shorter.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
@@ -11,8 +11,8 @@ pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 const PASSED_BYTES_MAX: u64 = 256 << 20;
 
 /// Lines that may follow each other without one that can be used, and their bytes: a few seconds of
-/// reading. A file with more of them is not what its reader takes it for, or was made to be read for
-/// ever: a few kilobytes, compressed, unfold to gigabytes of nothing.
+/// reading. A file with more of them is not what its reader takes it for, or was made to be read
+/// for ever: a few kilobytes, compressed, unfold to gigabytes of nothing.
 const UNUSABLE_LINES_MAX: u64 = 10_000_000;
 const UNUSABLE_BYTES_MAX: u64 = 1 << 30;
 

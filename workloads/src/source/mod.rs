@@ -21,8 +21,8 @@ pub use sharegpt::{ShareGptLimits, read_sharegpt};
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
 pub use validation::{ValidationTrace, read_validation};
 
-use crate::Error;
 use crate::dataset::Dataset;
+use crate::error::Error;
 
 /// Where a workload's requests come from.
 #[derive(Clone, Debug, Default)]

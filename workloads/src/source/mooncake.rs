@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::lines::{Lines, next_row};
 use super::{Row, Rows, Skipped, seconds_as_ns, tokens};
-use crate::Error;
+use crate::error::Error;
 use crate::key::PART_MAX;
 
 /// Tokens of a block, in the published traces (FAST'25).

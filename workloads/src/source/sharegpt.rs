@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::Skipped;
 use super::tokenizer::Tokenizer;
-use crate::Error;
 use crate::dataset::{Dataset, TurnTokens};
+use crate::error::Error;
 
 /// What is taken of the file.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ pub struct ShareGptLimits {
 const CONVERSATION_BYTES_MAX: u64 = 64 << 20;
 /// Conversations without a turn that may follow each other: a few seconds of reading.
 const UNUSABLE_MAX: u64 = 10_000_000;
-/// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have grown
-/// to twice their length.
+/// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have
+/// grown to twice their length.
 const TURN_BYTES: u64 = 2 * (size_of::<TurnTokens>() + size_of::<u32>()) as u64;
 
 #[derive(Deserialize)]

@@ -3,11 +3,11 @@
 use rand::RngExt;
 
 use super::{Rows, Skipped};
-use crate::Error;
 use crate::contract::Nanos;
+use crate::conversation::Turn;
+use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::{Stream as Random, StreamPurpose, mix64, stream};
-use crate::user::Turn;
 
 /// When the rows' requests arrive.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::tokenizer::Tokenizer;
 use super::*;
-use crate::user::Turn;
+use crate::conversation::Turn;
 
 const BURST: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
                      5,ChatGPT,472,18,490,Conversation log\n\
@@ -69,7 +69,8 @@ fn rows_that_do_not_parse_are_counted_and_the_first_is_told() {
                 {\"timestamp\":-1,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n\
                 {\"timestamp\":1,\"input_length\":-9,\"output_length\":1,\"hash_ids\":[1]}\n\
                 {\"timestamp\":1,\"input_length\":1e99,\"output_length\":1,\"hash_ids\":[1]}\n\
-                {\"timestamp\":1,\"input_length\":1,\"output_length\":1,\"hash_ids\":[9999999999999999999]}\n\
+                {\"timestamp\":1,\"input_length\":1,\"output_length\":1,\
+                \"hash_ids\":[9999999999999999999]}\n\
                 {\"timestamp\":5,\"inp";
     let (rows, skipped) = mooncake(text.as_bytes()).unwrap();
     assert_eq!((rows.len(), skipped.rows), (1, 6));
@@ -240,8 +241,14 @@ proptest! {
 
     #[test]
     fn nearly_right_files_make_no_reader_panic(
-        text in r#"(Timestamp,Session ID,Request tokens,Response tokens\n)?([0-9a-z,."\n-]{0,40}\n){0,9}"#,
-        json in r#"\[?(\{"(timestamp|input_length|conversations|cache_hit|from)": ?[0-9a-z\[\]"{},:.-]{0,30}\}[\n,]?){0,6}\]?"#,
+        text in concat!(
+            r#"(Timestamp,Session ID,Request tokens,Response tokens\n)?"#,
+            r#"([0-9a-z,."\n-]{0,40}\n){0,9}"#,
+        ),
+        json in concat!(
+            r#"\[?(\{"(timestamp|input_length|conversations|cache_hit|from)": ?"#,
+            r#"[0-9a-z\[\]"{},:.-]{0,30}\}[\n,]?){0,6}\]?"#,
+        ),
     ) {
         for text in [text, json] {
             let _ = burst(text.as_bytes());

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::lines::{Line, Lines, Unusable, too_long};
 use super::{Skipped, shown};
-use crate::Error;
+use crate::error::Error;
 
 /// What a validation trace says.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,0 +1,118 @@
+//! What the workload found in the cache, and what it wrote there.
+
+use ringfall_workloads::contract::{Outcome, Purpose};
+
+use super::quotient;
+
+/// What the workload found in the cache. Plain counts, so shards' values add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Reads that found their entry, all purposes but populating.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Hits on system prompts.
+    pub system_prompt_hits: u64,
+    /// Hits on a turn's own entry, and on RAG chunks.
+    pub user_cache_hits: u64,
+    /// Hits on earlier turns.
+    pub multi_turn_hits: u64,
+    /// Misses on earlier turns.
+    pub multi_turn_misses: u64,
+    /// Reads of a system prompt that did not find it.
+    pub prefix_misses: u64,
+    /// Bytes of system prompts read instead of being prefilled.
+    pub prefix_saved_bytes: u64,
+    /// Entries written for turns (and again after a decode miss) and system prompts.
+    pub prefill_writes: u64,
+    /// Bytes of those.
+    pub prefill_written_bytes: u64,
+    /// Successful reads while generating.
+    pub decode_reads: u64,
+    /// Bytes of those.
+    pub decode_read_bytes: u64,
+}
+
+impl CacheStats {
+    /// Counts one read step: `entry_bytes` is the entry's size, 0 when unknown (a miss).
+    pub fn record_read(
+        &mut self,
+        purpose: Purpose,
+        times: u32,
+        outcome: Outcome,
+        entry_bytes: u64,
+    ) {
+        let (hits, missed) = match outcome {
+            Outcome::Hit => (u64::from(times), false),
+            Outcome::Miss { reads_done } => (u64::from(reads_done), true),
+            // A failed read is an error, counted by the engine; it says nothing about the cache.
+            _ => return,
+        };
+        let misses = u64::from(missed);
+        match purpose {
+            Purpose::Populate => return,
+            Purpose::Prefix => {
+                self.system_prompt_hits += hits;
+                self.prefix_misses += misses;
+                self.prefix_saved_bytes += hits * entry_bytes;
+            }
+            Purpose::History => {
+                self.multi_turn_hits += hits;
+                self.multi_turn_misses += misses;
+            }
+            Purpose::Decode => {
+                self.user_cache_hits += hits;
+                self.decode_reads += hits;
+                self.decode_read_bytes += hits * entry_bytes;
+            }
+            Purpose::Rag | Purpose::Prefill | Purpose::Rewrite => self.user_cache_hits += hits,
+            Purpose::Block => {
+                self.user_cache_hits += hits;
+                self.hits += hits;
+                // The block that was missing and all after it are written: each is a miss then.
+                return;
+            }
+        }
+        self.hits += hits;
+        self.misses += misses;
+    }
+
+    /// Counts one write that was carried out (not one that found its entry there already).
+    pub fn record_write(&mut self, purpose: Purpose, entry_bytes: u64) {
+        match purpose {
+            Purpose::Prefix | Purpose::Prefill | Purpose::Rewrite | Purpose::Block => {
+                self.prefill_writes += 1;
+                self.prefill_written_bytes += entry_bytes;
+            }
+            Purpose::Populate | Purpose::History | Purpose::Rag | Purpose::Decode => {}
+        }
+    }
+
+    /// Counts a trace's block that could not be read, whether it was written now or turned out to
+    /// be there (without one before it, it could not be used).
+    pub fn record_block_miss(&mut self) {
+        self.misses += 1;
+    }
+
+    /// Adds another shard's counts.
+    pub fn merge(&mut self, other: &CacheStats) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.system_prompt_hits += other.system_prompt_hits;
+        self.user_cache_hits += other.user_cache_hits;
+        self.multi_turn_hits += other.multi_turn_hits;
+        self.multi_turn_misses += other.multi_turn_misses;
+        self.prefix_misses += other.prefix_misses;
+        self.prefix_saved_bytes += other.prefix_saved_bytes;
+        self.prefill_writes += other.prefill_writes;
+        self.prefill_written_bytes += other.prefill_written_bytes;
+        self.decode_reads += other.decode_reads;
+        self.decode_read_bytes += other.decode_read_bytes;
+    }
+
+    /// Share of reads that found their entry; `None` without reads.
+    #[must_use]
+    pub fn hit_rate(&self) -> Option<f64> {
+        quotient(self.hits, self.hits + self.misses)
+    }
+}

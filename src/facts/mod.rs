@@ -1,0 +1,23 @@
+//! What was counted and timed, as plain values that add up: by the second, by the request, by the
+//! cache, by the watchdog. A driver fills them, a run merges them, results are made of them.
+//!
+//! What must not be here: how they are measured, what they mean, how they are written.
+
+mod cache;
+mod requests;
+mod simulation;
+mod timeline;
+mod window;
+
+pub use cache::CacheStats;
+pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use simulation::SimulationFigures;
+pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
+pub use window::{KernelSecond, TierState, WatchdogReport, Window};
+
+/// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a report figure")]
+pub(crate) fn quotient(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

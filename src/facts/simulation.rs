@@ -1,0 +1,12 @@
+//! What a simulated drive and its memory were kept busy with.
+
+/// What a simulation knows besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SimulationFigures {
+    /// Share of the window in which the drive was occupied.
+    pub drive_busy_share: f64,
+    /// Share of the window in which I/Os waited for one of the drive's parallel places.
+    pub drive_crowded_share: f64,
+    /// Share of the window in which a core was busy copying, the mean over the shards.
+    pub memory_busy_share: f64,
+}

@@ -1,0 +1,56 @@
+//! The measurement window, and what was seen around the shards while it was open.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::host::BlockDelta;
+
+/// What the kernel counted between two readings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelSecond {
+    /// Its end, s since the window's start.
+    pub end_s: f64,
+    /// Its length, s.
+    pub seconds: f64,
+    /// What was counted.
+    pub delta: BlockDelta,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+}
+
+/// A span of time in which things were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    /// Wall-clock time of its start, s since 1970.
+    pub start_unix_s: f64,
+    /// Its length, s; > 0 when anything was measured.
+    pub seconds: f64,
+    /// Ramp-up before it, s.
+    pub warmup_seconds: f64,
+    /// From its end until the last operation in flight had finished, s.
+    pub drain_seconds: f64,
+}
+
+/// One tier at the end of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierState {
+    /// Entries held.
+    pub entries: u64,
+    /// Bytes used.
+    pub used_bytes: u64,
+    /// Bytes it may use.
+    pub capacity_bytes: u64,
+}
+
+/// What the watchdog saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchdogReport {
+    /// Times that a shard missed a second of heartbeats.
+    pub stalls: u64,
+    /// Times that a shard was woken because a heartbeat was late by 50 ms.
+    pub nudges: u64,
+    /// The longest gap between two heartbeats of a shard, ns (their period is 5 ms).
+    pub heartbeat_gap_max_ns: u64,
+    /// Heartbeats of all shards.
+    pub heartbeats: u64,
+}

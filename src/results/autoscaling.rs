@@ -1,0 +1,321 @@
+//! What the autoscaler found: the reference's two keys, and our own with the whole curve.
+
+use ringfall_workloads::autoscale::{
+    Act, Answer, Conclusion, Mode, QosBreak, StepResult, TimeShares, UslFit,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::results::RunResult;
+use crate::results::sla::SLA;
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// One row of `summary.autoscaling_stats`: a user count that was held, and what was done next.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AutoscalingRow {
+    /// End of its window, s since 1970.
+    pub timestamp: f64,
+    /// `qos` or `capacity`.
+    #[schemars(with = "String")]
+    pub mode: Mode,
+    /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`.
+    #[schemars(with = "String")]
+    pub action: Act,
+    /// Users.
+    pub users: u32,
+    /// Largest P95 of a class over its target.
+    pub saturation_level: Option<f64>,
+    /// P95 of storage reads, ms.
+    pub read_latency_p95_ms: Option<f64>,
+    /// P95 of storage writes, ms.
+    pub write_latency_p95_ms: Option<f64>,
+    /// Tokens a second.
+    pub throughput_tokens_per_sec: f64,
+    /// On stop, in capacity mode: tokens a second at the peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_throughput_tokens_per_sec: Option<f64>,
+    /// On stop: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `summary.autoscaling_summary`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AutoscalingSummary {
+    /// Users at the start.
+    pub initial_users: u32,
+    /// Users that were found; of an unfinished search the last ones.
+    pub final_users: u32,
+    /// How often their number was changed.
+    pub total_scale_events: usize,
+    /// Capacity: fewest users that reach 99 % of the peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_user_count: Option<u32>,
+    /// Capacity: tokens a second at the peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_throughput_tokens_per_sec: Option<f64>,
+}
+
+/// `ringfall.autoscaler`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AutoscalerReport {
+    /// `qos` or `capacity`.
+    #[schemars(with = "String")]
+    pub mode: Mode,
+    /// Whether the search came to its end within the run.
+    pub conclusive: bool,
+    /// Why it ended.
+    pub reason: String,
+    /// Capacity: highest storage throughput that holds, GiB/s.
+    pub peak_gib_per_s: Option<f64>,
+    /// Capacity: fewest users that reach 99 % of it.
+    pub peak_users: Option<u32>,
+    /// Capacity: Universal Scalability fit of the curve.
+    pub usl: Option<UslReport>,
+    /// Qos: most users that were served in time.
+    pub qos_users: Option<u32>,
+    /// Qos: whether a longer window confirmed it.
+    pub qos_confirmed: Option<bool>,
+    /// Qos: what broke first beyond them.
+    pub qos_broke: Option<Broke>,
+    /// Every step by users, in the order taken.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UslReport {
+    /// λ: throughput of one user alone, bytes/s.
+    pub lambda_bytes_per_s: f64,
+    /// σ: contention.
+    pub sigma: f64,
+    /// κ: coherency.
+    pub kappa: f64,
+    /// Coefficient of determination over the measured points.
+    pub r_squared: f64,
+    /// Users at the fit's maximum; null when it has none.
+    pub peak_users: Option<f64>,
+}
+
+impl UslReport {
+    fn of(fit: UslFit) -> UslReport {
+        let UslFit { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users } = fit;
+        UslReport { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users }
+    }
+}
+
+/// Where the requests' time went: sums, s.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TimeReport {
+    /// From the intended arrival to the start of serving.
+    pub queue_s: f64,
+    /// In storage steps.
+    pub storage_s: f64,
+    /// Waiting for generated tokens.
+    pub generation_s: f64,
+    /// From the intended arrival to the end.
+    pub total_s: f64,
+}
+
+impl TimeReport {
+    fn of(time: &TimeShares) -> TimeReport {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        TimeReport {
+            queue_s: seconds(time.queue_ns),
+            storage_s: seconds(time.storage_ns),
+            generation_s: seconds(time.generation_ns),
+            total_s: seconds(time.total_ns),
+        }
+    }
+}
+
+/// What broke first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Broke {
+    /// With so many users.
+    pub users: u32,
+    /// The class; none when nothing was answered at all.
+    pub class: Option<String>,
+    /// Its P95 over its target.
+    pub saturation: Option<f64>,
+    /// Where most of the requests' time went: queue, storage or generation.
+    pub largest_part: String,
+    /// That part's share of it.
+    pub largest_share: f64,
+}
+
+/// One step of the curve.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Users.
+    pub users: u32,
+    /// Length of the window, s.
+    pub window_s: f64,
+    /// Whether throughput was steady in it.
+    pub steady: bool,
+    /// Storage throughput, both directions, GiB/s.
+    pub gib_per_s: f64,
+    /// Half the width of its 95 % confidence interval, as a share of it.
+    pub uncertainty: f64,
+    /// Tokens a second.
+    pub tokens_per_s: f64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// P50, P95 and P99 of storage reads, ms.
+    pub read_ms: Option<[f64; 3]>,
+    /// P50, P95 and P99 of storage writes, ms.
+    pub write_ms: Option<[f64; 3]>,
+    /// P95 of the requests by class (interactive, responsive, batch), ms.
+    pub class_p95_ms: [Option<f64>; 3],
+    /// Largest P95 of a class over its target.
+    pub saturation: Option<f64>,
+    /// Where the requests' time went.
+    pub time: TimeReport,
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn point(result: &StepResult) -> CurvePoint {
+    CurvePoint {
+        users: result.users,
+        window_s: result.window_s,
+        steady: result.steady,
+        gib_per_s: result.bytes_per_s / GIB,
+        uncertainty: result.uncertainty,
+        tokens_per_s: result.tokens_per_s,
+        requests_per_s: result.requests_per_s,
+        read_ms: result.read_ns.map(|three| three.map(ms)),
+        write_ms: result.write_ns.map(|three| three.map(ms)),
+        class_p95_ms: result.class_p95_ns.map(|p95| p95.map(ms)),
+        saturation: result.saturation,
+        time: TimeReport::of(&result.time),
+    }
+}
+
+fn mode(conclusion: &Conclusion) -> Mode {
+    match conclusion.answer {
+        Answer::Capacity(_) => Mode::Capacity,
+        Answer::Qos(_) => Mode::Qos,
+    }
+}
+
+/// `summary.autoscaling_stats`; empty without an autoscaler.
+pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
+    let Some(conclusion) = &result.autoscale else { return Vec::new() };
+    let mut end_s = result.window.start_unix_s;
+    let rows = conclusion.entries.iter().map(|entry| {
+        let step = &entry.result;
+        end_s += step.end_s;
+        let stopped = entry.act == Act::Stop;
+        AutoscalingRow {
+            timestamp: end_s,
+            mode: mode(conclusion),
+            action: entry.act,
+            users: step.users,
+            saturation_level: step.saturation,
+            read_latency_p95_ms: step.read_ns.map(|three| ms(three[1])),
+            write_latency_p95_ms: step.write_ns.map(|three| ms(three[1])),
+            throughput_tokens_per_sec: step.tokens_per_s,
+            peak_throughput_tokens_per_sec: match &conclusion.answer {
+                Answer::Capacity(Some(answer)) if stopped => Some(answer.peak_tokens_per_s),
+                _ => None,
+            },
+            reason: stopped.then(|| conclusion.reason.clone()),
+        }
+    });
+    rows.collect()
+}
+
+/// `summary.autoscaling_summary`; none without an autoscaler.
+pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
+    let conclusion = result.autoscale.as_ref()?;
+    let last = conclusion.entries.last().map(|entry| entry.result.users);
+    let changes = |entry: &&ringfall_workloads::autoscale::Entry| {
+        matches!(entry.act, Act::ScaleUp | Act::ScaleDown)
+    };
+    let capacity = match &conclusion.answer {
+        Answer::Capacity(answer) => answer.as_ref(),
+        Answer::Qos(_) => None,
+    };
+    let found = match &conclusion.answer {
+        Answer::Capacity(answer) => answer.as_ref().map(|answer| answer.peak_users),
+        Answer::Qos(answer) => Some(answer.users),
+    };
+    Some(AutoscalingSummary {
+        initial_users: conclusion.initial_users,
+        final_users: found.or(last).unwrap_or(conclusion.initial_users),
+        total_scale_events: conclusion.entries.iter().filter(changes).count(),
+        peak_user_count: capacity.map(|answer| answer.peak_users),
+        peak_throughput_tokens_per_sec: capacity.map(|answer| answer.peak_tokens_per_s),
+    })
+}
+
+/// `ringfall.autoscaler`; none without one.
+pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
+    let conclusion = result.autoscale.as_ref()?;
+    let (capacity, qos) = match &conclusion.answer {
+        Answer::Capacity(answer) => (answer.as_ref(), None),
+        Answer::Qos(answer) => (None, Some(answer)),
+    };
+    let broke = |broke: &QosBreak| Broke {
+        users: broke.users,
+        class: broke.class.map(|class| SLA[class].class.to_owned()),
+        saturation: broke.saturation,
+        largest_part: broke.largest_part.to_owned(),
+        largest_share: broke.largest_share,
+    };
+    Some(AutoscalerReport {
+        mode: mode(conclusion),
+        conclusive: conclusion.conclusive,
+        reason: conclusion.reason.clone(),
+        peak_gib_per_s: capacity.map(|answer| answer.peak_bytes_per_s / GIB),
+        peak_users: capacity.map(|answer| answer.peak_users),
+        usl: capacity.and_then(|answer| answer.usl).map(UslReport::of),
+        qos_users: qos.map(|answer| answer.users),
+        qos_confirmed: qos.map(|answer| answer.confirmed),
+        qos_broke: qos.and_then(|answer| answer.broke.as_ref()).map(broke),
+        curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
+    })
+}
+
+/// The autoscaler's lines of the summary, of label and text.
+pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
+    let Some(report) = report(result) else { return Vec::new() };
+    let mut lines = Vec::new();
+    match (report.peak_gib_per_s, report.peak_users, report.qos_users) {
+        (Some(peak), Some(users), _) => {
+            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users} users")));
+            if let Some(usl) = report.usl {
+                let (sigma, kappa, r2) = (usl.sigma, usl.kappa, usl.r_squared);
+                lines.push((
+                    "scalability",
+                    format!("contention {sigma:.4}, coherency {kappa:.6} (R² {r2:.3})"),
+                ));
+            }
+        }
+        (_, _, Some(users)) => {
+            let doubt = if report.qos_confirmed == Some(true) { "" } else { ", not confirmed" };
+            lines.push(("capacity", format!("{users} users served in time{doubt}")));
+        }
+        _ => {}
+    }
+    if let Some(broke) = report.qos_broke {
+        let class = broke.class.as_deref().unwrap_or("every class").to_owned();
+        let over =
+            broke.saturation.map_or(String::new(), |s| format!(" ({s:.1} times its target)"));
+        lines.push((
+            "broke first",
+            format!(
+                "{class} with {} users{over}; {:.0} % of the time went to {}",
+                broke.users,
+                broke.largest_share * 100.0,
+                broke.largest_part
+            ),
+        ));
+    }
+    lines.push(("search", format!("{} steps; {}", report.curve.len(), report.reason)));
+    lines
+}

@@ -1,0 +1,108 @@
+//! `storage_health`: does the storage meet what its profile asks?
+
+use std::borrow::Cow;
+
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::tier::Tier;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{PerformanceProfile, Phases};
+use crate::results::RunResult;
+
+/// One thing asked of the storage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Criterion {
+    /// What, in the reference's words.
+    pub name: Cow<'static, str>,
+    /// The limit.
+    pub target: f64,
+    /// What was measured.
+    pub actual: f64,
+    /// Of both.
+    pub unit: Cow<'static, str>,
+    /// Whether it was met.
+    pub passed: bool,
+}
+
+/// The verdict. A criterion that nothing was measured for is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Health {
+    /// `PASS` when every criterion was met; `FAIL` otherwise; `NO DATA` without any.
+    pub overall_status: Cow<'static, str>,
+    /// What was asked.
+    pub criteria: Vec<Criterion>,
+    /// How many were met.
+    pub passed_count: usize,
+    /// Of how many.
+    pub total_count: usize,
+}
+
+const STORAGE_WRITE_DEVICE_P95_MS: f64 = 500.0;
+const STORAGE_READ_DEVICE_P95_MS: f64 = 200.0;
+const CPU_P95_MS: f64 = 150.0;
+const HIT_RATE: f64 = 0.3;
+
+/// Judges a run by its profile.
+#[must_use]
+pub fn judge(result: &RunResult) -> Health {
+    let criteria = match result.plan.performance_profile {
+        PerformanceProfile::Latency => latency(result),
+        PerformanceProfile::Throughput => throughput(result),
+    };
+    let passed_count = criteria.iter().filter(|criterion| criterion.passed).count();
+    let total_count = criteria.len();
+    let overall_status = match (passed_count, total_count) {
+        (_, 0) => "NO DATA",
+        (passed, total) if passed == total => "PASS",
+        _ => "FAIL",
+    };
+    Health { overall_status: overall_status.into(), criteria, passed_count, total_count }
+}
+
+fn latency(result: &RunResult) -> Vec<Criterion> {
+    let storage = result.engine.tier(Tier::Storage);
+    let mut cpu = result.engine.tier(Tier::Cpu).read.total.clone();
+    cpu.merge(&result.engine.tier(Tier::Cpu).write.total);
+    let below = |name: &'static str, target, histogram: &Histogram| {
+        let actual = histogram.quantile_ns(0.95)? as f64 / 1e6;
+        let (name, unit) = (name.into(), "ms".into());
+        Some(Criterion { name, target, actual, unit, passed: actual < target })
+    };
+    let hit_rate = result.cache.hit_rate().map(|actual| Criterion {
+        name: "Cache Hit Rate > 30%".into(),
+        target: HIT_RATE,
+        actual,
+        unit: "ratio".into(),
+        passed: actual > HIT_RATE,
+    });
+    let (write, read) = (&storage.write.device, &storage.read.device);
+    [
+        below("Storage Tier Write Device P95 < 500ms", STORAGE_WRITE_DEVICE_P95_MS, write),
+        below("Storage Tier Read Device P95 < 200ms", STORAGE_READ_DEVICE_P95_MS, read),
+        below("CPU RAM P95 < 150ms", CPU_P95_MS, &cpu),
+        hit_rate,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn throughput(result: &RunResult) -> Vec<Criterion> {
+    let seconds = result.window.seconds;
+    let more_than_none = |name: &'static str, bytes: u64| Criterion {
+        name: name.into(),
+        target: 0.0,
+        actual: if seconds > 0.0 { ringfall_engine::units::gib(bytes) / seconds } else { 0.0 },
+        unit: "GiB/s".into(),
+        passed: bytes > 0,
+    };
+    let mut criteria = Vec::new();
+    if result.plan.phases != Phases::PrefillOnly {
+        criteria.push(more_than_none("Storage KV Read Bandwidth", result.engine.io_read.bytes));
+    }
+    if result.plan.phases != Phases::DecodeOnly {
+        criteria.push(more_than_none("Storage KV Write Bandwidth", result.engine.io_write.bytes));
+    }
+    criteria
+}

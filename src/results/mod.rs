@@ -1,0 +1,32 @@
+//! What a run came to: a plain value of everything that was measured, the document that is made of
+//! it and written as JSON, its warnings and its verdicts.
+//!
+//! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
+
+pub(crate) mod autoscaling;
+pub(crate) mod correlation;
+pub mod document;
+pub(crate) mod health;
+mod json;
+mod run_result;
+mod simulation;
+pub(crate) mod sla;
+pub(crate) mod source;
+mod warnings;
+
+pub use document::Document;
+pub use health::judge;
+pub use json::write_json;
+pub use run_result::RunResult;
+pub use simulation::{Binding, IoTraceReport, SimulationReport};
+pub use sla::p95_targets_ns;
+pub use warnings::{Warning, warnings_of};
+
+/// The JSON Schema of the results, as it stands in `config/results.schema.json`.
+#[must_use]
+pub fn schema_page() -> String {
+    format!("{:#}\n", Document::schema())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

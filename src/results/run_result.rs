@@ -1,0 +1,90 @@
+//! Everything that a run measured, as one plain value: a command fills it, documents and summaries
+//! are made of it.
+
+use ringfall_engine::error::IoError;
+use ringfall_engine::metrics::{Histogram, Metrics};
+use ringfall_engine::placement::SpaceFigures;
+use ringfall_engine::shard::ShardFacts;
+use ringfall_engine::tier::TIER_COUNT;
+use ringfall_workloads::WorkloadStats;
+use ringfall_workloads::autoscale::Conclusion;
+use ringfall_workloads::source::ValidationTrace;
+
+use crate::blocktrace::BlockTraceFigures;
+use crate::config::Plan;
+use crate::facts::{
+    CacheStats, KernelSecond, RequestStats, TierState, TimelineSecond, WatchdogReport, Window,
+};
+use crate::host::{BlockDelta, Cost, Machine};
+use crate::precondition::PreconditionReport;
+use crate::results::SimulationReport;
+use crate::results::warnings::Warning;
+use crate::saturate::Roofline;
+use crate::source::{FeedFigures, SourceFacts};
+
+/// Everything a run measured.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// What was to be run.
+    pub plan: Plan,
+    /// As it was typed, the program's name first.
+    pub command_line: Vec<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The measurement window; everything below counts what finished in it.
+    pub window: Window,
+    /// Whether a signal ended the run early.
+    pub interrupted: bool,
+    /// What ended the run early, if not a signal and not its time.
+    pub failure: Option<String>,
+    /// All shards' engine counters, merged.
+    pub engine: Metrics,
+    /// All shards' requests, merged.
+    pub requests: RequestStats,
+    /// All shards' cache counters, merged.
+    pub cache: CacheStats,
+    /// What each tier held at the end, by `Tier::index`.
+    pub tiers: [TierState; TIER_COUNT],
+    /// One row a second of the window.
+    pub timeline: Vec<TimelineSecond>,
+    /// What was waited for outside the engine's operations: an allocation permit.
+    pub allocation_wait: Histogram,
+    /// The workload's own counters, since the start.
+    pub workload: WorkloadStats,
+    /// What the autoscaler found.
+    pub autoscale: Option<Conclusion>,
+    /// What the source of requests was, and what reading it came to.
+    pub source: SourceFacts,
+    /// What reading a trace came to.
+    pub feed: Option<FeedFigures>,
+    /// A recorded cache's fate, to compare with.
+    pub validation: Option<ValidationTrace>,
+    /// The storage space at the end, one row a shard.
+    pub space: Vec<SpaceFigures>,
+    /// What the shards' rings and buffers got, one row a shard.
+    pub facts: Vec<ShardFacts>,
+    /// The first I/O errors since the start, in the window or not.
+    pub errors: Vec<IoError>,
+    /// Entries of the population that could not be written.
+    pub population_failed: u64,
+    /// Whether the shards stayed alive.
+    pub watchdog: WatchdogReport,
+    /// The kernel's counters of the device over the window.
+    pub kernel: Option<BlockDelta>,
+    /// The same, of every device below the store, the topmost first.
+    pub kernel_chain: Vec<BlockDelta>,
+    /// The same as `kernel`, between readings.
+    pub kernel_seconds: Vec<KernelSecond>,
+    /// What the window cost this process.
+    pub cost: Cost,
+    /// What writing the device before the run came to.
+    pub precondition: Option<PreconditionReport>,
+    /// What the block layer did, if it was traced; or why it could not be.
+    pub block_trace: Option<Result<BlockTraceFigures, String>>,
+    /// The device's limits, to hold the run against, and where they come from.
+    pub roofline: Option<(String, Roofline)>,
+    /// What a simulation knows besides; none for a real run.
+    pub simulation: Option<SimulationReport>,
+    /// What a reader should know before trusting the numbers.
+    pub warnings: Vec<Warning>,
+}

@@ -1,0 +1,208 @@
+//! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
+
+use ringfall_engine::metrics::TierMetrics;
+use ringfall_engine::shard::buffers_a_shard;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Arrival, Traffic};
+use crate::facts::SimulationFigures;
+use crate::results::RunResult;
+
+/// From this share of the time on, a resource counts as used up.
+const BUSY_SHARE: f64 = 0.9;
+/// From this share of a request's time on, waiting for a serving slot counts.
+const QUEUED_SHARE: f64 = 0.1;
+/// From this share of the users' time on, what they wait for is what holds them up.
+const WAITING_SHARE: f64 = 0.5;
+
+/// What a run is bound by: what more of would make it faster, before anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// The drive is busy all the time.
+    Drive,
+    /// I/Os wait for one of those that the drive works on at once.
+    DriveParallelism,
+    /// The cores copy all the time, or users wait for copies more than for anything else.
+    Memory,
+    /// As many I/Os are in flight as may be.
+    QueueDepth,
+    /// Requests wait for one of `--max-inflight-requests`.
+    ServingSlots,
+    /// Users wait for I/Os, which are too few at a time to fill the drive: its latency is what
+    /// counts.
+    DriveLatency,
+    /// The users ask for no more: requests come at their own times, or thinking and generating lie
+    /// between them.
+    Users,
+}
+
+impl Binding {
+    /// As a table says it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Binding::Drive => "drive",
+            Binding::DriveParallelism => "drive parallelism",
+            Binding::Memory => "memory copies",
+            Binding::QueueDepth => "queue depth",
+            Binding::ServingSlots => "serving slots",
+            Binding::DriveLatency => "drive latency",
+            Binding::Users => "users",
+        }
+    }
+}
+
+/// A simulated run's own part of the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SimulationReport {
+    /// Name of the drive.
+    pub device: String,
+    /// Where its numbers are from.
+    pub source: String,
+    /// Share of the window in which the drive was busy.
+    pub drive_busy_share: f64,
+    /// Share of the window in which I/Os waited for one of those that the drive works on at once.
+    pub drive_crowded_share: f64,
+    /// Share of the window in which a core was busy copying, the mean over the shards.
+    pub memory_busy_share: f64,
+    /// What the run was bound by.
+    pub binds: Binding,
+    /// Why that is thought to be so.
+    pub because: String,
+    /// The logical trace; null: none was asked for.
+    pub io_trace: Option<IoTraceReport>,
+}
+
+/// A logical trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IoTraceReport {
+    /// The file.
+    pub file: String,
+    /// Operations in it.
+    pub rows: u64,
+}
+
+impl SimulationReport {
+    /// The report of a run on that drive.
+    #[must_use]
+    pub fn of(
+        (device, source): (String, String),
+        figures: SimulationFigures,
+        io_trace: Option<IoTraceReport>,
+        result: &RunResult,
+    ) -> SimulationReport {
+        let (binds, because) = binding(figures, result);
+        SimulationReport {
+            device,
+            source,
+            drive_busy_share: figures.drive_busy_share,
+            drive_crowded_share: figures.drive_crowded_share,
+            memory_busy_share: figures.memory_busy_share,
+            binds,
+            because,
+            io_trace,
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) {
+    let busy = percent(figures.drive_busy_share);
+    if figures.drive_busy_share >= BUSY_SHARE {
+        return (Binding::Drive, format!("the drive was busy {busy} of the time"));
+    }
+    let drive = format!("the drive was busy {busy} of the time only");
+    if figures.drive_crowded_share >= BUSY_SHARE {
+        let crowded = percent(figures.drive_crowded_share);
+        let why = format!("{drive}; I/Os waited {crowded} of the time for it to take them");
+        return (Binding::DriveParallelism, why);
+    }
+    if figures.memory_busy_share >= BUSY_SHARE {
+        let busy = percent(figures.memory_busy_share);
+        return (Binding::Memory, format!("each core was busy copying {busy} of the time"));
+    }
+    let (in_flight, places) = io_places(result);
+    if in_flight >= BUSY_SHARE * places {
+        let why = format!(
+            "{drive}; {in_flight:.1} of at most {places:.0} I/Os were in flight, of all shards \
+             together"
+        );
+        return (Binding::QueueDepth, why);
+    }
+    let queued = of_request_time(result, result.requests.queued.sum_ns());
+    if queued >= QUEUED_SHARE {
+        let why = format!(
+            "{drive}; requests waited {} of their time for one of {} serving slots",
+            percent(queued),
+            result.plan.max_inflight_requests
+        );
+        return (Binding::ServingSlots, why);
+    }
+    users_binding(&drive, result)
+}
+
+/// How many I/Os were in flight, the mean (Little's law), and how many may be.
+fn io_places(result: &RunResult) -> (f64, f64) {
+    let (plan, engine) = (&result.plan, &result.engine);
+    let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
+    let window_ns = (result.window.seconds * 1e9).max(1.0);
+    let (bytes, io_bytes) = (plan.io_buffer_bytes, u64::from(plan.io_size_bytes));
+    let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, plan.queue_depth);
+    let places = u64::from(plan.shards) * u64::from(buffers);
+    (waited_ns as f64 / window_ns, places as f64)
+}
+
+/// A share of all that requests took.
+fn of_request_time(result: &RunResult, ns: u128) -> f64 {
+    let total: u128 = result.requests.end_to_end.iter().map(|class| class.sum_ns()).sum();
+    if total > 0 { ns as f64 / total as f64 } else { 0.0 }
+}
+
+/// Nothing is used up: do users wait for the answers, or the answers for users?
+fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
+    let plan = &result.plan;
+    let is_paced = match &plan.traffic {
+        Traffic::Trace { speedup, .. } => *speedup > 0.0 || plan.request_rate_per_s > 0.0,
+        _ => plan.arrival != Arrival::Closed,
+    };
+    if is_paced {
+        let why = format!("{drive}; requests come at their own times, and did not have to wait");
+        return (Binding::Users, why);
+    }
+    let requests = &result.requests;
+    let waited_ns = requests.storage_io.sum_ns();
+    let waiting = match &plan.traffic {
+        // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
+        // users were there is not known here.
+        Traffic::Trace { .. } => of_request_time(result, waited_ns),
+        _ if plan.autoscaler.is_some() => of_request_time(result, waited_ns),
+        _ => waited_ns as f64 / (f64::from(plan.users) * result.window.seconds * 1e9).max(1.0),
+    };
+    if waiting < WAITING_SHARE {
+        let why = format!(
+            "{drive}; users waited {} of their time for I/O and copies, the rest went with \
+             thinking and generating",
+            percent(waiting)
+        );
+        return (Binding::Users, why);
+    }
+    let [memory @ .., storage] = &result.engine.tiers;
+    let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
+    if memory.iter().map(of).sum::<u128>() > of(storage) {
+        let why = format!(
+            "{drive}; users waited {} of their time, for copies in memory most of it",
+            percent(waiting)
+        );
+        return (Binding::Memory, why);
+    }
+    let why = format!(
+        "{drive}; users waited {} of their time for I/O, too few at a time to fill it",
+        percent(waiting)
+    );
+    (Binding::DriveLatency, why)
+}

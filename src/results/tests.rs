@@ -1,0 +1,370 @@
+use proptest::prelude::*;
+use ringfall_engine::clock::MILLISECOND;
+use ringfall_engine::metrics::{Histogram, Metrics};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::GIB;
+use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestRecord};
+use serde_json::Value;
+
+use super::*;
+use crate::config::{Facts, Options, PerformanceProfile, Phases, resolve};
+use crate::facts::{CacheStats, RequestStats, SAMPLES_MAX, TimelineSecond, WatchdogReport, Window};
+use crate::host::{BlockDelta, Cost, Machine};
+
+pub(crate) fn to_json(result: &RunResult) -> Value {
+    serde_json::to_value(Document::of(result)).unwrap()
+}
+
+/// A run that measured nothing.
+pub(crate) fn nothing() -> RunResult {
+    let facts = Facts {
+        cores: 2,
+        memory_available_bytes: Some(GIB),
+        room: crate::host::Room::unknown(2),
+        is_simulated: false,
+        unix_s: 1_000_000_000,
+        random_seed: 1,
+    };
+    let options = Options { num_users: Some(4), ..Options::default() };
+    RunResult {
+        plan: resolve(&options, None, &facts).unwrap(),
+        command_line: vec!["ringfall".into(), "run".into()],
+        machine: Machine::default(),
+        window: Window { start_unix_s: 1e9, seconds: 10.0, ..Window::default() },
+        interrupted: false,
+        failure: None,
+        engine: Metrics::default(),
+        requests: RequestStats::default(),
+        cache: CacheStats::default(),
+        tiers: Default::default(),
+        timeline: Vec::new(),
+        allocation_wait: Histogram::new(),
+        workload: Default::default(),
+        autoscale: None,
+        source: crate::source::SourceFacts::default(),
+        feed: None,
+        validation: None,
+        space: Vec::new(),
+        facts: Vec::new(),
+        errors: Vec::new(),
+        population_failed: 0,
+        watchdog: WatchdogReport::default(),
+        kernel_chain: Vec::new(),
+        precondition: None,
+        block_trace: None,
+        simulation: None,
+        roofline: None,
+        kernel: None,
+        kernel_seconds: Vec::new(),
+        cost: Cost::default(),
+        warnings: Vec::new(),
+    }
+}
+
+fn record(class: Class, ms: u64) -> RequestRecord {
+    RequestRecord {
+        user: 0,
+        class,
+        arrived: 5,
+        started: 5,
+        finished: 5 + ms * MILLISECOND,
+        storage_io_ns: MILLISECOND,
+        prefill_ns: MILLISECOND,
+        decode_ns: 0,
+        generation_ns: 0,
+        context_tokens: 10,
+        generated_tokens: 3,
+        failed: false,
+    }
+}
+
+/// A run in which every tier but the GPU's and every class moved something.
+pub(crate) fn busy() -> RunResult {
+    let mut result = nothing();
+    for tier in [Tier::Cpu, Tier::Storage] {
+        for direction in [
+            &mut result.engine.tiers[tier.index()].read,
+            &mut result.engine.tiers[tier.index()].write,
+        ] {
+            direction.entry_bytes = GIB;
+            direction.total.record(12 * MILLISECOND);
+            direction.device.record(10 * MILLISECOND);
+            direction.host.record(2 * MILLISECOND);
+        }
+    }
+    result.engine.io_read.bytes = GIB;
+    result.engine.io_read.entry_bytes = GIB;
+    result.engine.io_write.bytes = 2 * GIB;
+    result.engine.io_write.entry_bytes = 2 * GIB;
+    result.engine.io_read.latency.record(MILLISECOND);
+    result.engine.evictions[Tier::Cpu.index()].entries = 1;
+    result.engine.evictions[Tier::Cpu.index()].bytes = GIB;
+    for class in Class::ALL {
+        result.requests.record(&record(class, 60));
+    }
+    result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100);
+    result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100);
+    result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7);
+    result.cache.record_write(Purpose::Prefill, 100);
+    result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
+    result.timeline.push(TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() });
+    result.kernel = Some(BlockDelta {
+        device: "nvme0n1".into(),
+        reads: 1,
+        read_bytes: GIB,
+        writes: 1,
+        write_bytes: 2 * GIB,
+        busy_ms: 1,
+        read_ms: 1,
+        write_ms: 1,
+        queue_ms: 2,
+        flushes: None,
+    });
+    result
+}
+
+/// `a.{x,y}.b` as `a.x.b` and `a.y.b`.
+fn expanded(pattern: &str) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_owned()] };
+    let (choices, after) = rest.split_once('}').unwrap();
+    choices.split(',').flat_map(|choice| expanded(&format!("{before}{choice}{after}"))).collect()
+}
+
+fn missing(document: &Value, patterns: &[&str]) -> Vec<String> {
+    let paths = patterns.iter().flat_map(|pattern| expanded(pattern));
+    paths
+        .filter(|path| document.pointer(&format!("/{}", path.replace('.', "/"))).is_none())
+        .collect()
+}
+
+/// Every key that readers of results rely on: it is there whatever was measured.
+const KEYS: &[&str] = &[
+    "{requests_completed,total_tokens_generated,total_storage_io_latency}",
+    "{total_generation_latency,end_to_end_latencies,storage_latencies,generation_latencies}",
+    "{prefill_latencies,decode_latencies,throughput_timeline,multi_turn_cache_hits}",
+    "{multi_turn_cache_misses,seed,summary,ringfall}",
+    "summary.{total_requests,total_tokens,elapsed_time,avg_throughput_tokens_per_sec}",
+    "summary.{total_storage_io_time,storage_throughput_tokens_per_sec,requests_per_second}",
+    "summary.{end_to_end_latency_ms,storage_io_latency_ms,generation_latency_ms,cache_stats}",
+    "summary.{qos_metrics,prefix_cache_stats,autoscaling_stats,autoscaling_summary}",
+    "summary.multi_turn_stats.{cache_hits,cache_misses,hit_rate}",
+    "summary.cache_stats.{cache_hit_rate,cache_hits,cache_misses,offloads_cpu,offloads_storage}",
+    "summary.cache_stats.{gpu,cpu,storage}_entries",
+    "summary.cache_stats.{gpu,cpu}_memory_used_gb",
+    "summary.cache_stats.storage_health.{overall_status,criteria,passed_count,total_count}",
+    "summary.cache_stats.{prefill_writes,decode_reads}",
+    "summary.cache_stats.tier_{gpu,cpu,storage}_kv_bytes_{written,read}_gb",
+    "summary.cache_stats.tier_{gpu,cpu,storage}_{read,write}_bandwidth_gbps",
+    "summary.cache_stats.{prefill_bytes_written_gb,decode_bytes_read_gb,system_prompt_hits}",
+    "summary.cache_stats.{common_phrase_hits,user_cache_hits,multi_turn_hits}",
+    "summary.cache_stats.total_{read,write}_{bytes,gb}",
+    "summary.cache_stats.{read_write_ratio,read_iops,write_iops,storage_tokens_processed}",
+    "summary.qos_metrics.{interactive,responsive,batch}",
+    "summary.prefix_cache_stats.{prefix_hits,prefix_misses,system_prompt_reuse}",
+    "summary.prefix_cache_stats.{common_phrase_reuse,bytes_saved}",
+    "ringfall.{version,schema_version,command_line,config,machine,window,timeline,histograms}",
+    "ringfall.{io,waits,evictions,device,cost,roofline,errors,verify,samples,warnings}",
+];
+
+/// Those that are there only when something was measured.
+const MEASURED: &[&str] = &[
+    "summary.{end_to_end,storage_io,generation}_latency_ms.{mean,p50,p95,p99,p999,p9999}",
+    "summary.cache_stats.{cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms",
+    "summary.cache_stats.storage_{read,write}_{device,host}_{p50,p95,p99,p999,p9999}_ms",
+    "summary.qos_metrics.{interactive,responsive,batch}.total_requests",
+    "summary.qos_metrics.{interactive,responsive,batch}.latency_ms.{mean,p50,p95,p99}",
+    "summary.qos_metrics.{interactive,responsive,batch}.latency_ms.{p999,p9999,max}",
+    "summary.qos_metrics.{interactive,responsive,batch}.sla.{target_p95_ms,actual_p95_ms}",
+    "summary.qos_metrics.{interactive,responsive,batch}.sla.{compliance,met}",
+    "summary.cache_stats.storage_health.criteria.0.{name,target,actual,unit,passed}",
+    "throughput_timeline.0.{timestamp,throughput_tokens_per_sec}",
+];
+
+#[test]
+fn the_committed_schema_is_that_of_the_types_and_documents_read_back() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/results.schema.json");
+    let committed = std::fs::read_to_string(path).unwrap();
+    assert!(
+        committed == schema_page(),
+        "config/results.schema.json is old: cargo run -- schema > config/results.schema.json"
+    );
+    for result in [nothing(), busy()] {
+        let document = to_json(&result);
+        let back: Document = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!(serde_json::to_value(back).unwrap(), document);
+    }
+}
+
+#[test]
+fn every_key_of_the_specification_is_there() {
+    let document = to_json(&busy());
+    assert_eq!(missing(&document, KEYS), Vec::<String>::new());
+    assert_eq!(missing(&document, MEASURED), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_not_measured_is_null_or_absent() {
+    let document = to_json(&nothing());
+    assert_eq!(missing(&document, KEYS), Vec::<String>::new());
+    let at = |path: &str| document.pointer(path).cloned().unwrap_or_default();
+    assert_eq!(at("/summary/end_to_end_latency_ms"), Value::Null);
+    assert_eq!(at("/summary/cache_stats/cache_hit_rate"), Value::Null);
+    assert_eq!(at("/summary/storage_throughput_tokens_per_sec"), Value::Null);
+    assert_eq!(at("/summary/qos_metrics/batch/no_data"), Value::Bool(true));
+    assert_eq!(at("/ringfall/device/kernel"), Value::Null);
+    assert_eq!(at("/ringfall/cost/peak_rss_bytes"), Value::Null);
+    let stats = at("/summary/cache_stats");
+    let latencies = stats.as_object().unwrap().keys().filter(|key| key.ends_with("_ms"));
+    assert_eq!(latencies.count(), 0, "a tier with no operation has no latency keys");
+    let busy = to_json(&busy());
+    let stats = busy.pointer("/summary/cache_stats").unwrap().as_object().unwrap();
+    assert!(!stats.keys().any(|key| key.starts_with("gpu_") && key.ends_with("_ms")));
+}
+
+#[test]
+fn units_and_sums_are_right() {
+    let document = to_json(&busy());
+    let number = |path: &str| document.pointer(path).and_then(Value::as_f64).unwrap();
+    let stat = |name: &str| number(&format!("/summary/cache_stats/{name}"));
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-3 * b.abs();
+    assert!(near(stat("storage_read_p95_ms"), 12.0) && near(stat("storage_read_host_p50_ms"), 2.0));
+    assert!(near(stat("tier_storage_read_bandwidth_gbps"), 0.1));
+    assert!(near(stat("total_read_gb"), 2.0) && near(stat("total_write_bytes"), 3.0 * GIB as f64));
+    assert!(near(stat("cache_hit_rate"), 5.0 / 6.0));
+    assert_eq!((stat("cache_hits"), stat("cache_misses")), (5.0, 1.0));
+    assert_eq!((stat("offloads_cpu"), stat("offloads_storage")), (1.0, 2.0));
+    // 3 GiB at 128 KiB a token.
+    assert_eq!(stat("storage_tokens_processed"), 3.0 * 8192.0);
+    assert_eq!(number("/summary/prefix_cache_stats/bytes_saved"), 7.0);
+    assert!(near(number("/total_storage_io_latency"), 0.003));
+    assert!(near(number("/end_to_end_latencies/0"), 0.060));
+    assert_eq!(number("/ringfall/device/agreement/total_ratio"), 1.0);
+    assert_eq!(document.pointer("/decode_latencies").unwrap(), &Value::Array(vec![]));
+}
+
+#[test]
+fn a_class_meets_its_target_when_95_percent_do() {
+    let mut result = nothing();
+    for n in 0..100 {
+        let ms = if n < 95 { 40 } else { 70 };
+        result.requests.record(&record(Class::Interactive, ms));
+        result.requests.record(&record(Class::Responsive, if n < 94 { 40 } else { 170 }));
+    }
+    let document = to_json(&result);
+    let met = |class: &str| document.pointer(&format!("/summary/qos_metrics/{class}/sla/met"));
+    assert_eq!(met("interactive"), Some(&Value::Bool(true)));
+    assert_eq!(met("responsive"), Some(&Value::Bool(false)));
+}
+
+#[test]
+fn health_judges_by_its_profile() {
+    let names = |result: &RunResult| -> Vec<String> {
+        health::judge(result).criteria.iter().map(|c| c.name.to_string()).collect()
+    };
+    assert_eq!(health::judge(&nothing()).overall_status, "NO DATA");
+    let mut result = busy();
+    assert_eq!(health::judge(&result).overall_status, "PASS");
+    assert_eq!(names(&result).len(), 4);
+    result.engine.tiers[Tier::Storage.index()].read.device.record(200 * MILLISECOND);
+    let verdict = health::judge(&result);
+    assert_eq!((&*verdict.overall_status, verdict.passed_count), ("FAIL", 3));
+    result.plan.performance_profile = PerformanceProfile::Throughput;
+    assert_eq!(health::judge(&result).overall_status, "PASS");
+    result.engine.io_write.bytes = 0;
+    assert_eq!(health::judge(&result).overall_status, "FAIL");
+    result.plan.phases = Phases::DecodeOnly;
+    assert_eq!(health::judge(&result).overall_status, "PASS", "this mode never writes");
+}
+
+#[test]
+fn results_are_written_whole_or_not_at_all() {
+    let name = format!("ringfall-report-test-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let path = directory.join("deep/a.json");
+    let document = to_json(&busy());
+    write_json(&document, &path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text == format!("{document:#}\n"), "not what was to be written");
+    let files = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+    assert_eq!(files, 1, "no temporary file stays");
+    let occupied = directory.join("deep");
+    assert!(write_json(&document, &occupied).is_err(), "a directory is in the way");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_sample_is_everything_until_it_is_a_fair_share() {
+    let mut few = RequestStats::default();
+    let mut other = RequestStats::default();
+    few.record(&record(Class::Batch, 1));
+    other.record(&record(Class::Batch, 2));
+    few.merge(&other);
+    assert_eq!((few.samples().len(), few.completed()), (2, 2));
+
+    // 150,000 of 1 ms here, 50,000 of 2 ms there: a fair sample holds three of one to one.
+    let (mut left, mut right) = (RequestStats::default(), RequestStats::default());
+    for _ in 0..150_000 {
+        left.record(&record(Class::Batch, 1));
+    }
+    for _ in 0..50_000 {
+        right.record(&record(Class::Batch, 2));
+    }
+    left.merge(&right);
+    assert_eq!((left.samples().len(), left.completed()), (SAMPLES_MAX, 200_000));
+    let ones = left.samples().iter().filter(|s| s.end_to_end_ns == MILLISECOND).count();
+    // Hypergeometric: mean 75,000, sigma 97; six sigma.
+    assert!(ones.abs_diff(75_000) < 600, "{ones}");
+}
+
+#[test]
+fn a_failed_request_is_counted_and_nothing_else() {
+    let mut stats = RequestStats::default();
+    stats.record(&RequestRecord { failed: true, ..record(Class::Batch, 1) });
+    assert_eq!((stats.failed, stats.completed(), stats.generated_tokens), (1, 0, 0));
+    assert!(stats.samples().is_empty());
+}
+
+proptest! {
+    #[test]
+    fn merged_requests_have_the_percentiles_of_all(
+        latencies in proptest::collection::vec(1u64..5_000, 1..200), cut in 0usize..200,
+    ) {
+        let cut = cut.min(latencies.len());
+        let of = |part: &[u64]| {
+            let mut stats = RequestStats::default();
+            part.iter().for_each(|&ms| stats.record(&record(Class::Responsive, ms)));
+            stats
+        };
+        let mut merged = of(&latencies[..cut]);
+        merged.merge(&of(&latencies[cut..]));
+        let whole = of(&latencies);
+        for quantile in [0.5, 0.95, 0.999, 1.0] {
+            prop_assert_eq!(
+                merged.end_to_end_all().quantile_ns(quantile),
+                whole.end_to_end_all().quantile_ns(quantile)
+            );
+        }
+        prop_assert_eq!(merged.samples().len(), latencies.len());
+    }
+
+    #[test]
+    fn hits_add_up_over_purposes(
+        steps in proptest::collection::vec((0usize..5, 1u32..9, 0u32..9), 0..50),
+    ) {
+        let purposes =
+            [Purpose::Prefix, Purpose::History, Purpose::Decode, Purpose::Rag, Purpose::Populate];
+        let mut cache = CacheStats::default();
+        for (purpose, times, done) in steps {
+            let outcome = match done < times {
+                true => Outcome::Miss { reads_done: done },
+                false => Outcome::Hit,
+            };
+            cache.record_read(purposes[purpose], times, outcome, 10);
+        }
+        let by_kind = cache.system_prompt_hits + cache.user_cache_hits + cache.multi_turn_hits;
+        prop_assert_eq!(cache.hits, by_kind);
+        let mut twice = cache;
+        twice.merge(&cache);
+        prop_assert_eq!((twice.hits, twice.misses), (2 * cache.hits, 2 * cache.misses));
+    }
+}

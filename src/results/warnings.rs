@@ -1,0 +1,191 @@
+//! What a reader should know before trusting the numbers: as data, each with the flag to try.
+
+use ringfall_engine::clock::SECOND;
+use ringfall_engine::units::gib;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Arrival, Preallocate, Traffic};
+use crate::host::Machine;
+use crate::results::RunResult;
+
+/// One warning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// Stable name, for scripts.
+    pub code: String,
+    /// What was seen, with the value.
+    pub text: String,
+    /// What to type next.
+    pub flag_to_try: Option<String>,
+}
+
+/// Largest difference between our byte count and the kernel's.
+const KERNEL_TOLERANCE: f64 = 0.01;
+/// Share of the writes that were a block's first before it is worth a word.
+const FIRST_TOUCH_SHARE: f64 = 0.05;
+
+fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
+    Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
+}
+
+/// What the numbers of a run should be read with.
+#[must_use]
+pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    of_the_device(result, &mut warnings);
+    of_the_requests(result, &mut warnings);
+    of_the_space(result, &mut warnings);
+    of_the_machine(result, &mut warnings);
+    if result.requests.completed() == 0 {
+        let text = "no request was completed: entries may be too large for the time".to_owned();
+        warnings.push(warning("nothing_completed", text, Some("--duration")));
+    }
+    warnings
+}
+
+/// What the kernel saw otherwise, or was not seen of it.
+fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let engine = &result.engine;
+    if let Some(kernel) = &result.kernel {
+        let ours = engine.io_read.bytes + engine.io_write.bytes;
+        let theirs = kernel.read_bytes + kernel.write_bytes;
+        if let Some(ratio) = crate::facts::quotient(theirs, ours)
+            && (ratio - 1.0).abs() > KERNEL_TOLERANCE
+        {
+            let text = format!(
+                "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
+                 else uses the device, or the run was short",
+                ratio * 100.0,
+                kernel.device
+            );
+            warnings.push(warning("kernel_disagrees", text, None));
+        }
+    }
+    if let Some(Err(why)) = &result.block_trace {
+        let text = format!("the block layer was not traced: {why}");
+        warnings.push(warning("not_traced", text, None));
+    }
+    if let Some(Ok(trace)) = &result.block_trace
+        && trace.lost_events > 0
+    {
+        let text = format!("the block trace lost {} events: its counts are low", trace.lost_events);
+        warnings.push(warning("trace_lost", text, None));
+    }
+    if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
+        && share > FIRST_TOUCH_SHARE
+        && result.plan.preallocate == Preallocate::Reserve
+    {
+        let text = format!(
+            "{:.0} % of the bytes written were the first to their blocks, which is slower on most \
+             file systems",
+            share * 100.0
+        );
+        warnings.push(warning("first_touch", text, Some("--preallocate write")));
+    }
+}
+
+/// What came, came too fast, or could not be read.
+fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let backlog = &result.workload;
+    if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
+        let text = format!(
+            "requests arrived faster than they were served: {} were still queued at the end, the \
+             oldest since {:.1} s",
+            backlog.queued_at_end,
+            backlog.queue_age_at_end_ns as f64 / SECOND as f64
+        );
+        let flag = match result.plan.traffic {
+            Traffic::Trace { .. } => "--trace-speedup",
+            _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
+            _ => "--arrival closed",
+        };
+        warnings.push(warning("backlog", text, Some(flag)));
+    }
+    let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
+    for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let text = format!("{} rows could not be read and were skipped; {first}", skipped.rows);
+        warnings.push(warning("skipped_rows", text, None));
+    }
+    if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
+        && skipped.rows > 0
+    {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let text = format!("{} rows of the validation trace say nothing; {first}", skipped.rows);
+        warnings.push(warning("skipped_validation_rows", text, None));
+    }
+    if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
+        warnings.push(warning("autoscaler", conclusion.reason.clone(), Some("--duration")));
+    }
+    if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
+        let text = "the autoscaler's users did not wait for their answers: beyond the limit their \
+                    queue grows for as long as they stay"
+            .to_owned();
+        warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
+    }
+}
+
+/// What found no room.
+fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let engine = &result.engine;
+    if engine.refused_entries > 0 {
+        let text = format!(
+            "{} entries were larger than the whole storage tier and were refused",
+            engine.refused_entries
+        );
+        warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+    }
+    if result.population_failed > 0 {
+        let text = format!(
+            "{} entries that had to be there before the run could not be written: they are larger \
+             than the whole storage tier, or their I/O failed",
+            result.population_failed
+        );
+        warnings.push(warning("population", text, Some("--storage-capacity-gb")));
+    }
+    let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+    if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
+        let text = format!(
+            "the trace reads {:.2} GiB before it writes them, and all tiers hold {:.2}: the oldest \
+             were evicted before they were read",
+            gib(bytes),
+            gib(room)
+        );
+        warnings.push(warning("population_evicted", text, Some("--storage-capacity-gb")));
+    }
+}
+
+/// Where it ran, and whether it could.
+fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
+    if let Some((source, roofline)) = &result.roofline {
+        let name = |machine: &Machine| machine.device.as_ref().map(|device| device.name.clone());
+        let (there, here) = (name(&roofline.machine), name(&result.machine));
+        if there != here {
+            let name = |name: Option<String>| name.unwrap_or_else(|| "no block device".to_owned());
+            let text = format!(
+                "the limits in {source} are those of {}, and this run was on {}",
+                name(there),
+                name(here)
+            );
+            warnings.push(warning("roofline_device", text, Some("--roofline fresh")));
+        }
+    }
+    if result.watchdog.stalls > 0 {
+        let text = format!(
+            "shards missed a second of heartbeats {} times (longest {:.1} s)",
+            result.watchdog.stalls,
+            result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
+        );
+        warnings.push(warning("stalls", text, Some("--shards")));
+    }
+    let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
+    for text in shortfalls.take(1) {
+        warnings.push(warning("engine", text.clone(), None));
+    }
+    let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
+    if matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs")) {
+        let text = "the storage tier was in memory (tmpfs), no drive was measured".to_owned();
+        warnings.push(warning("memory_backed", text, Some("--cache-dir")));
+    }
+}

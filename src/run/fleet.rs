@@ -1,0 +1,263 @@
+//! The shards' threads: started, told, watched, joined.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flume::{Receiver, Sender};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::load::LoadError;
+use ringfall_engine::shard::executor::{Executor, JoinError, Pulse, Vitals};
+use ringfall_engine::shard::{ShardFacts, ShardSpec};
+use ringfall_workloads::Workload;
+use ringfall_workloads::source::SourceRequest;
+
+use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
+use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
+use crate::interrupt::Interrupt;
+
+/// How often somebody looks after the shards while they open.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
+/// device that is silent.
+const JOIN_PATIENCE: Nanos = 40 * SECOND;
+
+/// Why a run can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// A shard could not be opened.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// What was done with the device before the run failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A shard ended before it was told to.
+    #[error("shard {shard} ended early: {reason}")]
+    Ended {
+        /// Which.
+        shard: u16,
+        /// What is known.
+        reason: String,
+    },
+    /// A shard does not answer.
+    #[error("shard {shard} has shown no sign of life for {silent_s} s: {hold}")]
+    Stuck {
+        /// Which.
+        shard: u16,
+        /// Since when, seconds.
+        silent_s: u64,
+        /// What its thread does.
+        hold: Hold,
+    },
+    /// Somebody asked the run to end before it had begun.
+    #[error("interrupted before the run began")]
+    Interrupted,
+}
+
+/// Seed of a shard: what is needed besides its place in the fleet.
+pub struct ShardSeed {
+    /// Engine half.
+    pub spec: ShardSpec,
+    /// Users.
+    pub workload: Workload,
+    /// Whether allocation permits bound anything.
+    pub max_concurrent_allocs: bool,
+    /// Rows of a trace, if requests come from one.
+    pub rows: Option<Receiver<SourceRequest>>,
+    /// Whether an autoscaler listens.
+    pub autoscaled: bool,
+    /// Core to sit on, if pinned.
+    pub cpu: Option<usize>,
+}
+
+/// Running shards.
+pub struct Fleet {
+    executors: Vec<Executor<()>>,
+    inboxes: Arc<Vec<Sender<Inbound>>>,
+    notices: Receiver<Notice>,
+    watchdog: Watchdog,
+    /// Shards from which nothing is to be expected any more.
+    lost: Vec<bool>,
+}
+
+impl Fleet {
+    /// Starts a thread for each seed and waits until all are open. The threads share `cores`.
+    ///
+    /// # Errors
+    /// The first shard's that could not be opened, or that gets nowhere; an interruption.
+    pub fn start(
+        seeds: Vec<ShardSeed>,
+        cores: usize,
+        interrupt: &Interrupt,
+    ) -> Result<(Fleet, Vec<ShardFacts>), FleetError> {
+        let count = seeds.len();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..count).map(|_| flume::unbounded::<Inbound>()).unzip();
+        let inboxes = Arc::new(senders);
+        let (notice_sender, notices) = flume::unbounded();
+        let vitals: Vec<Arc<Vitals>> = (0..count).map(|_| Arc::default()).collect();
+        let pulse = Pulse::of(u16::try_from(count).unwrap_or(u16::MAX), cores);
+        let mut executors = Vec::with_capacity(count);
+        for ((index, seed), inbox) in seeds.into_iter().enumerate().zip(receivers) {
+            let plan = ShardPlan {
+                spec: seed.spec,
+                workload: seed.workload,
+                max_concurrent_allocs: seed.max_concurrent_allocs,
+                rows: seed.rows,
+                autoscaled: seed.autoscaled,
+                mesh: Arc::clone(&inboxes),
+            };
+            let notices = notice_sender.clone();
+            let name = format!("ringfall-{index}");
+            executors.push(Executor::spawn(
+                &name,
+                seed.cpu,
+                pulse,
+                Arc::clone(&vitals[index]),
+                move || shard_main(plan, inbox, notices),
+            )?);
+        }
+        drop(notice_sender);
+        let watchdog = Watchdog::new(vitals, pulse);
+        let lost = vec![false; count];
+        let mut fleet = Fleet { executors, inboxes, notices, watchdog, lost };
+        match fleet.await_open(count, interrupt) {
+            Ok(facts) => Ok((fleet, facts)),
+            // The thread itself may know why it ended.
+            Err(FleetError::Ended { shard, reason }) => {
+                Err(fleet.join().err().unwrap_or(FleetError::Ended { shard, reason }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn await_open(
+        &mut self,
+        count: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<ShardFacts>, FleetError> {
+        let mut facts: Vec<Option<ShardFacts>> = vec![None; count];
+        while facts.iter().any(Option::is_none) {
+            match self.notices.recv_timeout(LOOK) {
+                Ok(Notice::Ready(id, Ok(shard_facts))) => facts[id.index()] = Some(shard_facts),
+                Ok(Notice::Ready(_, Err(error))) => return Err(error.into()),
+                Ok(_) => continue,
+                Err(_) => {}
+            }
+            if interrupt.is_set() {
+                return Err(FleetError::Interrupted);
+            }
+            self.watch().map_or(Ok(()), Err)?;
+        }
+        Ok(facts.into_iter().flatten().collect())
+    }
+
+    fn len(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    /// Tells every shard.
+    pub fn tell(&self, command: Command) {
+        for inbox in self.inboxes.iter() {
+            // One that has ended is found by `watch` or `join`.
+            let _sent = inbox.send(Inbound::Command(command));
+        }
+    }
+
+    /// The next notice, if one comes within `patience`.
+    #[must_use]
+    pub fn next_notice(&self, patience: Duration) -> Option<Notice> {
+        self.notices.recv_timeout(patience).ok()
+    }
+
+    /// Looks at every heartbeat and wakes shards that miss theirs. The first shard that was lost
+    /// since the last look, if any was: it is stuck for good, or has ended.
+    #[must_use]
+    pub fn watch(&mut self) -> Option<FleetError> {
+        let now = monotonic_now();
+        let lost = (0..self.len()).find_map(|index| {
+            let error = (!self.lost[index]).then(|| self.watch_one(index, now)).flatten()?;
+            Some((index, error))
+        });
+        let (index, error) = lost?;
+        self.lost[index] = true;
+        Some(error)
+    }
+
+    fn watch_one(&mut self, index: usize, now: Nanos) -> Option<FleetError> {
+        let shard = index as u16;
+        if self.inboxes[index].is_disconnected() {
+            let reason = "its thread is gone; an earlier message says why".to_owned();
+            return Some(FleetError::Ended { shard, reason });
+        }
+        match self.watchdog.look(index, now) {
+            Verdict::Alive => None,
+            Verdict::Stalled { age_ns } => {
+                let age_ms = age_ns / 1_000_000;
+                tracing::warn!(shard, age_ms, "no heartbeat: waking it");
+                self.wake(index);
+                None
+            }
+            Verdict::Late => {
+                self.poke(index);
+                None
+            }
+            Verdict::StillStalled => {
+                self.wake(index);
+                None
+            }
+            Verdict::Stuck { silence_ns, hold } => {
+                Some(FleetError::Stuck { shard, silent_s: silence_ns / SECOND, hold })
+            }
+        }
+    }
+
+    /// Whether nothing is to be expected of that shard any more.
+    #[must_use]
+    pub fn is_lost(&self, index: usize) -> bool {
+        self.lost[index]
+    }
+
+    fn wake(&self, index: usize) {
+        self.poke(index);
+        self.watchdog.interrupt(index);
+    }
+
+    fn poke(&self, index: usize) {
+        let _sent = self.inboxes[index].send(Inbound::Command(Command::Poke));
+    }
+
+    /// Measures heartbeat gaps from now on: opening a shard blocks its thread.
+    pub fn forget_gaps(&self) {
+        self.watchdog.forget_gaps();
+    }
+
+    /// What the watchdog has seen.
+    #[must_use]
+    pub fn watchdog_figures(&self) -> WatchdogFigures {
+        self.watchdog.figures()
+    }
+
+    /// Ends the threads and waits for them, for 40 s at the most. A thread that was lost is not
+    /// waited for.
+    ///
+    /// # Errors
+    /// A shard that panicked, or whose thread does not end.
+    pub fn join(self) -> Result<(), FleetError> {
+        self.tell(Command::Exit);
+        let deadline = monotonic_now() + JOIN_PATIENCE;
+        let mut first_failure = Ok(());
+        for (index, executor) in self.executors.into_iter().enumerate() {
+            let bound = if self.lost[index] { monotonic_now() } else { deadline };
+            let shard = index as u16;
+            let failure = match executor.join_until(bound) {
+                Ok(()) => continue,
+                // It was told when it was lost.
+                Err(JoinError::StillRuns) if self.lost[index] => continue,
+                Err(error) => FleetError::Ended { shard, reason: error.to_string() },
+            };
+            first_failure = first_failure.and(Err(failure));
+        }
+        first_failure
+    }
+}

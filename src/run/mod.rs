@@ -1,0 +1,349 @@
+//! Runs, on the program's own thread: opened, led through their phases, added up, cleaned up.
+//!
+//! What lives here: when things happen, and what the shards' figures add up to. What must not:
+//! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
+
+mod fleet;
+mod phases;
+mod scaling;
+mod threads;
+mod timeline;
+mod virtual_run;
+mod watchdog;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringfall_engine::clock::{Nanos, monotonic_now};
+use ringfall_engine::device::Preallocate;
+use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
+use ringfall_engine::error::{IoError, SetupError};
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::load::LoadError;
+use ringfall_engine::metrics::Metrics;
+use ringfall_engine::placement::{SpaceFigures, TierCounts};
+use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
+use ringfall_engine::tier::TIER_COUNT;
+use ringfall_workloads::autoscale::{self, Conclusion};
+use ringfall_workloads::source::SourceRequest;
+use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
+
+use crate::driver::{ShardReport, ShardStatus, Totals};
+use crate::interrupt::Interrupt;
+use crate::source::{Feed, FeedFigures, OpenTrace};
+use crate::store::{Store, StoreRequest};
+pub use fleet::FleetError;
+use fleet::{Fleet, ShardSeed};
+pub use phases::{
+    ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
+    conduct_to_the_end,
+};
+use threads::Threads;
+pub use timeline::{SecondFigures, Timeline};
+pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
+pub use watchdog::WatchdogFigures;
+
+/// What a run is given.
+#[derive(Clone, Debug)]
+pub struct RunSettings {
+    /// Threads.
+    pub shards: u16,
+    /// Core of each shard; none: not pinned.
+    pub cpus: Option<Vec<usize>>,
+    /// Where the data goes; none: a fresh directory under the system's temp.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether a raw device may be written over.
+    pub destroy_device_contents: bool,
+    /// Size of the storage tier, bytes; 0: 95 % of what is free.
+    pub storage_capacity_bytes: u64,
+    /// At most this part of the free space, percent.
+    pub storage_free_percent_max: Option<u64>,
+    /// Size of the CPU tier, bytes.
+    pub cpu_capacity_bytes: u64,
+    /// How data files get their space.
+    pub preallocate: Preallocate,
+    /// Size of one I/O, bytes.
+    pub io_size_bytes: u64,
+    /// I/Os in flight a shard.
+    pub queue_depth: u32,
+    /// Memory for I/O buffers, whole engine, bytes.
+    pub io_buffer_bytes: u64,
+    /// Flush after each entry or not.
+    pub durability: Durability,
+    /// How much of what is read is checked.
+    pub verify: VerifyMode,
+    /// Seed of everything.
+    pub seed: u64,
+    /// Unmeasured time at the start, ns.
+    pub warmup: Nanos,
+    /// Measured time, ns.
+    pub duration: Nanos,
+    /// Requests served at once.
+    pub max_inflight_requests: u32,
+    /// Prefill writes at once; 0: unbounded.
+    pub max_concurrent_allocs: u32,
+    /// Whether the run ends when the workload has no more requests.
+    pub ends_when_exhausted: bool,
+    /// The autoscaler, if users come and go.
+    pub autoscale: Option<autoscale::Settings>,
+}
+
+/// What is run: the workload's settings, and where its requests come from.
+pub struct Load {
+    /// The settings.
+    pub config: Arc<WorkloadConfig>,
+    /// Where requests come from.
+    pub source: Source,
+    /// The rows, when they come from a trace.
+    pub rows: Option<OpenTrace>,
+}
+
+/// What the run's teller wants to hear.
+pub trait Observer {
+    /// The store's space is being written: bytes done, and all of them.
+    fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
+    /// The store is open, the shards are not: what is to be done with it before the run is done
+    /// now.
+    ///
+    /// # Errors
+    /// It could not be done; the run then does not begin.
+    fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
+    /// The store is open, nothing has run yet.
+    fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
+    /// The measurement window begins: the moment to sample counters.
+    fn window_began(&mut self);
+    /// The measurement window has ended.
+    fn window_ended(&mut self);
+    /// About every 50 ms.
+    fn progress(&mut self, progress: &Progress<'_>);
+}
+
+/// A run at a glance.
+pub struct Progress<'a> {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Until the phase ends, ns; `MAX` where nobody knows.
+    pub left_ns: Nanos,
+    /// Since the phase began, ns.
+    pub elapsed_ns: Nanos,
+    /// Sums over the shards.
+    pub status: ShardStatus,
+    /// Seconds measured so far.
+    pub timeline: &'a Timeline,
+    /// Users there are now; none when requests come from a trace.
+    pub users: Option<u32>,
+}
+
+/// What a run measured, added up over the shards.
+pub struct RunOutcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// Start and end of the window, `CLOCK_MONOTONIC`.
+    pub window: (Nanos, Nanos),
+    /// The engine's counters.
+    pub metrics: Box<Metrics>,
+    /// The requests.
+    pub totals: Box<Totals>,
+    /// The workload's counters.
+    pub workload: WorkloadStats,
+    /// By second.
+    pub timeline: Timeline,
+    /// Failures since the start, the first of each shard.
+    pub errors: Vec<IoError>,
+    /// What is in each tier at the end.
+    pub tiers: [TierCounts; TIER_COUNT],
+    /// Storage space at the end, by shard.
+    pub space: Vec<SpaceFigures>,
+    /// What the autoscaler found.
+    pub autoscale: Option<Conclusion>,
+    /// Users of each second, when the autoscaler changed them.
+    pub users: Vec<u32>,
+    /// What reading the trace came to.
+    pub feed: Option<FeedFigures>,
+    /// Heartbeats.
+    pub watchdog: WatchdogFigures,
+    /// Entries of the population that could not be written.
+    pub population_failed: u64,
+    /// Cleaning up failed: what is left behind.
+    pub cleanup: Result<(), SetupError>,
+}
+
+impl RunSettings {
+    /// How long the phases last and what ends them, on real time.
+    #[must_use]
+    pub fn phase_plan(&self) -> PhasePlan {
+        PhasePlan {
+            start_delay: START_DELAY,
+            warmup: self.warmup,
+            duration: self.duration,
+            ends_when_exhausted: self.ends_when_exhausted,
+            errors_max: ERRORS_MAX,
+            silence_max: SILENCE_MAX,
+        }
+    }
+}
+
+impl RunOutcome {
+    fn empty(ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
+        RunOutcome {
+            ending,
+            window,
+            metrics: Box::default(),
+            totals: Box::default(),
+            workload: WorkloadStats::default(),
+            timeline: Timeline::default(),
+            errors: Vec::new(),
+            tiers: Default::default(),
+            space: Vec::new(),
+            autoscale: None,
+            users: Vec::new(),
+            feed: None,
+            watchdog: WatchdogFigures::default(),
+            population_failed: 0,
+            cleanup: Ok(()),
+        }
+    }
+
+    /// A run that was interrupted before it had begun.
+    fn interrupted_early() -> RunOutcome {
+        let now = monotonic_now();
+        RunOutcome::empty(Ending::Interrupted, (now, now))
+    }
+
+    /// Makes it a failed run, unless it is one already.
+    fn fail(&mut self, sentence: String) {
+        if !matches!(self.ending, Ending::Failed(_)) {
+            self.ending = Ending::Failed(sentence);
+        }
+    }
+
+    /// Adds what a shard measured; its seconds to the timeline.
+    fn add(&mut self, report: ShardReport, timeline: &mut Timeline) {
+        self.metrics.merge(&report.metrics);
+        self.totals.merge(&report.totals);
+        self.workload.merge(&report.workload);
+        timeline.add(report.seconds);
+        self.errors.extend(report.errors);
+        for (sum, one) in self.tiers.iter_mut().zip(report.tiers) {
+            sum.entries += one.entries;
+            sum.bytes += one.bytes;
+        }
+        self.space.push(report.space);
+    }
+}
+
+/// A run from open to clean.
+///
+/// # Errors
+/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
+/// the others measured.
+pub fn run(
+    settings: &RunSettings,
+    load: Load,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, FleetError> {
+    let request = StoreRequest {
+        cache_dir: settings.cache_dir.clone(),
+        destroy_device_contents: settings.destroy_device_contents,
+        capacity_bytes: settings.storage_capacity_bytes,
+        capacity_flag: "--storage-capacity-gb",
+        free_percent_max: settings.storage_free_percent_max,
+        shards: settings.shards,
+        preallocate: settings.preallocate,
+    };
+    let opened = Store::open(&request, &mut |done_bytes, all_bytes| {
+        observer.giving_space(done_bytes, all_bytes);
+        !interrupt.is_set()
+    });
+    let store = match opened {
+        Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
+        opened => opened?,
+    };
+    observer.prepare(&store)?;
+    let (feed, rows) = match load.rows {
+        None => (None, vec![None; usize::from(settings.shards)]),
+        Some(trace) => {
+            let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
+                SetupError::new(
+                    format!("no thread can be started to read the trace: {error}"),
+                    "raise the limit of threads (ulimit -u)",
+                )
+            })?;
+            (Some(feed), rows.into_iter().map(Some).collect())
+        }
+    };
+    let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = settings.cpus.as_ref().map_or(cores, Vec::len);
+    let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
+        // Nothing was measured, and that is what the results say.
+        Err(FleetError::Interrupted) => {
+            let cleanup = store.remove();
+            return Ok(RunOutcome { cleanup, ..RunOutcome::interrupted_early() });
+        }
+        started => started?,
+    };
+    observer.opened(&store, &facts);
+    let users = (!load.source.is_rows()).then_some(load.config.num_users);
+    let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
+    let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
+    let mut outcome = threads.outcome(&phases);
+    outcome.cleanup = store.remove();
+    Ok(outcome)
+}
+
+/// The engine that a run asks for, with a storage tier of that size.
+fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
+    let permits = settings.max_concurrent_allocs;
+    Engine::builder()
+        .shards(settings.shards)
+        .seed(settings.seed)
+        .storage_bytes(storage_bytes)
+        .cpu_bytes(settings.cpu_capacity_bytes)
+        .io_bytes(settings.io_size_bytes)
+        .queue_depth(settings.queue_depth)
+        .buffer_bytes(settings.io_buffer_bytes)
+        .durability(settings.durability)
+        .verify(settings.verify)
+        .allocations_max((permits > 0).then_some(permits))
+        .requests_max(Some(settings.max_inflight_requests))
+}
+
+/// An engine's refusal as the error of a run that can't begin.
+fn refused(error: EngineError) -> SetupError {
+    match error {
+        EngineError::Setup(error) => error,
+        other => SetupError::new(other.to_string(), "change the settings of the run"),
+    }
+}
+
+fn seeds(
+    settings: &RunSettings,
+    workload: &Arc<WorkloadConfig>,
+    source: &Source,
+    rows: Vec<Option<flume::Receiver<SourceRequest>>>,
+    store: &Store,
+) -> Result<Vec<ShardSeed>, FleetError> {
+    let shards = settings.shards;
+    let engine = engine_of(settings, store.capacity_bytes());
+    // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
+    let specs = engine.specs(&store.file).map_err(refused)?;
+    let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
+        let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);
+        let users =
+            Workload::new(config, source, settings.seed, u32::from(index), u32::from(shards))
+                .map_err(|error| {
+                    SetupError::new(error.to_string(), "change the workload's settings")
+                })?;
+        Ok(ShardSeed {
+            spec,
+            workload: users,
+            max_concurrent_allocs: settings.max_concurrent_allocs > 0,
+            rows,
+            autoscaled: settings.autoscale.is_some(),
+            cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
+        })
+    };
+    specs.into_iter().zip(rows).map(seed).collect()
+}

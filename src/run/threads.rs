@@ -1,0 +1,258 @@
+//! The shards' threads of a real run, as the phases see them: what they have sent, whether they
+//! live, and what everybody is told meanwhile.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_workloads::autoscale::Decision;
+
+use super::fleet::Fleet;
+use super::phases::{Order, Phase, Phases, Shards, Sight};
+use super::scaling::Scaling;
+use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
+use crate::driver::{Command, Notice, ShardReport, ShardStatus};
+use crate::interrupt::Interrupt;
+use crate::remedy::told_io;
+use crate::source::Feed;
+use crate::store::Store;
+
+/// How often the run looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long shards are given to report when nobody waits for their I/Os any more.
+const REPORT_PATIENCE: Nanos = 5 * SECOND;
+/// How often it looks whether the store is still there.
+const STORE_CHECK: Nanos = SECOND;
+
+/// See the module.
+pub(super) struct Threads<'a> {
+    interrupt: &'a Interrupt,
+    observer: &'a mut dyn Observer,
+    store: &'a Store,
+    fleet: Fleet,
+    shards: Vec<Shard>,
+    timeline: Timeline,
+    scaling: Option<Scaling>,
+    /// The autoscaler has its answer.
+    has_answer: bool,
+    feed: Option<Feed>,
+    /// Users there are now; none when requests come from a trace.
+    users: Option<u32>,
+    /// The first shard that was lost, or what happened to the store.
+    failure: Option<String>,
+    next_store_check: Nanos,
+    /// The phase, and since when.
+    phase: (Phase, Nanos),
+}
+
+/// What one shard has sent.
+#[derive(Default)]
+struct Shard {
+    status: ShardStatus,
+    /// Entries of the population that failed, once it is written.
+    populated: Option<u64>,
+    report: Option<Box<ShardReport>>,
+}
+
+impl<'a> Threads<'a> {
+    pub(super) fn new(
+        settings: &RunSettings,
+        interrupt: &'a Interrupt,
+        observer: &'a mut dyn Observer,
+        store: &'a Store,
+        fleet: Fleet,
+        feed: Option<Feed>,
+        users: Option<u32>,
+    ) -> Threads<'a> {
+        Threads {
+            interrupt,
+            observer,
+            store,
+            fleet,
+            shards: (0..settings.shards).map(|_| Shard::default()).collect(),
+            timeline: Timeline::default(),
+            scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
+            has_answer: false,
+            feed,
+            users,
+            failure: None,
+            next_store_check: monotonic_now() + STORE_CHECK,
+            phase: (Phase::Populate, monotonic_now()),
+        }
+    }
+
+    /// Whether it holds for every shard from which something is to be expected.
+    fn all(&self, holds: impl Fn(&Shard) -> bool) -> bool {
+        let mut shards = self.shards.iter().enumerate();
+        shards.all(|(index, shard)| self.fleet.is_lost(index) || holds(shard))
+    }
+
+    fn status(&self) -> ShardStatus {
+        let first = ShardStatus { exhausted: true, ..ShardStatus::default() };
+        self.shards.iter().fold(first, |sum, shard| sum.and(&shard.status))
+    }
+
+    fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Ready(..) => {}
+            Notice::Populated(id, failed) => self.shards[id.index()].populated = Some(failed),
+            Notice::Tick(id, status, seconds, intervals) => {
+                self.shards[id.index()].status = status;
+                let over = seconds.last().map_or(0, |second| second.index + 1);
+                self.timeline.add(seconds);
+                if let Some(scaling) = &mut self.scaling {
+                    scaling.add(id.index(), over, intervals);
+                }
+            }
+            Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
+        }
+    }
+
+    /// Lets the autoscaler decide, if there is one.
+    fn scale(&mut self) {
+        let Some(scaling) = &mut self.scaling else { return };
+        match scaling.decide(&self.timeline) {
+            Decision::Hold => {}
+            Decision::Users(users) => {
+                self.users = Some(users);
+                self.fleet.tell(Command::SetUsers(users));
+            }
+            Decision::Stop => self.has_answer = true,
+        }
+    }
+
+    fn check_store(&mut self, phase: Phase) {
+        let now = monotonic_now();
+        if now < self.next_store_check || phase == Phase::Drain {
+            return;
+        }
+        self.next_store_check = now + STORE_CHECK;
+        if let Err(error) = self.store.file.check() {
+            self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
+        }
+    }
+
+    /// Has shards that live, but whose I/Os do not end, report what they measured so far.
+    fn collect_late_reports(&mut self) {
+        let is_complete = |threads: &Self| threads.all(|shard| shard.report.is_some());
+        if is_complete(self) {
+            return;
+        }
+        self.fleet.tell(Command::Report);
+        let deadline = monotonic_now() + REPORT_PATIENCE;
+        while !is_complete(self) && monotonic_now() < deadline {
+            if let Some(notice) = self.fleet.next_notice(LOOK) {
+                self.take(notice);
+            }
+        }
+    }
+
+    /// What all of them measured.
+    pub(super) fn outcome(mut self, phases: &Phases) -> RunOutcome {
+        self.collect_late_reports();
+        let window = phases.window();
+        let mut outcome = RunOutcome {
+            feed: self.feed.as_ref().map(Feed::figures),
+            watchdog: self.fleet.watchdog_figures(),
+            population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
+            ..RunOutcome::empty(phases.ending(), window)
+        };
+        let silent: Vec<String> = (self.shards.iter().enumerate())
+            .filter(|(_, shard)| shard.report.is_none())
+            .map(|(index, _)| index.to_string())
+            .collect();
+        for report in self.shards.iter_mut().filter_map(|shard| shard.report.take()) {
+            outcome.add(*report, &mut self.timeline);
+        }
+        if let Some(scaling) = self.scaling.take() {
+            let (conclusion, users) = scaling.conclude();
+            outcome.autoscale = Some(conclusion);
+            outcome.users = users;
+        }
+        outcome.timeline = std::mem::take(&mut self.timeline);
+        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        if let Err(error) = self.fleet.join() {
+            outcome.fail(error.to_string());
+        }
+        if let (super::Ending::Failed(sentence), false) = (&mut outcome.ending, silent.is_empty()) {
+            sentence.push_str(&format!(
+                "; the figures of shard {} are missing, except for the seconds they had reported",
+                silent.join(", ")
+            ));
+        }
+        outcome
+    }
+}
+
+impl Shards for Threads<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        let status = self.status();
+        let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);
+        // What is read from the trace matters no more when the run is ending.
+        let feed_failure = if phase == Phase::Drain { None } else { feed_failure() };
+        Ok(Sight {
+            now: monotonic_now(),
+            is_populated: self.all(|shard| shard.populated.is_some()),
+            is_drained: self.all(|shard| shard.report.is_some()),
+            is_exhausted: status.exhausted,
+            is_interrupted: self.interrupt.is_set(),
+            has_answer: self.has_answer,
+            is_abandoned: false,
+            errors: status.errors,
+            in_flight: status.in_flight,
+            ended: status.ended,
+            failure: self.failure.clone().or(feed_failure),
+        })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        match order {
+            Order::Populate => self.fleet.tell(Command::Populate),
+            Order::Start { origin, window } => {
+                self.fleet.tell(Command::Start { origin, window });
+            }
+            Order::BeginWindow => {
+                self.fleet.forget_gaps();
+                self.observer.window_began();
+            }
+            Order::Stop { window_end } => {
+                self.fleet.tell(Command::Stop { window_end });
+                self.observer.window_ended();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the shards have sent, watches over them, shows progress.
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        let now = monotonic_now();
+        if self.phase.0 != phase {
+            self.phase = (phase, now);
+        }
+        let left_ns = until.saturating_sub(now);
+        let mut next =
+            self.fleet.next_notice(LOOK.min(Duration::from_nanos(left_ns.max(MILLISECOND))));
+        while let Some(notice) = next {
+            self.take(notice);
+            next = self.fleet.next_notice(Duration::ZERO);
+        }
+        if let Some(error) = self.fleet.watch() {
+            self.failure.get_or_insert(error.to_string());
+        }
+        self.check_store(phase);
+        if phase == Phase::Measure {
+            self.scale();
+        }
+        self.observer.progress(&Progress {
+            phase,
+            left_ns: if until == Nanos::MAX { until } else { left_ns },
+            elapsed_ns: now - self.phase.1,
+            status: self.status(),
+            timeline: &self.timeline,
+            users: self.users,
+        });
+        Ok(())
+    }
+}

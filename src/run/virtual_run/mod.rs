@@ -1,0 +1,409 @@
+//! A run on a simulated clock and drive: the real driver, workload, placement and QoS code, on one
+//! thread. What differs from a real run is in `world`: the clock, the device, that entries have no
+//! bytes, and that messages between shards arrive at once.
+//!
+//! Nothing is drawn at random but by the workload and the drive's model, nothing waits for the
+//! outside: the same settings give the same run, to the nanosecond.
+
+mod world;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::device::{DeviceModel, Occupation, SimDrive};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::shard::local::VirtualTime;
+use ringfall_engine::shard::{Content, HollowMemory};
+use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_workloads::autoscale::Decision;
+use ringfall_workloads::source::SourceRequest;
+
+use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
+use super::scaling::Scaling;
+use super::{Load, RunOutcome, RunSettings, Timeline};
+use crate::facts::SimulationFigures;
+use crate::interrupt::Interrupt;
+use crate::iotrace::TraceWriter;
+use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
+pub use world::{BEGIN, World, WorldParts};
+
+/// Steps between two looks at whether somebody interrupts.
+const LOOK_STEPS: u32 = 1 << 16;
+
+/// The system that is simulated.
+#[derive(Clone, Debug)]
+pub struct VirtualSystem {
+    /// Its drive.
+    pub model: DeviceModel,
+    /// Bytes that a core copies a second.
+    pub memory_bytes_per_s: f64,
+    /// What an operation on host memory takes besides, ns; > 0.
+    pub memory_latency_ns: Nanos,
+}
+
+/// Runs it, from populating to the last I/O; every operation of it goes to `log`, if there is one.
+///
+/// # Errors
+/// Settings that no run can have.
+pub fn simulate(
+    settings: &RunSettings,
+    load: Load,
+    system: &VirtualSystem,
+    log: Option<&Rc<TraceWriter>>,
+    interrupt: &Interrupt,
+) -> Result<(RunOutcome, SimulationFigures), SetupError> {
+    let time = VirtualTime::starting_at(BEGIN);
+    let VirtualSystem { model, memory_bytes_per_s, memory_latency_ns } = system.clone();
+    let memory = {
+        let time = time.clone();
+        move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency_ns)
+    };
+    let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
+    let kept = Rc::clone(&memories);
+    let parts = WorldParts {
+        drive: SimDrive::new(model, time.clock()),
+        time,
+        cpu: CpuPool::hollow(),
+        content: Box::new(move || {
+            let memory = memory();
+            kept.borrow_mut().push(memory.busy());
+            Content::Hollow(memory)
+        }),
+        verify: VerifyMode::Off,
+    };
+    let world = World::new(settings, &load, parts)?;
+    let memories = memories.take();
+    let shards = usize::from(settings.shards);
+    let mut simulation = Simulation {
+        settings,
+        interrupt,
+        world,
+        memories,
+        log,
+        timeline: Timeline::default(),
+        scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
+        feed: load.rows.map(|trace| Feed::new(trace, shards)),
+        steps: 0,
+        found: Found::default(),
+        next_tick: Nanos::MAX,
+        window_begin: 0,
+        population_failed: Rc::default(),
+        busy: [Busy::default(); 2],
+    };
+    // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
+    let plan = PhasePlan { start_delay: 0, silence_max: Nanos::MAX, ..settings.phase_plan() };
+    let phases = conduct_to_the_end(plan, &mut simulation);
+    Ok(simulation.outcome(&phases))
+}
+
+struct Simulation<'a> {
+    settings: &'a RunSettings,
+    interrupt: &'a Interrupt,
+    world: World,
+    /// When each shard's memory is busy.
+    memories: Vec<Rc<RefCell<Occupation>>>,
+    log: Option<&'a Rc<TraceWriter>>,
+    timeline: Timeline,
+    scaling: Option<Scaling>,
+    feed: Option<Feed>,
+    steps: u32,
+    found: Found,
+    /// When the next second of the window is over; `MAX` outside it.
+    next_tick: Nanos,
+    /// The workload's measured time begins here.
+    window_begin: Nanos,
+    population_failed: Rc<Cell<u64>>,
+    /// At the window's beginning and end.
+    busy: [Busy; 2],
+}
+
+/// What was come across while time passed.
+#[derive(Default)]
+struct Found {
+    /// Why the run can't go on.
+    failure: Option<String>,
+    is_interrupted: bool,
+    has_answer: bool,
+    /// Nothing can happen any more by itself.
+    is_still: bool,
+}
+
+impl Found {
+    fn is_reason_to_end(&self) -> bool {
+        self.failure.is_some() || self.is_interrupted || self.has_answer
+    }
+}
+
+impl Shards for Simulation<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        let measures = self.world.drivers.iter().map(|driver| driver.shard().measure());
+        let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
+            (errors + measure.error_count_ever(), ended + measure.ended_ever())
+        });
+        let is_reason = self.found.is_reason_to_end();
+        Ok(Sight {
+            now: self.world.time.now(),
+            is_populated: self.found.is_still || self.world.runtime.task_count() == 0,
+            is_drained: phase == Phase::Drain && self.found.is_still,
+            // Asked for only where the answer matters: it looks at every shard.
+            is_exhausted: self.found.is_still && self.is_exhausted(),
+            is_interrupted: self.found.is_interrupted,
+            has_answer: self.found.has_answer,
+            is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
+            errors,
+            in_flight: 0,
+            ended,
+            failure: self.found.failure.clone(),
+        })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        self.found.is_still = false;
+        match order {
+            Order::Populate => self.populate(),
+            Order::Start { origin, window } => {
+                if let Some(log) = self.log {
+                    log.begin(origin);
+                    let log: Rc<dyn crate::iotrace::OperationLog> = Rc::clone(log) as _;
+                    self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
+                }
+                self.world.start(origin, window);
+            }
+            Order::BeginWindow => {
+                self.busy[0] = self.busy();
+                self.window_begin = self.world.time.now();
+                self.next_tick = self.window_begin + SECOND;
+            }
+            Order::Stop { window_end } => {
+                self.busy[1] = self.busy();
+                self.world.stop(window_end);
+                self.found = Found::default();
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        match phase {
+            Phase::Populate => {
+                while self.world.runtime.task_count() > 0 && !self.found.is_reason_to_end() {
+                    if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
+                        self.found.is_still = true;
+                        break;
+                    }
+                    self.look();
+                }
+            }
+            Phase::WarmUp => self.run_until(until, self.settings.ends_when_exhausted),
+            Phase::Drain => self.run_until(until, false),
+            Phase::Measure => {
+                let tick = self.next_tick.min(until);
+                self.run_until(tick, self.settings.ends_when_exhausted);
+                let is_over = self.found.is_still && self.is_exhausted();
+                if !self.found.is_reason_to_end() && !is_over {
+                    self.tick(tick);
+                    self.next_tick = tick + SECOND;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Simulation<'_> {
+    fn outcome(mut self, phases: &Phases) -> (RunOutcome, SimulationFigures) {
+        let window = phases.window();
+        let mut outcome = RunOutcome::empty(phases.ending(), window);
+        outcome.population_failed = self.population_failed.get();
+        outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
+        for driver in &self.world.drivers {
+            outcome.add(driver.report(), &mut self.timeline);
+        }
+        if let Some(scaling) = self.scaling.take() {
+            let (conclusion, users) = scaling.conclude();
+            outcome.autoscale = Some(conclusion);
+            outcome.users = users;
+        }
+        outcome.timeline = std::mem::take(&mut self.timeline);
+        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        let length = (window.1 - window.0).max(1) as f64;
+        let [before, after] = &self.busy;
+        let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)) as f64 / length;
+        let figures = SimulationFigures {
+            drive_busy_share: share(|busy| busy.drive_ns),
+            drive_crowded_share: share(|busy| busy.crowded_ns),
+            memory_busy_share: share(|busy| busy.memories_ns) / self.memories.len().max(1) as f64,
+        };
+        (outcome, figures)
+    }
+
+    fn busy(&self) -> Busy {
+        let now = self.world.time.now();
+        Busy {
+            drive_ns: self.world.drive.busy_ns(),
+            crowded_ns: self.world.drive.crowded_ns(),
+            memories_ns: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
+        }
+    }
+
+    /// Begins to write what must be there before measuring.
+    fn populate(&self) {
+        for driver in &self.world.drivers {
+            let (driver, failed) = (Rc::clone(driver), Rc::clone(&self.population_failed));
+            self.world.runtime.spawn(Box::pin(async move {
+                failed.set(failed.get() + driver.populate_all().await);
+            }));
+        }
+    }
+
+    /// Runs until that time, or until something is found that may end the run before.
+    fn run_until(&mut self, deadline: Nanos, may_exhaust: bool) {
+        self.found.is_still = false;
+        loop {
+            let stepped = self.step_now();
+            if !stepped && may_exhaust && self.is_exhausted() {
+                self.found.is_still = true;
+                return;
+            }
+            if !stepped && !self.world.advance(deadline) {
+                break;
+            }
+            self.look();
+            if self.found.is_reason_to_end() {
+                return;
+            }
+        }
+        if deadline == Nanos::MAX {
+            self.found.is_still = true;
+        } else {
+            self.world.time.advance_to(deadline);
+        }
+    }
+
+    /// Nothing is left to do, now or later.
+    fn is_exhausted(&self) -> bool {
+        self.world.drivers.iter().all(|driver| driver.is_exhausted())
+    }
+
+    /// One thing that happens without time passing; false when there is none.
+    fn step_now(&mut self) -> bool {
+        self.world.step_now() || self.feed.as_mut().is_some_and(|feed| feed.supply(&self.world))
+    }
+
+    /// Looks for a reason to go no further; for most of them now and then.
+    fn look(&mut self) {
+        if let Some(failure) = self.feed.as_mut().and_then(|feed| feed.failure.take()) {
+            self.found.failure.get_or_insert(failure);
+        }
+        self.steps += 1;
+        if self.steps < LOOK_STEPS {
+            return;
+        }
+        self.steps = 0;
+        self.found.is_interrupted |= self.interrupt.is_set();
+        if self.log.is_some_and(|log| log.has_failed()) {
+            self.found.failure.get_or_insert("the trace can't be written".to_owned());
+        }
+        if self.world.goes_round_in_circles() {
+            self.found.failure.get_or_insert(
+                "the simulated users never wait for anything, so that time stands still: let them \
+                 think, generate, or read from the drive"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// A second of the window is over.
+    fn tick(&mut self, now: Nanos) {
+        let over = (now - self.window_begin) / SECOND;
+        for (index, driver) in self.world.drivers.iter().enumerate() {
+            let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
+            self.timeline.add(seconds);
+            if let Some(scaling) = &mut self.scaling {
+                scaling.add(index, over, driver.take_intervals());
+            }
+        }
+        let Some(scaling) = &mut self.scaling else { return };
+        match scaling.decide(&self.timeline) {
+            Decision::Hold => {}
+            Decision::Users(users) => {
+                self.world.drivers.iter().for_each(|driver| driver.set_users(users));
+            }
+            Decision::Stop => self.found.has_answer = true,
+        }
+    }
+}
+
+/// For how long something was busy so far, ns.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    drive_ns: Nanos,
+    crowded_ns: Nanos,
+    /// All shards' together.
+    memories_ns: Nanos,
+}
+
+/// A trace's rows, read when a shard wants them.
+struct Feed {
+    rows: RowReader,
+    /// Rows read on the way to another shard's, as many as in a real run.
+    waiting: Vec<VecDeque<SourceRequest>>,
+    is_over: bool,
+    told: bool,
+    /// Why reading ended early, if it did; until somebody heard.
+    failure: Option<String>,
+}
+
+impl Feed {
+    fn new(trace: OpenTrace, shards: usize) -> Feed {
+        Feed {
+            rows: RowReader::new(trace),
+            waiting: (0..shards).map(|_| VecDeque::new()).collect(),
+            is_over: false,
+            told: false,
+            failure: None,
+        }
+    }
+
+    /// Gives rows to who wants some; whether anybody got any, or heard that there are no more.
+    fn supply(&mut self, world: &World) -> bool {
+        let mut supplied = false;
+        for (index, driver) in world.drivers.iter().enumerate() {
+            while driver.wants_rows() {
+                while self.waiting[index].is_empty() && self.may_read() {
+                    self.read_one();
+                }
+                let Some(row) = self.waiting[index].pop_front() else { break };
+                driver.supply(row);
+                supplied = true;
+            }
+        }
+        if self.is_over && !self.told && self.waiting.iter().all(VecDeque::is_empty) {
+            self.told = true;
+            world.drivers.iter().for_each(|driver| driver.supply_end());
+            supplied = true;
+        }
+        supplied
+    }
+
+    /// A shard that does not take its rows holds up the reading for all.
+    fn may_read(&self) -> bool {
+        !self.is_over && self.waiting.iter().all(|rows| rows.len() < ROWS_AHEAD)
+    }
+
+    fn read_one(&mut self) {
+        match self.rows.next_row(self.waiting.len()) {
+            Some((shard, row)) => self.waiting[shard].push_back(row),
+            None => {
+                self.is_over = true;
+                self.failure = self.rows.figures().failure;
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The HTML report: one file that opens offline, of one result or several laid over each other.
+//! Pictures are SVG made here; there is no script and nothing to fetch.
+
+mod axis;
+mod block;
+mod chart;
+mod heat;
+mod page;
+mod parts;
+mod roofline;
+mod what_if;
+
+use std::path::Path;
+
+use crate::results::Document;
+pub use roofline::write_roofline_html;
+pub use what_if::write_what_if_html;
+
+const STYLE: &str = include_str!("style.css");
+
+/// A result and what to call it.
+pub struct Named {
+    /// A file's name, or the like.
+    pub name: String,
+    /// The result.
+    pub document: Document,
+}
+
+/// Writes the report of these results.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, page::page(results))
+}
+
+/// A number as people read it: three digits that count.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 99_999.5 => format!("{value:.2e}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.0995 => format!("{value:.2}"),
+        size if size >= 0.000_995 => format!("{value:.4}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

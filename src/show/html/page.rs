@@ -1,0 +1,310 @@
+//! The page around the charts: figures, tables, notes.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{Named, STYLE, block, parts, shown};
+use crate::escape;
+use crate::results::Document;
+
+/// A setting, of which merged results may differ.
+fn known(setting: Option<impl std::fmt::Display>) -> String {
+    setting.map_or("different".to_owned(), |setting| setting.to_string())
+}
+
+pub(super) fn page(results: &[Named]) -> String {
+    let title = match results {
+        [one] => format!("ringfall: {}", known(one.document.ringfall.config.model.as_deref())),
+        several => format!("ringfall: {} results", several.len()),
+    };
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\
+         <body><main>\n<h1>{}</h1>",
+        escape::html(&title),
+        escape::html(&title)
+    );
+    for named in results {
+        head(&mut html, named, results.len() > 1);
+    }
+    section(
+        &mut html,
+        "Latency",
+        "By percentile; the further right, the rarer. Both axes are logarithmic.",
+        &parts::latencies(results),
+    );
+    let text = "What finished in each second of the measurement window.";
+    section(&mut html, "Over time", text, &parts::timelines(results));
+    section(
+        &mut html,
+        "Latency over time",
+        "Single I/Os: each column is a moment, each row half an octave of latency; the stronger \
+         the colour, the larger its share of that moment's I/Os.",
+        &parts::heat_maps(results),
+    );
+    let text = "What the autoscaler measured at each number of users.";
+    section(&mut html, "Scaling", text, &parts::scaling(results));
+    section(
+        &mut html,
+        "Block layer",
+        "What the kernel saw below ringfall, after its own splitting and merging, counted in the \
+         kernel (bpftrace): from before the shards began until the window's end.",
+        &block::block_layer(results),
+    );
+    tiers(&mut html, results);
+    device(&mut html, results);
+    configuration(&mut html, results);
+    html.push_str(
+        "<footer>Made by ringfall. GiB and GiB/s throughout; bytes count when their I/O completes \
+         inside the window; percentiles are those of merged HDR histograms.</footer>\
+         </main></body></html>\n",
+    );
+    html
+}
+
+fn section(html: &mut String, title: &str, text: &str, charts: &str) {
+    if !charts.is_empty() {
+        let _infallible =
+            writeln!(html, "<h2>{title}</h2><p>{text}</p><div class=\"charts\">{charts}</div>");
+    }
+}
+
+fn head(html: &mut String, named: &Named, several: bool) {
+    let document = &named.document;
+    let (ours, summary) = (&document.ringfall, &document.summary);
+    let config = &ours.config;
+    if several {
+        let _infallible = write!(html, "<h2>{}</h2>", escape::html(&named.name));
+    }
+    let state = match (ours.window.interrupted, &ours.window.failure) {
+        (true, _) => ", interrupted".to_owned(),
+        (false, Some(failure)) => format!(", failed: {failure}"),
+        (false, None) => String::new(),
+    };
+    let device = ours
+        .machine
+        .device
+        .as_ref()
+        .map_or("unknown device", |device| device.model.as_deref().unwrap_or(&device.name));
+    let _infallible = write!(
+        html,
+        "<div class=\"sub\">{} · {} users · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
+        escape::html(&known(config.model.as_deref())),
+        known(config.num_users),
+        escape::html(&known(config.arrival.as_deref())),
+        shown(ours.window.seconds),
+        escape::html(&state),
+        escape::html(device)
+    );
+    let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
+    let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key).copied());
+    let cards = [
+        (optional(ours.io.read.bandwidth_gib_per_s), "storage read, GiB/s"),
+        (optional(ours.io.write.bandwidth_gib_per_s), "storage write, GiB/s"),
+        (optional(summary.avg_throughput_tokens_per_sec), "tokens/s"),
+        (optional(summary.requests_per_second), "requests/s"),
+        (p95("storage_read_p95_ms"), "entry read P95, ms"),
+        (p95("storage_write_p95_ms"), "entry write P95, ms"),
+        (optional(summary.end_to_end_latency_ms.as_ref().map(|l| l.p95)), "request P95, ms"),
+        (optional(summary.cache_stats.cache_hit_rate.map(|rate| rate * 100.0)), "hit rate, %"),
+        (optional(ours.cost.cpu_s_per_gib), "CPU-s a GiB"),
+    ];
+    for (value, label) in cards {
+        let _infallible =
+            write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
+    }
+    if let Some(health) = &summary.cache_stats.storage_health {
+        let class = if health.overall_status == "PASS" { "good" } else { "bad" };
+        let _infallible = write!(
+            html,
+            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div>",
+            escape::html(&health.overall_status),
+            health.passed_count,
+            health.total_count
+        );
+    }
+    html.push_str("</div>\n");
+    let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
+    let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
+        Some(flag) => format!("{} (try {flag})", warning.text),
+        None => warning.text.clone(),
+    });
+    let notes: Vec<String> = errors.chain(warnings).collect();
+    if !notes.is_empty() {
+        html.push_str("<ul class=\"notes\">");
+        for note in notes {
+            let _infallible = write!(html, "<li>{}</li>", escape::html(&note));
+        }
+        html.push_str("</ul>\n");
+    }
+}
+
+/// A table with a column for each result.
+fn table(html: &mut String, results: &[Named], first: &str, rows: &[(String, Vec<String>)]) {
+    let _infallible = write!(html, "<div class=\"wide\"><table><tr><th>{first}</th>");
+    for named in results {
+        let name = if results.len() == 1 { "" } else { &*named.name };
+        let _infallible = write!(html, "<th>{}</th>", escape::html(name));
+    }
+    html.push_str("</tr>");
+    for (name, cells) in rows {
+        let differs = cells.iter().collect::<BTreeSet<_>>().len() > 1;
+        let class = if differs { " class=\"differs\"" } else { "" };
+        let _infallible = write!(html, "<tr{class}><th>{}</th>", escape::html(name));
+        for cell in cells {
+            let _infallible = write!(html, "<td>{}</td>", escape::html(cell));
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</table></div>\n");
+}
+
+fn tiers(html: &mut String, results: &[Named]) {
+    html.push_str("<h2>Tiers</h2>");
+    let row = |name: &str, pick: &dyn Fn(&Document) -> String| {
+        let cells = results.iter().map(|named| pick(&named.document)).collect();
+        (name.to_owned(), cells)
+    };
+    let stats = |document: &Document| document.summary.cache_stats.clone();
+    let count = |entries: Option<u64>| entries.map_or("–".to_owned(), |n| n.to_string());
+    let rows = [
+        row("CPU tier, entries at the end", &|d| count(stats(d).cpu_entries)),
+        row("CPU tier, GiB used of", &|d| {
+            let all = d.ringfall.config.cpu_memory_bytes.map(ringfall_engine::units::gib);
+            let used = stats(d).cpu_memory_used_gb.map_or("–".to_owned(), shown);
+            format!("{used} of {}", all.map_or("–".to_owned(), shown))
+        }),
+        row("CPU tier, GiB read / written", &|d| {
+            let tiers = stats(d).tiers;
+            let (read, written) =
+                (tiers.tier_cpu_kv_bytes_read_gb, tiers.tier_cpu_kv_bytes_written_gb);
+            format!("{} / {}", shown(read), shown(written))
+        }),
+        row("storage, entries at the end", &|d| count(stats(d).storage_entries)),
+        row("storage, GiB read / written", &|d| {
+            let tiers = stats(d).tiers;
+            let (read, written) =
+                (tiers.tier_storage_kv_bytes_read_gb, tiers.tier_storage_kv_bytes_written_gb);
+            format!("{} / {}", shown(read), shown(written))
+        }),
+        row("demoted from CPU to storage", &|d| {
+            let moved = &d.ringfall.evictions.cpu_to_storage;
+            let gib = shown(ringfall_engine::units::gib(moved.bytes));
+            format!("{} entries, {gib} GiB", moved.entries)
+        }),
+        row("deleted from storage", &|d| {
+            let moved = &d.ringfall.evictions.storage_to_none;
+            let gib = shown(ringfall_engine::units::gib(moved.bytes));
+            format!("{} entries, {gib} GiB", moved.entries)
+        }),
+        row("blocks verified, bad", &|d| {
+            let verify = &d.ringfall.verify;
+            format!("{}, {}", verify.blocks_checked, verify.blocks_bad)
+        }),
+    ];
+    table(html, results, "", &rows);
+}
+
+fn device(html: &mut String, results: &[Named]) {
+    html.push_str(
+        "<h2>The device's own counters</h2><p>What the kernel counted for the device over the \
+         window, beside what ringfall did. More than 1 % between them: something else used it.</p>",
+    );
+    let _infallible = write!(html, "<div class=\"charts\">{}</div>", parts::device(results));
+    let row = |name: &str, pick: &dyn Fn(&Document) -> Option<String>| {
+        let cells = results.iter().map(|named| pick(&named.document).unwrap_or("–".to_owned()));
+        (name.to_owned(), cells.collect())
+    };
+    let gib = |bytes: u64| format!("{} GiB", shown(ringfall_engine::units::gib(bytes)));
+    let rows = [
+        row("device", &|d| d.ringfall.device.kernel.as_ref().map(|k| k.device.clone())),
+        row("read, kernel", &|d| d.ringfall.device.kernel.as_ref().map(|k| gib(k.read_bytes))),
+        row("read, ringfall", &|d| Some(gib(d.ringfall.device.engine_read_bytes))),
+        row("written, kernel", &|d| d.ringfall.device.kernel.as_ref().map(|k| gib(k.write_bytes))),
+        row("written, ringfall", &|d| Some(gib(d.ringfall.device.engine_write_bytes))),
+        row("ringfall / kernel", &|d| {
+            d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
+        }),
+        row("by the second, Pearson r", &|d| {
+            d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))
+        }),
+        row("below it", &|d| {
+            let below = d.ringfall.device.chain.as_ref()?.iter().skip(1);
+            let told = |k: &crate::host::BlockDelta| {
+                format!("{}: {}", k.device, gib(k.read_bytes + k.write_bytes))
+            };
+            let all: Vec<String> = below.map(told).collect();
+            (!all.is_empty()).then(|| all.join(", "))
+        }),
+        row("share of its limits", &|d| {
+            let share = d.ringfall.roofline.as_ref()?.share?;
+            Some(format!("{:.1} %", share * 100.0))
+        }),
+        row("utilisation", &|d| {
+            d.ringfall.device.utilisation.map(|share| format!("{:.1} %", share * 100.0))
+        }),
+    ];
+    table(html, results, "", &rows);
+}
+
+/// A value of JSON as a person would type it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "–".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn configuration(html: &mut String, results: &[Named]) {
+    html.push_str("<h2>Configuration</h2>");
+    if results.len() > 1 {
+        html.push_str("<p>What differs is bold.</p>");
+    }
+    let settings = |named: &Named| named.document.ringfall.config.settings.clone();
+    let keys: BTreeSet<String> = results
+        .iter()
+        .flat_map(|named| settings(named).keys().cloned().collect::<Vec<_>>())
+        .collect();
+    let rows: Vec<(String, Vec<String>)> = keys
+        .into_iter()
+        .map(|key| {
+            let cell = |named: &Named| plain(settings(named).get(&key).unwrap_or(&Value::Null));
+            let cells = results.iter().map(cell).collect();
+            (key, cells)
+        })
+        .collect();
+    table(html, results, "setting", &rows);
+    html.push_str("<h2>Machine</h2>");
+    let machines: Vec<Value> = results
+        .iter()
+        .map(|named| serde_json::to_value(&named.document.ringfall.machine).unwrap_or(Value::Null))
+        .collect();
+    let mut rows = Vec::new();
+    for pointer in [
+        "/cpu_model",
+        "/cores",
+        "/memory_total_bytes",
+        "/kernel",
+        "/numa_nodes",
+        "/cache_dir",
+        "/mount/file_system",
+        "/mount/mount_options",
+        "/device/name",
+        "/device/model",
+        "/device/scheduler",
+        "/device/size_bytes",
+    ] {
+        let cells =
+            machines.iter().map(|machine| plain(machine.pointer(pointer).unwrap_or(&Value::Null)));
+        rows.push((pointer.trim_start_matches('/').replace('/', " "), cells.collect()));
+    }
+    rows.push((
+        "command line".to_owned(),
+        results.iter().map(|named| named.document.ringfall.command_line.join(" ")).collect(),
+    ));
+    table(html, results, "", &rows);
+}

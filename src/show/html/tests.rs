@@ -1,0 +1,76 @@
+use ringfall_engine::tier::Tier;
+
+use super::page::page;
+use super::*;
+use crate::results::tests::{busy, nothing};
+
+fn named(name: &str) -> Named {
+    let mut result = busy();
+    result.plan.model = "<script>alert(1)</script> & \"co\"".into();
+    result.timeline[0].io[0].record(3_000_000);
+    result.timeline[0].tiers[Tier::Storage.index()].read.bytes = 1 << 30;
+    Named { name: name.into(), document: Document::of(&result) }
+}
+
+/// Tags that were opened are closed, in order; void and self-closing ones aside.
+fn assert_well_formed(html: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = html;
+    while let Some(begin) = rest.find('<') {
+        rest = &rest[begin + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        if tag.starts_with('!') || ["meta", "link"].contains(&name) || tag.ends_with('/') {
+            continue;
+        }
+        match tag.strip_prefix('/') {
+            Some(_) => assert_eq!(open.pop(), Some(name), "before {:.60}", rest),
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
+    for results in [vec![named("a")], vec![named("a<b>"), named("b")]] {
+        let html = page(&results);
+        assert_well_formed(&html);
+        assert!(!html.contains("<script"), "what was typed must not run");
+        assert!(html.contains("&lt;script&gt;"));
+        for fetching in ["http://", "https://", "src=", "@import", "url("] {
+            assert!(!html.contains(fetching), "{fetching}");
+        }
+        for part in
+            ["Latency", "Over time", "Tiers", "Configuration", "Machine", "<polyline", "heat"]
+        {
+            assert!(html.contains(part), "{part}");
+        }
+    }
+}
+
+#[test]
+fn a_result_that_measured_nothing_is_a_page_too() {
+    let document = Document::of(&nothing());
+    let html = page(&[Named { name: "x".into(), document }]);
+    assert_well_formed(&html);
+    assert!(!html.contains("NaN") && !html.contains(">inf<"), "no number that is none");
+}
+
+#[test]
+fn numbers_are_short() {
+    for (value, text) in [
+        (0.0, "0"),
+        (0.034_12, "0.0341"),
+        (0.5, "0.50"),
+        (2.4789, "2.48"),
+        (12.3456, "12.3"),
+        (1234.5, "1234"),
+        (1_234_567.0, "1.23e6"),
+        (0.000_012, "1.2e-5"),
+    ] {
+        assert_eq!(shown(value), text);
+    }
+}

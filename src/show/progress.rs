@@ -1,0 +1,178 @@
+//! Live progress: one line that is rewritten on a terminal, a line every 10 s elsewhere.
+
+use std::io::Write;
+
+use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::gib;
+
+use crate::run::{Phase, Progress};
+
+/// How often the line changes on a terminal.
+const LIVE_PERIOD: Nanos = SECOND / 2;
+/// How often a line is written elsewhere.
+const PLAIN_PERIOD: Nanos = 10 * SECOND;
+
+/// What a live line may take of 80 columns, so that none wraps.
+const LIVE_COLUMNS: usize = 79;
+
+/// Where progress goes.
+pub struct ProgressLine<W: Write> {
+    out: W,
+    live: bool,
+    next: Nanos,
+    shown: bool,
+}
+
+impl<W: Write> ProgressLine<W> {
+    /// `live`: `out` is a terminal.
+    pub fn new(out: W, live: bool) -> ProgressLine<W> {
+        ProgressLine { out, live, next: 0, shown: false }
+    }
+
+    /// Shows where the run is, if it is time to.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn show(&mut self, now: Nanos, progress: &Progress<'_>) -> std::io::Result<()> {
+        if self.next == 0 && !self.live {
+            self.next = now + PLAIN_PERIOD;
+        }
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD };
+        let line = line(progress);
+        if self.live {
+            // Back to the first column, the line, and clear what is left of the last one. One that
+            // wraps could not be rewritten.
+            let line: String = line.chars().take(LIVE_COLUMNS).collect();
+            write!(self.out, "\r{line}\x1b[K")?;
+            self.shown = true;
+        } else {
+            writeln!(self.out, "{line}")?;
+        }
+        self.out.flush()
+    }
+
+    /// Takes the live line away.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn finish(&mut self) -> std::io::Result<()> {
+        if std::mem::take(&mut self.shown) {
+            write!(self.out, "\r\x1b[K")?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// How far the population is, and how long the rest takes at the pace so far.
+fn populating(progress: &Progress<'_>) -> String {
+    let (done, all) = (progress.status.populated, progress.status.population);
+    let mut line = format!("populating: {done} of {all} entries written");
+    if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
+        let left_ns = u128::from(progress.elapsed_ns) * u128::from(left) / u128::from(done);
+        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND))));
+    }
+    line
+}
+
+fn line(progress: &Progress<'_>) -> String {
+    let phase = match progress.phase {
+        Phase::Populate => return populating(progress),
+        Phase::WarmUp => "warming up",
+        Phase::Measure => "measuring",
+        Phase::Drain => return "ending what is in flight…".to_owned(),
+    };
+    let left_s = progress.left_ns.div_ceil(SECOND);
+    let status = &progress.status;
+    let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
+    let mut line =
+        format!("{phase} {left_s} s | {users}{} served, {} queued", status.serving, status.queued);
+    // The newest second that every shard has surely reported.
+    let seconds = progress.timeline.seconds();
+    if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {
+        let [read, write] = &second.tiers[Tier::Storage.index()];
+        line.push_str(&format!(
+            " | read {:.2} write {:.2} GiB/s",
+            gib(read.bytes),
+            gib(write.bytes)
+        ));
+        if let Some([_, p95_ns, _]) = second.latest_read_quantiles_ns() {
+            line.push_str(&format!(" | P95 {:.0} ms", p95_ns as f64 / 1e6));
+        }
+    }
+    if status.errors > 0 {
+        line.push_str(&format!(" | {} errors", status.errors));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::ShardStatus;
+    use crate::run::Timeline;
+
+    fn shown(live: bool, seconds: &[Nanos]) -> String {
+        let mut out = Vec::new();
+        let mut progress = ProgressLine::new(&mut out, live);
+        let timeline = Timeline::default();
+        let status = ShardStatus {
+            queued: 1_000_000_000,
+            serving: 100_000,
+            errors: 999_999_999,
+            ..ShardStatus::default()
+        };
+        for second in seconds {
+            let left_ns = 86_400 * SECOND;
+            let now = Progress {
+                phase: Phase::Measure,
+                left_ns,
+                elapsed_ns: 0,
+                status,
+                timeline: &timeline,
+                users: Some(100_000),
+            };
+            progress.show(second * SECOND, &now).unwrap();
+        }
+        progress.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_live_line_never_wraps_and_goes_away() {
+        let text = shown(true, &[1, 2]);
+        let lines: Vec<&str> = text.split('\r').collect();
+        assert!(lines.len() == 4 && !text.contains('\n'), "{text:?}");
+        for line in &lines {
+            assert!(line.trim_end_matches("\x1b[K").chars().count() <= 79, "{line:?}");
+        }
+        assert_eq!(lines.last(), Some(&"\x1b[K"));
+    }
+
+    #[test]
+    fn a_population_says_how_long_it_still_takes() {
+        let timeline = Timeline::default();
+        let populating = |populated| Progress {
+            phase: Phase::Populate,
+            left_ns: Nanos::MAX,
+            elapsed_ns: 10 * SECOND,
+            status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
+            timeline: &timeline,
+            users: None,
+        };
+        let text = line(&populating(100));
+        assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
+        assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
+    }
+
+    #[test]
+    fn elsewhere_a_plain_line_comes_every_ten_seconds() {
+        let text = shown(false, &[1, 2, 10, 11, 12, 20, 21]);
+        assert_eq!(text.lines().count(), 2, "{text:?}");
+        assert!(!text.contains('\x1b') && text.contains("86400 s"), "{text:?}");
+    }
+}

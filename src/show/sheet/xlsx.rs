@@ -1,0 +1,223 @@
+//! The workbook: the reference's sheets, then the timeline and the latencies with charts.
+
+use std::path::Path;
+
+use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
+
+use super::columns::{Cell, metrics, parameters};
+use crate::escape;
+use crate::results::Document;
+use crate::results::document::{LatencyMs, LatencyMsMax, QosClass};
+
+/// Longest column that is made as wide as its text.
+const COLUMN_CHARS_MAX: usize = 48;
+
+pub(super) fn write(document: &Document, path: &Path) -> std::io::Result<()> {
+    let bytes = workbook(document).map_err(std::io::Error::other)?;
+    std::fs::write(path, bytes)
+}
+
+fn workbook(document: &Document) -> Result<Vec<u8>, XlsxError> {
+    let mut book = Workbook::new();
+    let heading = Format::new().set_bold();
+    let (parameters, metrics) = (parameters(document), metrics(document));
+
+    let sheet = book.add_worksheet().set_name("Summary")?;
+    for (column, (name, cell)) in (0..).zip(parameters.iter().chain(&metrics)) {
+        sheet.write_with_format(0, column, name.as_str(), &heading)?;
+        put(sheet, 1, column, cell)?;
+        sheet.set_column_width(column, name.chars().count().min(COLUMN_CHARS_MAX) as f64 + 2.0)?;
+    }
+    sheet.set_freeze_panes(1, 0)?;
+    for (name, first, rows) in
+        [("Run Parameters", "Parameter", &parameters), ("Performance Metrics", "Metric", &metrics)]
+    {
+        let sheet = book.add_worksheet().set_name(name)?;
+        titles(sheet, &heading, &[first, "Value"])?;
+        for (row, (name, cell)) in (1..).zip(rows) {
+            sheet.write(row, 0, name.as_str())?;
+            put(sheet, row, 1, cell)?;
+        }
+        sheet.set_column_width(0, 40)?.set_column_width(1, 24)?;
+    }
+    qos(book.add_worksheet(), &heading, document)?;
+    timeline(book.add_worksheet(), &heading, document)?;
+    latency(book.add_worksheet(), &heading, document)?;
+    book.save_to_buffer()
+}
+
+fn put(sheet: &mut Worksheet, row: u32, column: u16, cell: &Cell) -> Result<(), XlsxError> {
+    match cell {
+        Cell::Text(text) => sheet.write_string(row, column, escape::xlsx(text))?,
+        Cell::Number(number) => sheet.write(row, column, *number)?,
+        Cell::Flag(flag) => sheet.write(row, column, *flag)?,
+        Cell::Nothing => return Ok(()),
+    };
+    Ok(())
+}
+
+fn titles(sheet: &mut Worksheet, heading: &Format, names: &[&str]) -> Result<(), XlsxError> {
+    for (column, name) in (0..).zip(names) {
+        sheet.write_with_format(0, column, *name, heading)?;
+        sheet.set_column_width(column, name.chars().count() as f64 + 2.0)?;
+    }
+    sheet.set_freeze_panes(1, 0)?;
+    Ok(())
+}
+
+fn qos(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
+    sheet.set_name("QoS Metrics")?;
+    let names = [
+        "QoS Level",
+        "Total Requests",
+        "Latency P95 (ms)",
+        "Latency P99 (ms)",
+        "SLA Met",
+        "SLA Compliance",
+    ];
+    titles(sheet, heading, &names)?;
+    let mut row = 0;
+    for (class, metrics) in document.summary.qos_metrics.all() {
+        let QosClass::Measured { total_requests, latency_ms, sla, .. } = metrics else { continue };
+        row += 1;
+        sheet.write(row, 0, class)?;
+        sheet.write(row, 1, *total_requests as f64)?;
+        sheet.write(row, 2, latency_ms.percentiles.p95)?;
+        sheet.write(row, 3, latency_ms.percentiles.p99)?;
+        sheet.write(row, 4, sla.met)?;
+        sheet.write(row, 5, sla.compliance)?;
+    }
+    Ok(())
+}
+
+fn timeline(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
+    sheet.set_name("Timeline")?;
+    let names = [
+        "Second",
+        "Storage Read (GiB/s)",
+        "Storage Write (GiB/s)",
+        "CPU Read (GiB/s)",
+        "CPU Write (GiB/s)",
+        "Tokens/s",
+        "Requests",
+        "Users",
+        "I/Os in Flight",
+        "Storage Read P95 (ms)",
+        "Storage Write P95 (ms)",
+        "Hit Rate",
+        "Errors",
+    ];
+    titles(sheet, heading, &names)?;
+    let rows = &document.ringfall.timeline;
+    for (row, second) in (1..).zip(rows) {
+        let length = second.seconds.max(1e-9);
+        let rate = |bytes: u64| Cell::from(ringfall_engine::units::gib(bytes) / length);
+        let ms = |us: Option<u64>| Cell::from(us.map(|us| us as f64 / 1e3));
+        let (storage, cpu) = (&second.tiers.storage, &second.tiers.cpu);
+        let cells = [
+            second.end_s.into(),
+            rate(storage.read.bytes),
+            rate(storage.write.bytes),
+            rate(cpu.read.bytes),
+            rate(cpu.write.bytes),
+            (second.generated_tokens as f64 / length).into(),
+            second.requests_completed.into(),
+            second.users.into(),
+            second.queue_depth.into(),
+            ms(storage.read.latency_p95_us),
+            ms(storage.write.latency_p95_us),
+            second.hit_rate.into(),
+            second.errors.into(),
+        ];
+        for (column, cell) in (0..).zip(&cells) {
+            put(sheet, row, column, cell)?;
+        }
+    }
+    let Ok(last @ 1..) = u32::try_from(rows.len()) else { return Ok(()) };
+    for (place, title, columns) in [
+        (1, "Storage bandwidth, GiB/s", [1, 2]),
+        (18, "Tokens/s and users", [5, 7]),
+        (35, "P95 of storage operations, ms", [9, 10]),
+    ] {
+        let mut chart = Chart::new(ChartType::ScatterStraight);
+        chart.title().set_name(title);
+        chart.x_axis().set_name("s");
+        for column in columns {
+            chart
+                .add_series()
+                .set_categories(("Timeline", 1, 0, last, 0))
+                .set_values(("Timeline", 1, column, last, column))
+                .set_name(("Timeline", 0, column));
+        }
+        sheet.insert_chart(place, 14, &chart)?;
+    }
+    Ok(())
+}
+
+fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
+    sheet.set_name("Latency")?;
+    let names = ["Latency (ms)", "Count", "Mean", "P50", "P95", "P99", "P99.9", "P99.99", "Max"];
+    titles(sheet, heading, &names)?;
+    sheet.set_column_width(0, 34)?;
+    let ours = &document.ringfall;
+    let waits = &ours.waits;
+    let rows: [(&str, &Option<LatencyMsMax>); 8] = [
+        ("Single I/O, read", &ours.io.read.latency_ms),
+        ("Single I/O, write", &ours.io.write.latency_ms),
+        ("Data sync", &ours.io.flush.latency_ms),
+        ("Waiting for room in a tier", &waits.room_ms),
+        ("Waiting for a buffer", &waits.buffer_ms),
+        ("Waiting for a queue place", &waits.queue_place_ms),
+        ("Waiting for an allocation permit", &waits.allocation_permit_ms),
+        ("Request waiting to be served", &waits.request_queue_ms),
+    ];
+    let mut row = 0;
+    let mut line = |sheet: &mut Worksheet,
+                    name: &str,
+                    latency: &LatencyMs,
+                    rest: Option<(u64, f64)>|
+     -> Result<(), XlsxError> {
+        row += 1;
+        sheet.write(row, 0, name)?;
+        let percentiles =
+            [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.p9999];
+        for (column, value) in (2..).zip(percentiles) {
+            sheet.write(row, column, value)?;
+        }
+        if let Some((count, max)) = rest {
+            sheet.write(row, 1, count as f64)?;
+            sheet.write(row, 8, max)?;
+        }
+        Ok(())
+    };
+    for (name, latency) in rows {
+        if let Some(LatencyMsMax { percentiles, max, count }) = latency {
+            line(sheet, name, percentiles, Some((*count, *max)))?;
+        }
+    }
+    for (class, metrics) in document.summary.qos_metrics.all() {
+        if let QosClass::Measured { latency_ms, .. } = metrics {
+            let name = format!("Request, end to end, {class}");
+            let LatencyMsMax { percentiles, max, count } = latency_ms;
+            line(sheet, &name, percentiles, Some((*count, *max)))?;
+        }
+    }
+    if let Some(latency) = &document.summary.end_to_end_latency_ms {
+        line(sheet, "Request, end to end, all", latency, None)?;
+    }
+    if row == 0 {
+        return Ok(());
+    }
+    let mut chart = Chart::new(ChartType::Line);
+    chart.title().set_name("Latency by percentile, ms");
+    chart.y_axis().set_log_base(10);
+    for line in 1..=row {
+        chart
+            .add_series()
+            .set_categories(("Latency", 0, 3, 0, 7))
+            .set_values(("Latency", line, 3, line, 7))
+            .set_name(("Latency", line, 0));
+    }
+    sheet.insert_chart(row + 2, 0, &chart)?;
+    Ok(())
+}

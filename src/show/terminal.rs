@@ -1,0 +1,463 @@
+//! What a person reads: the banner before, the summary after. One screen, 80 columns.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::{GIB, gib};
+
+use crate::blocktrace::Bucket;
+use crate::config::{Arrival, Plan, Traffic};
+use crate::escape;
+use crate::facts::quotient;
+use crate::remedy::told_io;
+use crate::results::correlation::correlate;
+use crate::results::sla::{COMPLIANCE, SLA};
+use crate::results::{RunResult, Warning, autoscaling, health, source};
+
+/// What fits every terminal.
+const COLUMNS: usize = 80;
+
+/// Whether to colour. Colour never carries meaning alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Escape sequences may be written.
+    pub colour: bool,
+}
+
+impl Style {
+    /// Colour on a terminal only, and not where NO_COLOR is set to anything but nothing
+    /// (<https://no-color.org>).
+    #[must_use]
+    pub fn for_output(is_terminal: bool) -> Style {
+        let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style { colour: is_terminal && !is_refused }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self.colour {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn heading(self, text: &str) -> String {
+        self.paint("1;36", text)
+    }
+
+    pub(crate) fn warn(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+}
+
+/// What will run, where, and what it will use.
+pub struct Banner<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Directory of the data.
+    pub directory: String,
+    /// What is below it: file system and device, as far as known.
+    pub below: String,
+    /// Size of the storage tier.
+    pub storage_bytes: u64,
+    /// Memory of the I/O buffers, all shards.
+    pub buffer_bytes: u64,
+    /// KV bytes of a token.
+    pub token_bytes: u64,
+    /// Bytes freed that a dead run had left.
+    pub reclaimed_bytes: u64,
+}
+
+/// Writes the banner.
+///
+/// # Errors
+/// What the writer says.
+pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> std::io::Result<()> {
+    let plan = banner.plan;
+    let title = format!("ringfall {}", env!("CARGO_PKG_VERSION"));
+    writeln!(out, "{}  seed {}", style.heading(&title), plan.seed)?;
+    writeln!(
+        out,
+        "  workload  {}, {}, generation {}, {} s{}",
+        escape::terminal(&plan.model),
+        escape::terminal(&who(plan)),
+        plan.generation_mode.name(),
+        plan.duration_s,
+        if plan.warmup_s > 0 { format!(" after {} s", plan.warmup_s) } else { String::new() },
+    )?;
+    writeln!(
+        out,
+        "  tiers     GPU {:.1} GiB, CPU {:.1} GiB, storage {:.1} GiB ({} KiB a token)",
+        gib(plan.gpu_memory_bytes),
+        gib(plan.cpu_memory_bytes),
+        gib(banner.storage_bytes),
+        banner.token_bytes / 1024,
+    )?;
+    writeln!(
+        out,
+        "  storage   {} ({})",
+        escape::terminal(&banner.directory),
+        escape::terminal(&banner.below)
+    )?;
+    writeln!(
+        out,
+        "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
+        plan.shards,
+        if plan.pin { " (pinned)" } else { "" },
+        plan.io_size_bytes / 1024,
+        plan.queue_depth,
+        banner.buffer_bytes >> 20,
+    )?;
+    writeln!(
+        out,
+        "            durability {}, verify {}, preallocate {}",
+        plan.durability.name(),
+        plan.verify.name(),
+        plan.preallocate.name(),
+    )?;
+    if banner.reclaimed_bytes > 0 {
+        let freed = gib(banner.reclaimed_bytes);
+        writeln!(out, "  reclaimed {freed:.1} GiB that an earlier run had left there")?;
+    }
+    if plan.demo {
+        let text = "A small demonstration run. For a real one: --cache-dir DIR on the drive, \
+                    --users N,\n  --model NAME, --cpu-mem-gb 0, --storage-capacity-gb 0 (all of \
+                    it), --duration 300,\n  --generation-mode none";
+        writeln!(out, "  {}", style.bold(text))?;
+    }
+    out.flush()
+}
+
+/// Who asks when, in a few words.
+fn who(plan: &Plan) -> String {
+    let arrival = match (plan.arrival, plan.request_rate_per_s) {
+        (Arrival::Poisson, rate) => format!("{rate} arrivals a second at random"),
+        (_, rate) if rate > 0.0 => format!("{rate} arrivals a second"),
+        (arrival, _) => format!("{} arrivals", arrival.name()),
+    };
+    let users = match plan.autoscaler {
+        Some(scale) => format!("{} users at first ({} mode)", plan.users, scale.mode.name()),
+        None => format!("{} users", plan.users),
+    };
+    match &plan.traffic {
+        Traffic::Drawn => format!("{users}, {arrival}"),
+        Traffic::ShareGpt { path, .. } => {
+            format!("{users}, {arrival}, conversations of {}", path.display())
+        }
+        Traffic::Trace { path, speedup, .. } => {
+            let pace = match (plan.request_rate_per_s, *speedup) {
+                (rate, _) if rate > 0.0 => arrival,
+                (_, 0.0) => "no gaps".to_owned(),
+                (_, speedup) => format!("{speedup} times its speed"),
+            };
+            format!("{} trace {}, {pace}", plan.traffic.name(), path.display())
+        }
+    }
+}
+
+fn ms(ns: Option<u64>) -> String {
+    match ns.map(|ns| ns as f64 / 1e6) {
+        None => "-".to_owned(),
+        Some(ms) if ms < 10.0 => format!("{ms:.2}"),
+        Some(ms) if ms < 1000.0 => format!("{ms:.1}"),
+        Some(ms) => format!("{ms:.0}"),
+    }
+}
+
+fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
+    if histogram.count() == 0 {
+        return;
+    }
+    let q = |quantile| ms(histogram.quantile_ns(quantile));
+    let _infallible = writeln!(
+        text,
+        "  {name:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
+        histogram.count(),
+        q(0.5),
+        q(0.95),
+        q(0.99),
+        ms(histogram.max_ns()),
+    );
+}
+
+/// Writes the summary.
+///
+/// # Errors
+/// What the writer says.
+pub fn print_summary(out: &mut dyn Write, style: Style, result: &RunResult) -> std::io::Result<()> {
+    out.write_all(summary(style, result).as_bytes())?;
+    out.flush()
+}
+
+pub(super) fn summary(style: Style, result: &RunResult) -> String {
+    let mut text = String::new();
+    // Writing to a String can't fail.
+    let _infallible = headline(&mut text, style, result)
+        .and_then(|()| latencies(&mut text, style, result))
+        .and_then(|()| tiers(&mut text, style, result))
+        .and_then(|()| footing(&mut text, style, result));
+    text
+}
+
+fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    let seconds = result.window.seconds;
+    let engine = &result.engine;
+    let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
+    let (read, written) = (engine.io_read.bytes, engine.io_write.bytes);
+    writeln!(text)?;
+    let state = match (result.interrupted, &result.failure) {
+        (true, _) => " (interrupted)",
+        (false, Some(_)) => " (failed)",
+        (false, None) => "",
+    };
+    writeln!(text, "{}", style.heading(&format!("Results over {seconds:.1} s{state}")))?;
+    let total = style.bold(&format!("{:.3} GiB/s", rate(read + written)));
+    writeln!(
+        text,
+        "  storage      {total}   read {:.3}   write {:.3}   ({:.1} GiB moved)",
+        rate(read),
+        rate(written),
+        gib(read + written)
+    )?;
+    if let Some(simulation) = &result.simulation {
+        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device))?;
+        let (binds, why) = (simulation.binds.name(), &simulation.because);
+        remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
+        if let Some(trace) = &simulation.io_trace {
+            let file = escape::terminal(&trace.file);
+            writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
+        }
+    }
+    for (label, line) in autoscaling::lines(result) {
+        writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
+    }
+    if let Some((operations, (objects, bytes))) =
+        result.source.operations.zip(result.source.populated)
+    {
+        writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
+        let (gib, failed) = (gib(bytes), result.population_failed);
+        let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
+        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before{but}")?;
+    }
+    if let Some(rate) = source::report(result).block_hit_rate {
+        let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
+        writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
+    }
+    recorded(text, result)?;
+    let requests = &result.requests;
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    writeln!(
+        text,
+        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
+        per_second(requests.generated_tokens),
+        per_second(requests.completed()),
+        requests.completed(),
+        result.cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+    )
+}
+
+/// How the hit rate compares with a recorded one.
+fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    if let Some(validation) = source::validation(result) {
+        let percent = |rate: Option<f64>| {
+            rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
+        };
+        let verdict = match validation.passed {
+            Some(true) => "agrees",
+            Some(false) => "does not agree",
+            None => "nothing to compare",
+        };
+        writeln!(
+            text,
+            "  validation   {verdict}: recorded hit rate {}, off by {}",
+            percent(Some(validation.recorded_hit_rate)),
+            percent(validation.relative_error),
+        )?;
+    }
+    Ok(())
+}
+
+fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    let title = format!(
+        "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
+        "latency, ms", "count", "P50", "P95", "P99", "max"
+    );
+    writeln!(text, "{}", style.bold(&title))?;
+    let engine = &result.engine;
+    let storage = engine.tier(Tier::Storage);
+    latency_row(text, "storage read, entry", &storage.read.total);
+    latency_row(text, "  of that, device", &storage.read.device);
+    latency_row(text, "storage write, entry", &storage.write.total);
+    latency_row(text, "  of that, device", &storage.write.device);
+    latency_row(text, "single I/O, read", &engine.io_read.latency);
+    latency_row(text, "single I/O, write", &engine.io_write.latency);
+    latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
+    latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
+    latency_row(text, "request, end to end", &result.requests.end_to_end_all());
+    for (name, class) in
+        ["  interactive", "  responsive", "  batch"].iter().zip(&result.requests.end_to_end)
+    {
+        latency_row(text, name, class);
+    }
+    Ok(())
+}
+
+fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
+        let state = result.tiers[tier.index()];
+        if state.capacity_bytes > 0 {
+            let left = result.engine.evictions[tier.index()].entries;
+            writeln!(
+                text,
+                "  {name:<12} {} entries, {:.1} of {:.1} GiB, {left} evicted",
+                state.entries,
+                gib(state.used_bytes),
+                gib(state.capacity_bytes),
+            )?;
+        }
+    }
+    let mut classes = Vec::new();
+    for (sla, histogram) in SLA.iter().zip(&result.requests.end_to_end) {
+        if let Some(share) = sla.compliance(histogram) {
+            classes.push(format!("{} {:.0} %", sla.class, share * 100.0));
+        }
+    }
+    if !classes.is_empty() {
+        let wanted = COMPLIANCE * 100.0;
+        writeln!(text, "  in time      {} ({wanted:.0} % wanted)", classes.join(", "))?;
+    }
+    let verdict = health::judge(result);
+    let status = match &*verdict.overall_status {
+        "FAIL" => style.warn("FAIL"),
+        other => other.to_owned(),
+    };
+    writeln!(text, "  health       {status} {}/{}", verdict.passed_count, verdict.total_count)?;
+    for failed in verdict.criteria.iter().filter(|criterion| !criterion.passed) {
+        let (name, actual, unit) = (&failed.name, failed.actual, &failed.unit);
+        writeln!(text, "               not met: {name}: {actual:.2} {unit}")?;
+    }
+    Ok(())
+}
+
+fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    let engine = &result.engine;
+    let moved = engine.io_read.bytes + engine.io_write.bytes;
+    let cost = &result.cost;
+    let number = |value: Option<f64>, unit: &str| {
+        value.map_or("-".to_owned(), |value| format!("{value:.3} {unit}"))
+    };
+    writeln!(
+        text,
+        "  cost         {}   peak RSS {}",
+        number(cost.cpu_s_per_gib(moved), "CPU-s/GiB"),
+        cost.peak_rss_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
+    )?;
+    device(text, result)?;
+    if let Some((source, roofline)) = &result.roofline {
+        let seconds = result.window.seconds;
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+        let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+        let limit = |percent| {
+            let limit = roofline.bandwidth(percent);
+            limit.map_or("-".to_owned(), |bytes| format!("{:.3}", bytes / GIB as f64))
+        };
+        writeln!(
+            text,
+            "  roofline     {} of the device: read alone {}, write alone {} GiB/s ({source})",
+            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+            limit(100),
+            limit(0),
+            source = escape::terminal(source),
+        )?;
+    }
+    writeln!(
+        text,
+        "  verified     {} blocks, {} bad   first touch {:.1} GiB   errors {}",
+        engine.verify.blocks_checked,
+        engine.verify.blocks_bad,
+        gib(engine.first_touch_bytes),
+        engine.error_count(),
+    )?;
+    for error in result.errors.iter().take(3) {
+        remark(text, style, &format!("error: {}", told_io(error)))?;
+    }
+    if let Some(failure) = &result.failure {
+        remark(text, style, &format!("failed: {failure}"))?;
+    }
+    for Warning { text: sentence, flag_to_try, .. } in &result.warnings {
+        let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
+        remark(text, style, &format!("note: {sentence}{flag}"))?;
+    }
+    Ok(())
+}
+
+/// What the kernel saw of it.
+fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
+    if let Some(kernel) = &result.kernel {
+        let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
+        writeln!(
+            text,
+            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
+            escape::terminal(&kernel.device),
+            gib(kernel.read_bytes + kernel.write_bytes),
+            gib(moved),
+            ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
+            correlate(&result.timeline, &result.kernel_seconds)
+                .and_then(|found| found.pearson_r)
+                .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
+        )?;
+    }
+    if let Some(Ok(trace)) = &result.block_trace {
+        for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
+            let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);
+            writeln!(
+                text,
+                "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < {} ms",
+                direction.requests,
+                size / 1024.0,
+                direction.latency_mean_us.map_or("-".to_owned(), |us| format!("{:.2}", us / 1e3)),
+                p99_us(&direction.issue_to_complete_us)
+                    .map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3)),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The end of the octave that the 99th percentile lies in.
+fn p99_us(buckets: &[Bucket]) -> Option<u64> {
+    let all: u64 = buckets.iter().map(|bucket| bucket.count).sum();
+    let mut so_far = 0;
+    let mut holds = |bucket: &&Bucket| {
+        so_far += bucket.count;
+        so_far as f64 >= 0.99 * all as f64
+    };
+    (all > 0)
+        .then(|| buckets.iter().find(|bucket| holds(bucket)))
+        .flatten()
+        .map(|bucket| bucket.high + 1)
+}
+
+/// A sentence of any length, broken between words to fit the screen.
+fn remark(text: &mut String, style: Style, sentence: &str) -> std::fmt::Result {
+    let mut line = String::new();
+    let mut indent = 2;
+    for word in sentence.split_whitespace().map(escape::terminal) {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            writeln!(text, "{:indent$}{}", "", style.warn(&line))?;
+            line.clear();
+            indent = 4;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    writeln!(text, "{:indent$}{}", "", style.warn(&line))
+}

@@ -1,0 +1,79 @@
+use ringfall_engine::error::{ErrorKind, IoError, Operation};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::GIB;
+
+use super::terminal::summary;
+use super::*;
+use crate::config::Traffic;
+use crate::results::tests::{busy, nothing};
+use crate::results::{Warning, warnings_of};
+
+#[test]
+fn names_in_the_banner_and_the_summary_are_not_obeyed() {
+    let hostile = "\u{1b}[31mx\n\u{9b}2J\u{202e}\r";
+    let mut result = busy();
+    result.plan.model = hostile.into();
+    result.plan.traffic = Traffic::ShareGpt {
+        path: hostile.into(),
+        conversations_max: 0,
+        tokenizer: crate::config::Tokenizer::Estimate,
+    };
+    result.failure = Some(hostile.into());
+    let kernel = result.kernel.as_mut().unwrap();
+    kernel.device = hostile.into();
+    result.warnings = warnings_of(&result);
+    result.warnings.push(Warning {
+        code: "x".into(),
+        text: hostile.into(),
+        flag_to_try: Some(hostile.into()),
+    });
+    let style = Style { colour: false };
+    let mut shown = summary(style, &result).into_bytes();
+    let banner = Banner {
+        plan: &result.plan,
+        directory: hostile.into(),
+        below: hostile.into(),
+        storage_bytes: 0,
+        buffer_bytes: 0,
+        token_bytes: 0,
+        reclaimed_bytes: 0,
+    };
+    print_banner(&mut shown, style, &banner).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.matches("\\u{1b}[31mx").count() >= 6, "{shown}");
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{shown:?}");
+}
+
+#[test]
+fn the_summary_fits_a_screen_of_80_columns() {
+    let mut result = busy();
+    let error = IoError {
+        kind: ErrorKind::Media,
+        operation: Operation::Read,
+        tier: Tier::Storage,
+        file: "/a/long/path/to/some/directory/of/the/cache/data-0.kv".into(),
+        offset_bytes: 1 << 40,
+        length_bytes: 1 << 20,
+        errno: 5,
+    };
+    result.engine.record_error(&error);
+    result.errors.push(error);
+    result.failure = Some("stopped after 1000 I/O errors".into());
+    result.engine.first_touch_bytes = 2 * GIB;
+    result.workload.queued_at_end = 1_000_000;
+    result.warnings = warnings_of(&result);
+    assert!(result.warnings.len() >= 2, "{:?}", result.warnings);
+    let plain = summary(Style { colour: false }, &result);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
+    }
+    assert!(plain.lines().count() <= 45, "{plain}");
+    assert!(!plain.contains('\x1b'));
+    for part in ["GiB/s", "tokens/s", "P95", "hit rate", "health", "kernel", "interactive", "dmesg"]
+    {
+        assert!(plain.contains(part), "{part} in\n{plain}");
+    }
+    let coloured = summary(Style { colour: true }, &result);
+    assert!(coloured.contains('\x1b'));
+    assert!(!summary(Style { colour: false }, &nothing()).is_empty());
+}
