@@ -56,12 +56,16 @@ pub struct Store {
 
 impl Store {
     /// Opens the directory, reclaims what a dead run left, and makes the data file with all of
-    /// its space; or claims the raw device.
+    /// its space; or claims the raw device. While space is written, `goes_on` is told the bytes
+    /// done and all of them, and says whether to go on.
     ///
     /// # Errors
     /// Each thing that can be wrong with the directory or device, and too little space: says how
     /// much.
-    pub fn open(request: &StoreRequest) -> Result<Store, SetupError> {
+    pub fn open(
+        request: &StoreRequest,
+        goes_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Store, SetupError> {
         let path = request.cache_dir.clone().unwrap_or_else(fresh_directory);
         let (place, file, path, capacity_bytes) = match is_block_device(&path) {
             true => open_device(request, &path)?,
@@ -72,7 +76,8 @@ impl Store {
         let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
         })?;
-        file.prepare(capacity_blocks).map_err(|error| {
+        let mut goes_on = |done_bytes| goes_on(done_bytes, capacity_blocks * BLOCK_BYTES);
+        file.prepare_watched(capacity_blocks, &mut goes_on).map_err(|error| {
             let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
             let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
             SetupError::new(what, told_io(&error))

@@ -313,6 +313,8 @@ struct Teller<'a> {
     with_banner: bool,
     progress: Option<ProgressLine<Box<dyn Write>>>,
     interrupt: &'a Interrupt,
+    /// Where progress of the preallocation goes, and when that began.
+    giving_space: Option<(Told, Nanos)>,
     prepared: Prepared,
     trace: Option<Result<BlockTrace, String>>,
     machine: Machine,
@@ -335,6 +337,7 @@ impl<'a> Teller<'a> {
             with_banner: !plan.quiet,
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
             interrupt,
+            giving_space: None,
             prepared: Prepared::default(),
             trace: None,
             machine: Machine::default(),
@@ -397,7 +400,19 @@ impl<'a> Teller<'a> {
 }
 
 impl Observer for Teller<'_> {
+    fn giving_space(&mut self, done_bytes: u64, all_bytes: u64) {
+        let plan = self.plan;
+        let (told, since) = self.giving_space.get_or_insert_with(|| {
+            let out = (!plan.quiet).then(|| output(plan));
+            (Told::new(out, is_terminal(plan)), monotonic_now())
+        });
+        told.progress(&prepare::space_given(done_bytes, all_bytes, monotonic_now() - *since));
+    }
+
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
+        if let Some((mut told, _)) = self.giving_space.take() {
+            told.forget();
+        }
         let out = (!self.plan.quiet).then(|| output(self.plan));
         let mut told = Told::new(out, is_terminal(self.plan));
         self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told)?;

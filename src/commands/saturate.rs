@@ -47,7 +47,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let cpus = cores(args);
-    let store = Store::open(&StoreRequest {
+    let request = StoreRequest {
         cache_dir: args.cache_dir.clone(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: (args.size_gb * GIB as f64) as u64,
@@ -55,7 +55,8 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         free_percent_max: None,
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
-    })?;
+    };
+    let store = Store::open(&request, &mut |_, _| !interrupt.is_set())?;
     let polling = polling(args);
     let range_bytes = store.capacity_bytes();
     let settings = SaturateSettings {

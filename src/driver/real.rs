@@ -33,6 +33,8 @@ pub enum Command {
     },
     /// Have so many users, all shards together.
     SetUsers(u32),
+    /// Answer [`Notice::Drained`] now, whatever is in flight: nobody waits for it any more.
+    Report,
     /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
     Poke,
     /// End the thread.

@@ -1,7 +1,7 @@
 //! The shards' threads: started, told, watched, joined.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flume::{Receiver, Sender};
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Duration = Duration::from_secs(40);
+const JOIN_PATIENCE: Nanos = 40 * SECOND;
 
 /// Why a run can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -245,10 +245,10 @@ impl Fleet {
     /// A shard that panicked, or whose thread does not end.
     pub fn join(self) -> Result<(), FleetError> {
         self.tell(Command::Exit);
-        let deadline = Instant::now() + JOIN_PATIENCE;
+        let deadline = monotonic_now() + JOIN_PATIENCE;
         let mut first_failure = Ok(());
         for (index, executor) in self.executors.into_iter().enumerate() {
-            let bound = if self.lost[index] { Instant::now() } else { deadline };
+            let bound = if self.lost[index] { monotonic_now() } else { deadline };
             let shard = index as u16;
             let failure = match executor.join_until(bound) {
                 Ok(()) => continue,

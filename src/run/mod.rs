@@ -100,6 +100,8 @@ pub struct Load {
 
 /// What the run's teller wants to hear.
 pub trait Observer {
+    /// The store's space is being written: bytes done, and all of them.
+    fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
     /// The store is open, the shards are not: what is to be done with it before the run is done
     /// now.
     ///
@@ -202,6 +204,12 @@ impl RunOutcome {
         }
     }
 
+    /// A run that was interrupted before it had begun.
+    fn interrupted_early() -> RunOutcome {
+        let now = monotonic_now();
+        RunOutcome::empty(Ending::Interrupted, (now, now))
+    }
+
     /// Makes it a failed run, unless it is one already.
     fn fail(&mut self, sentence: String) {
         if !matches!(self.ending, Ending::Failed(_)) {
@@ -235,7 +243,7 @@ pub fn run(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, FleetError> {
-    let store = Store::open(&StoreRequest {
+    let request = StoreRequest {
         cache_dir: settings.cache_dir.clone(),
         destroy_device_contents: settings.destroy_device_contents,
         capacity_bytes: settings.storage_capacity_bytes,
@@ -243,7 +251,15 @@ pub fn run(
         free_percent_max: settings.storage_free_percent_max,
         shards: settings.shards,
         preallocate: settings.preallocate,
-    })?;
+    };
+    let opened = Store::open(&request, &mut |done_bytes, all_bytes| {
+        observer.giving_space(done_bytes, all_bytes);
+        !interrupt.is_set()
+    });
+    let store = match opened {
+        Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
+        opened => opened?,
+    };
     observer.prepare(&store)?;
     let (feed, rows) = match load.rows {
         None => (None, vec![None; usize::from(settings.shards)]),
@@ -263,10 +279,8 @@ pub fn run(
     let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
         // Nothing was measured, and that is what the results say.
         Err(FleetError::Interrupted) => {
-            let now = monotonic_now();
-            let mut outcome = RunOutcome::empty(Ending::Interrupted, (now, now));
-            outcome.cleanup = store.remove();
-            return Ok(outcome);
+            let cleanup = store.remove();
+            return Ok(RunOutcome { cleanup, ..RunOutcome::interrupted_early() });
         }
         started => started?,
     };

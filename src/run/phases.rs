@@ -21,6 +21,10 @@ const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = 20 * MILLISECOND;
 
+/// Why a run whose requests end in its warm-up measures nothing.
+const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
+                                measured: shorten the warm-up, or ask for more requests";
+
 /// What a run is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
@@ -198,6 +202,11 @@ impl Phases {
             }
             State::WarmingUp => {
                 self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
+                // Without one, the time until the shards have begun is spent here.
+                let has_warmup = self.plan.warmup > 0 && self.plan.ends_when_exhausted;
+                if self.ending.is_none() && has_warmup && sight.is_exhausted {
+                    self.ending = Some(Ending::Failed(SERVED_TOO_EARLY.to_owned()));
+                }
                 if self.ending.is_none() && sight.now < self.window.0 {
                     return Step::Wait { until: self.window.0 };
                 }
@@ -506,6 +515,14 @@ mod tests {
         assert_eq!(end, 6 * SECOND);
         let (_, _, end) = run(PLAN, exhausted);
         assert_eq!(end, 14 * SECOND);
+        let plan = PhasePlan { ends_when_exhausted: true, ..PLAN };
+        let (phases, _, end) =
+            run(plan, |phase, now| Sight { is_exhausted: now >= 3 * SECOND, ..well(phase, now) });
+        assert_eq!((phases.ending(), end), (Ending::Failed(SERVED_TOO_EARLY.into()), 3 * SECOND));
+        let plan = PhasePlan { warmup: 0, start_delay: SECOND, ..plan };
+        let (phases, _, end) =
+            run(plan, |phase, now| Sight { is_exhausted: true, ..well(phase, now) });
+        assert_eq!((phases.ending(), end), (Ending::Complete, 3 * SECOND));
         let (phases, _, end) =
             run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
         assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));

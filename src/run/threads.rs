@@ -19,6 +19,8 @@ use crate::store::Store;
 
 /// How often the run looks around.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long shards are given to report when nobody waits for their I/Os any more.
+const REPORT_PATIENCE: Nanos = 5 * SECOND;
 /// How often it looks whether the store is still there.
 const STORE_CHECK: Nanos = SECOND;
 
@@ -130,8 +132,24 @@ impl<'a> Threads<'a> {
         }
     }
 
+    /// Has shards that live, but whose I/Os do not end, report what they measured so far.
+    fn collect_late_reports(&mut self) {
+        let is_complete = |threads: &Self| threads.all(|shard| shard.report.is_some());
+        if is_complete(self) {
+            return;
+        }
+        self.fleet.tell(Command::Report);
+        let deadline = monotonic_now() + REPORT_PATIENCE;
+        while !is_complete(self) && monotonic_now() < deadline {
+            if let Some(notice) = self.fleet.next_notice(LOOK) {
+                self.take(notice);
+            }
+        }
+    }
+
     /// What all of them measured.
     pub(super) fn outcome(mut self, phases: &Phases) -> RunOutcome {
+        self.collect_late_reports();
         let window = phases.window();
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),

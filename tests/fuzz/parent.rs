@@ -177,15 +177,18 @@ fn report(name: &str, seed: u64, count: u64, input: &[u8], defect: &Defect) -> !
     )
 }
 
-/// What was said, without the numbers and the quoted words that come from the input.
+/// Letters of an outcome that tell it from others; further on stands more of the input.
+const SIGNATURE_CHARS: usize = 60;
+
+/// How what was said began, without the numbers and the quoted words that come from the input.
 fn signature(outcome: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;
     for c in outcome.chars() {
         match c {
             '"' | '`' => quoted = !quoted,
-            c if quoted || c.is_ascii_digit() => {}
-            c => text.push(c),
+            c if !quoted && c.is_ascii_alphabetic() && text.len() < SIGNATURE_CHARS => text.push(c),
+            _ => {}
         }
     }
     text

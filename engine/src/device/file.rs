@@ -30,6 +30,8 @@ pub enum Preallocate {
 const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
 /// Zeros written at a time where the kernel has no such call.
 const ZERO_CHUNK_BYTES: u64 = 8 << 20;
+/// Bytes written between two looks at whether to go on.
+const PREPARE_STEP_BYTES: u64 = 256 << 20;
 
 /// The data file, all of its space given before the run, and what of it has been written.
 ///
@@ -91,14 +93,42 @@ impl DataFile {
     /// # Errors
     /// `ENOSPC` and its like.
     pub fn prepare(&self, blocks: u64) -> Result<(), IoError> {
-        if self.is_device {
-            // A device has its space; no file system converts anything at the first write.
-            return match self.preallocate {
-                Preallocate::Reserve => Ok(()),
-                Preallocate::Write => self.write_zeros(0, blocks * BLOCK_BYTES),
-            };
+        self.prepare_watched(blocks, &mut |_done_bytes| true)
+    }
+
+    /// The same, which takes minutes where much is written: `goes_on` is told every 256 MiB how
+    /// many bytes are done, and says whether to go on.
+    ///
+    /// # Errors
+    /// `ENOSPC` and its like; [`ErrorKind::Cancelled`] when it is not to go on.
+    pub fn prepare_watched(
+        &self,
+        blocks: u64,
+        goes_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), IoError> {
+        let all_bytes = blocks * BLOCK_BYTES;
+        let step_bytes = match self.preallocate {
+            // A reservation takes no time, and is best had whole.
+            Preallocate::Reserve => all_bytes.max(1),
+            Preallocate::Write => PREPARE_STEP_BYTES,
+        };
+        let mut done_bytes = 0;
+        while done_bytes < all_bytes {
+            if !goes_on(done_bytes) {
+                return Err(self.error(done_bytes, all_bytes - done_bytes, libc::ECANCELED));
+            }
+            let piece_bytes = step_bytes.min(all_bytes - done_bytes);
+            match (self.is_device, self.preallocate) {
+                // A device has its space; no file system converts anything at the first write.
+                (true, Preallocate::Reserve) => {}
+                (true, Preallocate::Write) => self.write_zeros(done_bytes, piece_bytes)?,
+                (false, _) => self.give_space(done_bytes, piece_bytes)?,
+            }
+            done_bytes += piece_bytes;
         }
-        self.give_space(blocks * BLOCK_BYTES)?;
+        if self.is_device {
+            return Ok(());
+        }
         self.prepared_bytes.store(blocks * BLOCK_BYTES, Ordering::Relaxed);
         if self.preallocate == Preallocate::Reserve {
             self.untouched_blocks.store(blocks, Ordering::Relaxed);
@@ -106,8 +136,7 @@ impl DataFile {
         Ok(())
     }
 
-    fn give_space(&self, length: u64) -> Result<(), IoError> {
-        let offset = 0;
+    fn give_space(&self, offset: u64, length: u64) -> Result<(), IoError> {
         let failed = |errno: rustix::io::Errno| self.error(offset, length, errno.raw_os_error());
         match self.preallocate {
             Preallocate::Reserve => {

@@ -1,7 +1,7 @@
 //! An engine whose shards have threads of their own: started, asked, stopped.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flume::{Receiver, Sender};
 
@@ -10,6 +10,7 @@ use super::entries::{Entries, Pending};
 use super::error::{EngineError, SettingsError};
 use super::place::Opened;
 use super::served::{Inbound, Request, ShardStatistics, serve_shard};
+use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::{IoError, SetupError};
 use crate::key::{ShardId, TIER_COUNT};
 use crate::metrics::Metrics;
@@ -21,7 +22,7 @@ use crate::shard::executor::{Executor, Pulse, Vitals};
 const OPEN_PATIENCE: Duration = Duration::from_secs(3600);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Duration = Duration::from_secs(40);
+const JOIN_PATIENCE: Nanos = 40 * SECOND;
 
 /// A running storage engine: entries by key, in host memory and on storage, on a thread and an
 /// io_uring for each shard.
@@ -167,7 +168,7 @@ impl Engine {
         }
         self.entries.end_all();
         let mut first_failure = Ok(());
-        let deadline = Instant::now() + JOIN_PATIENCE;
+        let deadline = monotonic_now() + JOIN_PATIENCE;
         for (index, executor) in self.executors.drain(..).enumerate() {
             if let Err(error) = executor.join_until(deadline)
                 && first_failure.is_ok()

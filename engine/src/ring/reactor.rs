@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -18,7 +18,7 @@ use super::setup::RingSetup;
 use super::slot::{IoFuture, SlotToken, Slots};
 use super::turn::{Turnable, turn};
 use crate::buffer::Buffer;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
 use crate::error::SetupError;
 
 /// Registered number of the data file.
@@ -42,7 +42,7 @@ const GETEVENTS: u32 = 1;
 const DROP_LOOK: Duration = Duration::from_millis(1);
 /// How long it looks without any I/O completing: a device that is silent for longer keeps the
 /// buffers, which are leaked rather than freed under it.
-const DROP_PATIENCE: Duration = Duration::from_secs(30);
+const DROP_PATIENCE: Nanos = 30 * SECOND;
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion; it lends the
 /// buffer through `B: AsRef<Buffer>`.
@@ -337,18 +337,18 @@ impl<B: 'static> Drop for Ring<B> {
         self.end_untaken(-libc::ECANCELED);
         // The kernel may still write to buffers that the table owns: wait for every one, as long as
         // the device gives signs of life.
-        let mut silent_since = Instant::now();
+        let mut silent_since = monotonic_now();
         while self.slots.pending() > 0 {
             self.enter_without_submitting();
             if self.take_completions() > 0 {
-                silent_since = Instant::now();
-            } else if silent_since.elapsed() > DROP_PATIENCE {
+                silent_since = monotonic_now();
+            } else if monotonic_now() - silent_since > DROP_PATIENCE {
                 // Freeing the buffers now could corrupt memory; leaking them can't.
                 tracing::error!(
                     in_flight = self.slots.pending(),
                     "the device has completed nothing for {} s; the buffers of what is in flight \
                      are leaked",
-                    DROP_PATIENCE.as_secs()
+                    DROP_PATIENCE / SECOND
                 );
                 std::mem::forget(Rc::clone(&self.slots));
                 return;

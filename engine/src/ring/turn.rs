@@ -127,9 +127,9 @@ mod tests {
             let steps = &mut self.interrupts.borrow_mut()[whose];
             match steps.pop() {
                 Some(Interrupt::Adds) => {
-                    if self.list.replace(self.list.get() + 1) == 0 {
-                        *steps = vec![Interrupt::Rings, Interrupt::Raises];
-                    }
+                    let is_first = self.list.replace(self.list.get() + 1) == 0;
+                    let later = [Interrupt::Rings, Interrupt::Raises];
+                    steps.extend(later.into_iter().filter(|_| is_first));
                 }
                 Some(Interrupt::Raises) => self.flag.set(true),
                 Some(Interrupt::Rings) => self.rung.set(self.rung.get() | self.armed.get()),

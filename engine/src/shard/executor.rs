@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glommio::io::BufferedFile;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
@@ -245,15 +245,15 @@ impl<T: Send + 'static> Executor<T> {
         Ok(Executor { handle, vitals, running })
     }
 
-    /// Waits for its end, until `deadline` at the most. A thread that has not ended by then goes on
-    /// by itself until the process ends.
+    /// Waits for its end, until `deadline` (`CLOCK_MONOTONIC`) at the most. A thread that has not
+    /// ended by then goes on by itself until the process ends.
     ///
     /// # Errors
     /// When it panicked, or has not ended.
-    pub fn join_until(self, deadline: Instant) -> Result<T, JoinError> {
+    pub fn join_until(self, deadline: Nanos) -> Result<T, JoinError> {
         let has_begun = || self.vitals.thread.load(Ordering::Relaxed) != 0;
         while self.running.strong_count() > 0 && !has_begun() || self.vitals.is_thread_alive() {
-            if Instant::now() >= deadline {
+            if monotonic_now() >= deadline {
                 return Err(JoinError::StillRuns);
             }
             std::thread::sleep(JOIN_LOOK);
@@ -326,6 +326,7 @@ pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::SECOND;
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -354,7 +355,7 @@ mod tests {
         }
         assert!(vitals.thread_sample().is_some());
         over.store(true, Ordering::Relaxed);
-        executor.join_until(Instant::now() + Duration::from_secs(60)).unwrap();
+        executor.join_until(monotonic_now() + 60 * SECOND).unwrap();
     }
 
     #[test]
@@ -368,7 +369,7 @@ mod tests {
             })
             .unwrap();
         begun.recv().unwrap();
-        assert_eq!(executor.join_until(Instant::now()), Err(JoinError::StillRuns));
+        assert_eq!(executor.join_until(monotonic_now()), Err(JoinError::StillRuns));
         end.send(()).unwrap();
     }
 

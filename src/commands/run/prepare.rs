@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{GIB, MIB, gib};
@@ -44,7 +45,7 @@ impl Told {
         Told { out, live, next: Instant::now() + PLAIN_PERIOD }
     }
 
-    fn progress(&mut self, text: &str) {
+    pub fn progress(&mut self, text: &str) {
         let Some(out) = &mut self.out else { return };
         // As everywhere: a closed pipe does not end what is measured for a file.
         if self.live {
@@ -55,14 +56,30 @@ impl Told {
         }
     }
 
-    fn line(&mut self, text: &str) {
+    /// Takes the live line away.
+    pub fn forget(&mut self) {
         if self.live {
             self.progress("");
         }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.forget();
         if let Some(out) = &mut self.out {
             let _told = writeln!(out, "{}", terminal(text));
         }
     }
+}
+
+/// How far the preallocation is, and how long the rest takes at the pace so far.
+pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> String {
+    let mut text = format!("preallocating: {} of {}", human(done_bytes), human(all_bytes));
+    if done_bytes > 0 {
+        let left_bytes = u128::from(all_bytes.saturating_sub(done_bytes));
+        let left_ns = u128::from(elapsed) * left_bytes / u128::from(done_bytes);
+        text.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND))));
+    }
+    text
 }
 
 /// What was done.

@@ -152,7 +152,7 @@ impl Shards for Simulation<'_> {
             is_populated: self.found.is_still || self.world.runtime.task_count() == 0,
             is_drained: phase == Phase::Drain && self.found.is_still,
             // Asked for only where the answer matters: it looks at every shard.
-            is_exhausted: phase == Phase::Measure && self.found.is_still && self.is_exhausted(),
+            is_exhausted: self.found.is_still && self.is_exhausted(),
             is_interrupted: self.found.is_interrupted,
             has_answer: self.found.has_answer,
             is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
@@ -200,7 +200,8 @@ impl Shards for Simulation<'_> {
                     self.look();
                 }
             }
-            Phase::WarmUp | Phase::Drain => self.run_until(until, false),
+            Phase::WarmUp => self.run_until(until, self.settings.ends_when_exhausted),
+            Phase::Drain => self.run_until(until, false),
             Phase::Measure => {
                 let tick = self.next_tick.min(until);
                 self.run_until(tick, self.settings.ends_when_exhausted);
