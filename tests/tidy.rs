@@ -110,7 +110,7 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
             at_its_column
                 .is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
         };
-        let length = lines[start..].iter().position(|line| ends(line));
+        let length = lines[start..].iter().position(ends);
         if let Some(length) = length.filter(|_| !is_one_line) {
             found.push((name, length + 1));
         }

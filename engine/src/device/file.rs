@@ -96,8 +96,8 @@ impl DataFile {
         self.prepare_watched(blocks, &mut |_done_bytes| true)
     }
 
-    /// The same, which takes minutes where much is written: `goes_on` is told every 256 MiB how many
-    /// bytes are done, and says whether to go on.
+    /// The same, which takes minutes where much is written: `goes_on` is told every 256 MiB how
+    /// many bytes are done, and says whether to go on.
     ///
     /// # Errors
     /// `ENOSPC` and its like; [`ErrorKind::Cancelled`] when it is not to go on.

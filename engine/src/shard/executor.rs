@@ -245,8 +245,8 @@ impl<T: Send + 'static> Executor<T> {
         Ok(Executor { handle, vitals, running })
     }
 
-    /// Waits for its end, until `deadline` (`CLOCK_MONOTONIC`) at the most. A thread that has not ended by then goes on
-    /// by itself until the process ends.
+    /// Waits for its end, until `deadline` (`CLOCK_MONOTONIC`) at the most. A thread that has not
+    /// ended by then goes on by itself until the process ends.
     ///
     /// # Errors
     /// When it panicked, or has not ended.
