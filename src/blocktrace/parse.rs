@@ -20,7 +20,8 @@ pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
             .map_err(|error| format!("bpftrace printed a line that is no JSON: {error}"))?;
         match value["type"].as_str() {
             Some("lost_events") => {
-                figures.lost_events += value["data"]["events"].as_u64().unwrap_or(1);
+                let events = value["data"]["events"].as_u64().unwrap_or(1);
+                figures.lost_events = figures.lost_events.saturating_add(events);
             }
             Some("map" | "hist") => {}
             _ => continue,
@@ -47,7 +48,8 @@ pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
                         let part = part.ok_or_else(|| odd(name, key))?;
                         let cell =
                             heat.entry(part).or_insert(HeatCell { part, ..HeatCell::default() });
-                        *(if write { &mut cell.writes } else { &mut cell.reads }) += number()?;
+                        let seen = if write { &mut cell.writes } else { &mut cell.reads };
+                        *seen = seen.saturating_add(number()?);
                     }
                     _ => {}
                 }
@@ -60,7 +62,8 @@ pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
     figures.heat = heat.into_values().collect();
     for (direction, took_ns) in [&mut figures.read, &mut figures.write].into_iter().zip(took_ns) {
         direction.sizes.sort_by_key(|size| size.bytes);
-        let completed: u64 = direction.issue_to_complete_us.iter().map(|bucket| bucket.count).sum();
+        let counts = direction.issue_to_complete_us.iter().map(|bucket| bucket.count);
+        let completed = counts.fold(0, u64::saturating_add);
         direction.latency_mean_us =
             (completed > 0).then(|| took_ns as f64 / 1e3 / completed as f64);
     }
@@ -93,7 +96,7 @@ fn buckets(rows: &Value) -> Option<Vec<Bucket>> {
 }
 
 fn add_size(direction: &mut BlockDirection, bytes: u64, count: u64) {
-    direction.requests += count;
+    direction.requests = direction.requests.saturating_add(count);
     direction.bytes = direction.bytes.saturating_add(bytes.saturating_mul(count));
     direction.sizes.push(SizeCell { bytes, count });
 }

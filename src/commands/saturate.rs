@@ -202,7 +202,7 @@ fn mix_of(path: &Path) -> Result<u32, String> {
     let document = Document::read(path).map_err(|problem| problem.to_string())?;
     let io = &document.ringfall.io;
     let (reads, writes) = (io.read.count, io.write.count);
-    match reads + writes {
+    match reads.saturating_add(writes) {
         0 => Err(format!("{}: the run did no I/O", path.display())),
         all => Ok((reads as f64 * 100.0 / all as f64).round() as u32),
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::total;
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::engine::IoDirection;
@@ -18,7 +19,7 @@ pub fn fio_job(document: &Document) -> Option<String> {
     let ours = &document.ringfall;
     let io = &ours.io;
     let (reads, writes) = (io.read.count, io.write.count);
-    let all = reads + writes;
+    let all = total([reads, writes]);
     let seconds = ours.window.seconds;
     if all == 0 || seconds <= 0.0 {
         return None;
@@ -88,11 +89,10 @@ pub fn fio_job(document: &Document) -> Option<String> {
 /// An entry is read or written from its first byte to its last: so many I/Os in order, then
 /// elsewhere.
 fn ios_in_order(document: &Document, all: u64) -> u64 {
-    let entries: u64 = ["storage_read_total", "storage_write_total"]
-        .iter()
-        .filter_map(|name| document.ringfall.histograms.get(*name)?.as_ref())
-        .map(|histogram| histogram.count)
-        .sum();
+    let histograms = ["storage_read_total", "storage_write_total"]
+        .into_iter()
+        .filter_map(|name| document.ringfall.histograms.get(name)?.as_ref());
+    let entries = total(histograms.map(|histogram| histogram.count));
     (all / entries.max(1)).clamp(1, IN_ORDER_MAX)
 }
 
@@ -109,15 +109,17 @@ fn split(io: &IoDirection) -> String {
         .sizes
         .values()
         .filter(|row| row.count > 0)
-        .map(|row| ((row.bytes / row.count).div_ceil(BLOCK_BYTES) * BLOCK_BYTES, row.count))
+        .map(|row| ((row.bytes / row.count).div_ceil(BLOCK_BYTES), row.count))
+        .map(|(blocks, count)| (blocks.saturating_mul(BLOCK_BYTES), count))
         .collect();
     rows.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     rows.truncate(SIZES_MAX);
-    let all: u64 = rows.iter().map(|(_, count)| count).sum();
-    let percent = |count: u64| (count * 100 + all / 2) / all.max(1);
+    let all = u128::from(total(rows.iter().map(|&(_, count)| count)).max(1));
+    // At most 100, but for sums that no run has.
+    let percent = |count: u64| (u128::from(count) * 100 + all / 2) / all;
     rows.retain(|&(_, count)| percent(count) > 0);
     let Some(((largest, _), rest)) = rows.split_first() else { return "4k/100".to_owned() };
-    let others: u64 = rest.iter().map(|&(_, count)| percent(count)).sum();
+    let others: u128 = rest.iter().map(|&(_, count)| percent(count)).sum();
     let mut text = format!("{largest}/{}", 100 - others.min(99));
     for (bytes, count) in rest {
         let _infallible = write!(text, ":{bytes}/{}", percent(*count));

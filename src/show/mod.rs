@@ -15,5 +15,10 @@ pub use sheet::write_sheet;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow};
 
+/// The sum of counts that a file may have made up: no more than 64 bits hold.
+fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 
+use super::total;
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
@@ -432,16 +433,16 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
 
 /// The end of the octave that the 99th percentile lies in.
 fn p99_us(buckets: &[Bucket]) -> Option<u64> {
-    let all: u64 = buckets.iter().map(|bucket| bucket.count).sum();
-    let mut so_far = 0;
+    let all = total(buckets.iter().map(|bucket| bucket.count));
+    let mut so_far = 0u64;
     let mut holds = |bucket: &&Bucket| {
-        so_far += bucket.count;
+        so_far = so_far.saturating_add(bucket.count);
         so_far as f64 >= 0.99 * all as f64
     };
     (all > 0)
         .then(|| buckets.iter().find(|bucket| holds(bucket)))
         .flatten()
-        .map(|bucket| bucket.high + 1)
+        .map(|bucket| bucket.high.saturating_add(1))
 }
 
 /// A sentence of any length, broken between words to fit the screen.

@@ -4,6 +4,7 @@ use super::Named;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use crate::blocktrace::{BlockDirection, BlockTraceFigures, Bucket};
+use crate::show::total;
 
 /// Parts of the device that the trace counts in.
 const PARTS: f64 = 256.0;
@@ -53,7 +54,7 @@ fn shares(
 ) -> String {
     let lines: Vec<Line> = directions(traced)
         .map(|(name, colour, dashed, direction)| {
-            let all: u64 = pick(direction).iter().map(|bucket| bucket.count).sum();
+            let all = total(pick(direction).iter().map(|bucket| bucket.count));
             let point = |bucket: &Bucket| {
                 (bucket.low.max(1) as f64, bucket.count as f64 * 100.0 / all.max(1) as f64)
             };
@@ -74,7 +75,8 @@ fn sizes(traced: &[(String, BlockTraceFigures)]) -> String {
         .map(|(name, colour, dashed, direction)| {
             let mut octaves = std::collections::BTreeMap::<u32, u64>::new();
             for size in &direction.sizes {
-                *octaves.entry((size.bytes / 1024).max(1).ilog2()).or_default() += size.count;
+                let count = octaves.entry((size.bytes / 1024).max(1).ilog2()).or_default();
+                *count = count.saturating_add(size.count);
             }
             let all = direction.requests.max(1) as f64;
             let point = |(octave, count): (u32, u64)| {

@@ -29,7 +29,7 @@ pub(super) fn map(
     };
     let end_s = seconds.last().map_or(1.0, |second| second.end_s);
     let x = Axis::linear_to(end_s);
-    let y = Axis::log(begin_ms(lowest), begin_ms(highest + 1));
+    let y = Axis::log(begin_ms(lowest), begin_ms(highest.saturating_add(1)));
     let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(title));
     let about = format!("{title}: share of the I/Os of each moment by latency");
     frame(&mut html, &about, ("s", &x), ("ms", &y));
@@ -45,7 +45,8 @@ pub(super) fn map(
         let (left, right) = (across(&x, begin_s), across(&x, end_s));
         for (bucket, count) in counts {
             let share = count as f64 / all.max(1) as f64;
-            let (top, bottom) = (up(&y, begin_ms(bucket + 1)), up(&y, begin_ms(bucket)));
+            let (top, bottom) =
+                (up(&y, begin_ms(bucket.saturating_add(1))), up(&y, begin_ms(bucket)));
             // The square root lets rare ones be seen.
             let _infallible = write!(
                 html,

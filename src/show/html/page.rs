@@ -234,7 +234,7 @@ fn device(html: &mut String, results: &[Named]) {
         row("below it", &|d| {
             let below = d.ringfall.device.chain.as_ref()?.iter().skip(1);
             let told = |k: &crate::host::BlockDelta| {
-                format!("{}: {}", k.device, gib(k.read_bytes + k.write_bytes))
+                format!("{}: {}", k.device, gib(k.read_bytes.saturating_add(k.write_bytes)))
             };
             let all: Vec<String> = below.map(told).collect();
             (!all.is_empty()).then(|| all.join(", "))
