@@ -96,7 +96,7 @@ fn install_interrupt() {
     }
 }
 
-/// Signs of life, read by the coordinator's watchdog.
+/// Signs of life, read by whoever watches over it.
 #[derive(Debug, Default)]
 pub struct Vitals {
     beats: AtomicU64,
