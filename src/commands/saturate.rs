@@ -178,6 +178,12 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     if args.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
         wrong.push("--threads takes 1 to 1024".to_owned());
     }
+    let percents = read_percents(args, &mut wrong);
+    if wrong.is_empty() { Ok(percents) } else { Err(InputError { sentences: wrong }) }
+}
+
+/// Each percentage once, that of the run to mix like among them; what is wrong goes to `wrong`.
+fn read_percents(args: &SaturateArgs, wrong: &mut Vec<String>) -> Vec<u32> {
     let mut percents = Vec::new();
     for &percent in &args.read_percent {
         if percent > 100 {
@@ -194,7 +200,7 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
             Err(why) => wrong.push(format!("--mix-of {why}")),
         }
     }
-    if wrong.is_empty() { Ok(percents) } else { Err(InputError { sentences: wrong }) }
+    percents
 }
 
 /// Percent of a run's I/Os that read.

@@ -38,6 +38,7 @@ pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
     conduct_to_the_end,
 };
+use scaling::Scaling;
 use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
@@ -215,6 +216,17 @@ impl RunOutcome {
         if !matches!(self.ending, Ending::Failed(_)) {
             self.ending = Ending::Failed(sentence);
         }
+    }
+
+    /// Adds what came out of the autoscaler, and the seconds of the window.
+    fn conclude(&mut self, scaling: Option<Scaling>, timeline: Timeline) {
+        if let Some(scaling) = scaling {
+            let (conclusion, users) = scaling.conclude();
+            self.autoscale = Some(conclusion);
+            self.users = users;
+        }
+        self.timeline = timeline;
+        self.timeline.cut_to(self.window.1 - self.window.0, &self.totals.seconds);
     }
 
     /// Adds what a shard measured; its seconds to the timeline.

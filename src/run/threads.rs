@@ -164,13 +164,7 @@ impl<'a> Threads<'a> {
         for report in self.shards.iter_mut().filter_map(|shard| shard.report.take()) {
             outcome.add(*report, &mut self.timeline);
         }
-        if let Some(scaling) = self.scaling.take() {
-            let (conclusion, users) = scaling.conclude();
-            outcome.autoscale = Some(conclusion);
-            outcome.users = users;
-        }
-        outcome.timeline = std::mem::take(&mut self.timeline);
-        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        outcome.conclude(self.scaling.take(), std::mem::take(&mut self.timeline));
         if let Err(error) = self.fleet.join() {
             outcome.fail(error.to_string());
         }

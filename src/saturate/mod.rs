@@ -185,7 +185,8 @@ impl Bench<'_> {
         if self.interrupt.is_set() {
             return Err(SaturateError::Interrupted);
         }
-        // Writes go in order and those in flight are waited for: so much from the start on is there.
+        // Writes go in order and those in flight are waited for: so much from the start on is
+        // there.
         Ok(if report.interrupted { report.bytes.min(plan.range_bytes) } else { plan.range_bytes })
     }
 

@@ -186,7 +186,8 @@ impl Roofline {
                     continue;
                 }
                 left.push(format!(
-                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and                      measured the best for {:.1} s: the device may do more.",
+                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and \
+                     measured the best for {:.1} s: the device may do more.",
                     best.probes.len(),
                     if best.probes.len() == 1 { "" } else { "s" },
                     best.best.seconds

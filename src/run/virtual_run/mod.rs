@@ -225,13 +225,7 @@ impl Simulation<'_> {
         for driver in &self.world.drivers {
             outcome.add(driver.report(), &mut self.timeline);
         }
-        if let Some(scaling) = self.scaling.take() {
-            let (conclusion, users) = scaling.conclude();
-            outcome.autoscale = Some(conclusion);
-            outcome.users = users;
-        }
-        outcome.timeline = std::mem::take(&mut self.timeline);
-        outcome.timeline.cut_to(window.1 - window.0, &outcome.totals.seconds);
+        outcome.conclude(self.scaling.take(), std::mem::take(&mut self.timeline));
         let length = (window.1 - window.0).max(1) as f64;
         let [before, after] = &self.busy;
         let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)) as f64 / length;
