@@ -206,32 +206,15 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         result
     }
 
-    /// Takes note of what the kernel said of the entries in the submission queue.
-    fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
-        match result {
-            Ok(taken) => {
-                let mut queued = self.queued.borrow_mut();
-                let taken = taken.min(queued.len());
-                drop(queued.drain(..taken));
-                Ok(())
-            }
-            Err(error) => match error.raw_os_error() {
-                // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short
-                // of memory. EINTR: a signal. The next turn tries again.
-                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Ok(()),
-                errno => {
-                    self.refuse(errno.unwrap_or(libc::EIO));
-                    Err(error)
-                }
-            },
+    /// Moves those that wait into the submission queue, as far as it has room.
+    fn fill_queue(&self) {
+        loop {
+            // Not held across `queue`.
+            let next = self.waiting.borrow().front().cloned();
+            let Some(entry) = next.filter(|entry| self.queue(entry)) else { return };
+            let taken = self.waiting.borrow_mut().pop_front();
+            debug_assert_eq!(taken.map(|taken| taken.get_user_data()), Some(entry.get_user_data()));
         }
-    }
-
-    /// The kernel takes no more I/O: what it has not taken ends with its errno, and so does all
-    /// that is asked for later. What it has taken still completes.
-    fn refuse(&self, errno: i32) {
-        self.refusal.set(errno);
-        self.end_untaken(-errno);
     }
 }
 
@@ -261,12 +244,7 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
             return;
         }
         loop {
-            while let Some(entry) = self.waiting.borrow().front().cloned() {
-                if !self.queue(&entry) {
-                    break;
-                }
-                self.waiting.borrow_mut().pop_front();
-            }
+            self.fill_queue();
             let before = self.queued.borrow().len();
             let result = self.ring.borrow().submit();
             // A refusal has ended what it concerns; there is nobody else to tell.
@@ -285,6 +263,34 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
 }
 
 impl<B: 'static> Ring<B> {
+    /// Takes note of what the kernel said of the entries in the submission queue.
+    fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
+        match result {
+            Ok(taken) => {
+                let mut queued = self.queued.borrow_mut();
+                let taken = taken.min(queued.len());
+                drop(queued.drain(..taken));
+                Ok(())
+            }
+            Err(error) => match error.raw_os_error() {
+                // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short
+                // of memory. EINTR: a signal. The next turn tries again.
+                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Ok(()),
+                errno => {
+                    self.refuse(errno.unwrap_or(libc::EIO));
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    /// The kernel takes no more I/O: what it has not taken ends with its errno, and so does all
+    /// that is asked for later. What it has taken still completes.
+    fn refuse(&self, errno: i32) {
+        self.refusal.set(errno);
+        self.end_untaken(-errno);
+    }
+
     /// Has the kernel run what waits for this thread, and look for completions once.
     fn enter_without_submitting(&self) {
         // SAFETY: nothing is handed over and no argument is given.
@@ -334,6 +340,13 @@ impl<B: 'static> Ring<B> {
 
 impl<B: 'static> Drop for Ring<B> {
     fn drop(&mut self) {
+        // What was asked for is done, if the kernel takes it; the rest ends as cancelled.
+        if self.refusal.get() == 0 {
+            let result = self.ring.borrow().submit();
+            if let Err(error) = self.handed_over(result) {
+                tracing::debug!(%error, "what was queued when the ring ended was refused");
+            }
+        }
         self.end_untaken(-libc::ECANCELED);
         // The kernel may still write to buffers that the table owns: wait for every one, as long as
         // the device gives signs of life.
