@@ -200,6 +200,10 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         if self.in_flight() < before || before == 0 {
             return Ok(());
         }
+        if self.refusal.get() != 0 {
+            // The submission queue names buffers that are free by now: it is not handed over again.
+            return Err(std::io::Error::from_raw_os_error(self.refusal.get()));
+        }
         let result = self.ring.borrow().submit_and_wait(1);
         let result = self.handed_over(result);
         self.turn();
