@@ -2,7 +2,7 @@
 //! once it is checked.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{BoolValueParser, PathBufValueParser};
@@ -318,11 +318,11 @@ impl Kind for String {
 }
 
 /// A path that was typed; an empty one is wrong.
-fn path(typed: &PathBuf, wrong: Wrong<'_>) -> PathBuf {
+fn path(typed: &Path, wrong: Wrong<'_>) -> PathBuf {
     if typed.as_os_str().is_empty() {
         wrong("is empty: give a path, or leave it out".to_owned());
     }
-    typed.clone()
+    typed.to_owned()
 }
 
 /// Declares kinds of paths: what they come to, and whether `auto` has a meaning.
@@ -338,7 +338,7 @@ macro_rules! path_kinds {
             }
 
             fn check(typed: &PathBuf, (): &(), wrong: Wrong<'_>) -> $checked {
-                let check: fn(&PathBuf, Wrong<'_>) -> $checked = $check;
+                let check: fn(&Path, Wrong<'_>) -> $checked = $check;
                 check(typed, wrong)
             }
 
@@ -355,7 +355,7 @@ pub struct Optional;
 pub struct AutoPath;
 
 impl Optional {
-    fn path(typed: &PathBuf, wrong: Wrong<'_>) -> Option<PathBuf> {
+    fn path(typed: &Path, wrong: Wrong<'_>) -> Option<PathBuf> {
         (typed.as_os_str() != "none").then(|| path(typed, wrong))
     }
 }
@@ -363,7 +363,7 @@ impl Optional {
 path_kinds! {
     Optional: Option<PathBuf> = Optional::path, auto: false;
     AutoPath: Option<PathBuf> = |typed, wrong| {
-        (!AutoPath::is_auto(typed)).then(|| path(typed, wrong))
+        (typed.as_os_str() != "auto").then(|| path(typed, wrong))
     }, auto: true;
     PathBuf: PathBuf = path, auto: true;
     RooflineFrom: Option<RooflineFrom> = |typed, wrong| {
