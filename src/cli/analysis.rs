@@ -9,16 +9,18 @@ use crate::analysis::pairs::Dimension;
 /// Arguments of `analyze`.
 #[derive(Clone, Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Results of the system expected to be faster: a directory of JSON results, .xlsx or .csv
+    /// Results of the system that is expected to be faster: a directory of JSON results, or an
+    /// .xlsx or .csv file
     #[arg(value_name = "FAST")]
     pub fast: PathBuf,
-    /// Results of the other; ratios are FAST over SLOW
+    /// Results of the other system; ratios are FAST divided by SLOW
     #[arg(value_name = "SLOW")]
     pub slow: PathBuf,
-    /// Group by these together, such as cpu-memory,users; default: by each of the first three alone
+    /// Group by these dimensions together, such as cpu-memory,users; when not given, by each of the
+    /// first three by itself
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub by: Vec<Dimension>,
-    /// Show every metric, not only the usual ones
+    /// Show all metrics, not only the usual ones
     #[arg(long)]
     pub all_metrics: bool,
     /// Print the whole table as JSON
@@ -29,13 +31,13 @@ pub struct AnalyzeArgs {
 /// Arguments of `merge`.
 #[derive(Clone, Debug, Args)]
 pub struct MergeArgs {
-    /// JSON results of ringfall, two or more
+    /// Two or more JSON results of ringfall
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub files: Vec<PathBuf>,
-    /// Write the merged result here
+    /// File for the merged result in JSON
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Merge also what was configured differently
+    /// Merge results even if their configurations differ
     #[arg(long)]
     pub allow_different: bool,
     /// Print the merged result as JSON
@@ -46,19 +48,19 @@ pub struct MergeArgs {
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// A JSON result, and the one to compare with it
+    /// The JSON result to start from, and the one to compare with it
     #[arg(
         value_name = "FILE", num_args = 1..=2, required_unless_present = "baseline",
         conflicts_with_all = ["baseline", "candidate"]
     )]
     pub files: Vec<PathBuf>,
-    /// Results of one system: its trials
+    /// Results of the first system, one per trial
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "candidate")]
     pub baseline: Vec<PathBuf>,
-    /// Results of the other; ratios are candidate over baseline
+    /// Results of the second system, one per trial; ratios are candidate divided by baseline
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
     pub candidate: Vec<PathBuf>,
-    /// Show every metric, not only the usual ones
+    /// Show all metrics, not only the usual ones
     #[arg(long)]
     pub all_metrics: bool,
     /// Print the comparison as JSON

@@ -5,10 +5,10 @@ use clap::Args;
 /// Arguments of `faults`.
 #[derive(Clone, Debug, Args)]
 pub struct FaultsArgs {
-    /// A seed, or the first of several and their end
+    /// One seed, or a range of seeds: the first and, not included, the last
     #[arg(long, value_name = "FIRST..END", default_value = "0..1000")]
     pub seeds: String,
-    /// Systems at once, 1 to 1024; default: one a core
+    /// Number of systems to simulate at the same time, 1 to 1024; one per core when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
 }

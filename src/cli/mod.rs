@@ -42,38 +42,38 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the drive's own limits: the most bandwidth and I/Os a second, and where they are
-    /// reached
+    /// Find the limits of a drive: its highest bandwidth and I/O rate, and the load that reaches
+    /// them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
-    /// The same run on a described drive and a simulated clock; several drives, models or numbers
-    /// of users make a table
+    /// Make the same run on a described drive and a simulated clock, or a table of several drives,
+    /// models or numbers of users
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
-    /// Check this program: whole systems, simulated, with drives that go wrong by seed
+    /// Check this program itself: simulate whole systems whose drives fail in ways drawn by seed
     Faults(FaultsArgs),
-    /// Replay a logical trace (`--io-trace-log`) on the real engine, and measure it like a run
+    /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true)]
     Replay(ReplayArgs),
-    /// Make a page, workbook or CSV of results; several are laid over each other on a page
+    /// Turn results into an HTML page, a workbook, CSV or a fio job; a page can compare several
     Report(ReportArgs),
     /// Print the JSON Schema of the results
     Schema,
-    /// Print the configuration that `run` would use with the same flags, valid as --config
+    /// Print the configuration that `run` would use with these flags, in a form that --config reads
     #[command(args_override_self = true)]
     Config(ConfigArgs),
-    /// Compare two systems over all configurations that both have run
+    /// Compare two systems across all configurations that both have run
     Analyze(AnalyzeArgs),
     /// Compare two results: ratios with confidence intervals, and which metric to go by
     Compare(CompareArgs),
-    /// Merge results of one configuration: counters add up, histograms merge exactly
+    /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
 }
 
 /// Arguments of `run`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
-    /// YAML file of settings; the command line wins over it
+    /// YAML file with settings; flags on the command line take precedence
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The settings.
@@ -84,7 +84,7 @@ pub struct RunArgs {
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReplayArgs {
-    /// The trace: CSV, also .zst or .gz
+    /// Logical trace to replay: CSV, which may be compressed (.zst or .gz)
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// As for `run`; --trace-speedup sets the pace, 0: as fast as possible
@@ -95,7 +95,7 @@ pub struct ReplayArgs {
 /// Arguments of `config`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConfigArgs {
-    /// Print the built-in defaults instead
+    /// Print the built-in defaults instead of the values in effect
     #[arg(long)]
     pub defaults: bool,
     /// As for `run`.
@@ -109,7 +109,7 @@ pub struct ReportArgs {
     /// Results of `ringfall run`
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
-    /// Where it goes: a page (.html), a workbook (.xlsx), a row of CSV (.csv) or a fio job
+    /// Output file: an HTML page (.html), a workbook (.xlsx), a row of CSV (.csv) or a fio job
     /// (.fio)
     #[arg(long, alias = "html-output", value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,

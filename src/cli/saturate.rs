@@ -9,66 +9,68 @@ use crate::config::values::Size;
 /// Arguments of `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
-    /// Directory on the drive, or a block device; default: a fresh directory under the system's
-    /// temp
+    /// Directory on the drive, or a block device; a new directory under the system's temporary
+    /// directory when not given
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
-    /// Let a block device given as --cache-dir be written over
+    /// Allow a block device given as --cache-dir to be overwritten
     #[arg(long)]
     pub destroy_device_contents: bool,
-    /// Bytes that I/Os go to, GiB; they are written first. 0: all that is free, or the whole device
+    /// Amount of data that the I/Os go to, in GiB; it is written first. 0 takes all free space, or
+    /// the whole device
     #[arg(long, value_name = "GIB", default_value_t = 4.0)]
     pub size_gb: f64,
-    /// Percent of the I/Os that read, several with commas: 100 for reads, 0 for writes
+    /// Percentages of reads among the I/Os, separated by commas: 100 reads only, 0 writes only
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [100, 0])]
     pub read_percent: Vec<u32>,
-    /// Measure the mix of this result of `run` too
+    /// Also measure the mix of reads and writes of this result of `ringfall run`
     #[arg(long, value_name = "RESULT")]
     pub mix_of: Option<PathBuf>,
-    /// Smallest I/O
+    /// Size of the smallest I/O
     #[arg(long, value_name = "SIZE", default_value = "4k")]
     pub io_size_min: Size,
-    /// Largest I/O
+    /// Size of the largest I/O
     #[arg(long, value_name = "SIZE", default_value = "4m")]
     pub io_size_max: Size,
-    /// I/Os in flight at most, over all threads
+    /// Largest number of I/Os in flight, all threads together
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub depth_max: u32,
-    /// Memory for I/O buffers, MiB
+    /// Memory for I/O buffers, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub io_buffer_mb: u64,
-    /// Threads, each pinned to a core; default: one a core
+    /// Number of threads, each pinned to its own core; one per core when not given
     #[arg(long, value_name = "N")]
     pub threads: Option<u32>,
-    /// Have a kernel thread take submissions (SQPOLL)
+    /// Let a kernel thread pick up submissions (SQPOLL)
     #[arg(long, conflicts_with = "iopoll")]
     pub sqpoll: bool,
     /// Poll the device for completions (IOPOLL); needs poll queues
     #[arg(long)]
     pub iopoll: bool,
-    /// End the search after so many seconds, 1 to 86400, with what was found by then; default: when
-    /// the limits are found
+    /// End the search after this many seconds, 1 to 86400, with what was found by then; when not
+    /// given, it ends when the limits are found
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<u32>,
-    /// Look for bandwidth only
+    /// Search for the largest bandwidth only, not for the most I/Os per second
     #[arg(long)]
     pub no_iops: bool,
-    /// Of offsets and content
+    /// Seed for offsets and content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// The limits as JSON, for `ringfall run --roofline`; default: results/roofline-TIME.json
+    /// File for the limits in JSON, as `ringfall run --roofline` reads it;
+    /// results/roofline-TIME.json when not given
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The limits as a page that opens offline
+    /// File for the limits as an HTML page that opens offline
     #[arg(long, value_name = "FILE")]
     pub html_output: Option<PathBuf>,
-    /// The drive described for `ringfall simulate`, in YAML
+    /// File for a description of the drive in YAML, as `ringfall simulate --device` reads it
     #[arg(long, value_name = "FILE")]
     pub device_output: Option<PathBuf>,
-    /// The JSON on standard output too; the rest then goes to standard error
+    /// Print the JSON on standard output, and everything else on standard error
     #[arg(long)]
     pub json: bool,
-    /// No progress, no table
+    /// Print no progress and no table
     #[arg(long)]
     pub quiet: bool,
 }

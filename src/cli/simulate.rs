@@ -9,14 +9,14 @@ use super::RunArgs;
 /// Arguments of `simulate`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SimulateArgs {
-    /// Drives, described in YAML (config/devices/ has some; `ringfall saturate --device-output`
-    /// writes one); several with commas
+    /// Files that describe drives in YAML, separated by commas; config/devices/ has some, and
+    /// `ringfall saturate --device-output` writes one
     #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
     pub device: Vec<PathBuf>,
-    /// Numbers of users to try, with commas: a table instead of one result
+    /// Numbers of users to try, separated by commas; the result is a table
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub what_if_users: Vec<i64>,
-    /// Models to try, with commas: a table instead of one result
+    /// Models to try, separated by commas; the result is a table
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub what_if_models: Vec<String>,
     /// As for `run`.

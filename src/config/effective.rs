@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{DEFAULTS, Origin, Plan};
+use super::{Origin, Plan, defaults_page};
 use crate::escape::{yaml, yaml_key};
 
 /// Maps whose keys are the user's own: written whole, not line by line.
@@ -14,8 +14,8 @@ const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];
 /// stays `auto`, with the present value beside it.
 #[must_use]
 pub fn render(plan: &Plan) -> String {
-    let typed = serde_json::to_value(&plan.settings).unwrap_or_default();
-    let resolved = serde_json::to_value(plan.effective()).unwrap_or_default();
+    let typed = serde_json::to_value(&plan.typed).unwrap_or_default();
+    let resolved = serde_json::to_value(&plan.effective).unwrap_or_default();
     let mut page = String::new();
     if plan.demo {
         page.push_str(
@@ -26,7 +26,8 @@ pub fn render(plan: &Plan) -> String {
     }
     let mut path: Vec<(usize, &str)> = Vec::new();
     let mut skip_deeper_than = None;
-    for line in DEFAULTS.lines() {
+    let defaults = defaults_page();
+    for line in defaults.lines() {
         let indent = line.len() - line.trim_start().len();
         if skip_deeper_than.is_some_and(|limit| indent > limit) {
             continue;

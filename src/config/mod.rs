@@ -1,15 +1,19 @@
 //! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
 //! What must not be here: doing anything with it.
 
+mod auto;
 mod bounds;
 mod device_file;
 mod effective;
 mod facts;
 mod file;
+mod kinds;
 pub mod nearest;
 mod options;
+mod page;
 mod plan;
 mod resolve;
+mod table;
 mod traffic;
 pub mod values;
 mod workload;
@@ -19,19 +23,18 @@ pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
-pub use options::{NOT_YET, Options, not_yet};
+pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
+pub use page::defaults_page;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
     ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use resolve::resolve;
+pub use table::Setting;
 pub use workload::WorkloadSection;
 
 use crate::escape::terminal;
-
-/// The page of all defaults.
-pub const DEFAULTS: &str = include_str!("../../config/default.yaml");
 
 /// What was typed can't be run: each sentence says what is wrong, the value, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,328 +1,262 @@
-//! The settings of a run as typed: the same names on the command line and in YAML
-//! (`--num-users`, `num_users`). Nothing is checked here but the type.
+//! The settings of a run, each declared here and nowhere else: the same names on the command line
+//! and in YAML (`--num-users`, `num_users`). What a declaration may say: [`super::table`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
-use super::values::{Auto, Size};
+use super::kinds::{AutoPath, Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
+use super::table::{Setting, settings};
+use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, GenerationMode, LogLevel, PerformanceProfile, Preallocate,
-    PreconditionUntil, Promotion, ReplayTiers, Tokenizer, TraceEpoch, Verify, WorkloadSection,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, PerformanceProfile,
+    Preallocate, PreconditionUntil, Promotion, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch,
+    Verify, WorkloadSection, auto,
 };
 
-/// Defines the settings once: a struct whose fields are all optional, so that one layer can lie
-/// over another, and the list of their names.
-macro_rules! options {
-    ($($(#[$attribute:meta])* $name:ident: $type:ty,)+) => {
-        /// One layer of settings; `None`: this layer says nothing about it.
-        #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Options {
-            $($(#[$attribute])* #[serde(default)] pub $name: Option<$type>,)+
-            /// Models by name; YAML only.
-            #[arg(skip)]
-            #[serde(default)]
-            pub models: Option<BTreeMap<String, ModelSpec>>,
-            /// The `workload` section; YAML only.
-            #[arg(skip)]
-            #[serde(default)]
-            pub workload: Option<WorkloadSection>,
-        }
+/// Longest duration and ramp-up: a day.
+const SECONDS_MAX: i64 = 86_400;
+pub(super) const USERS_MAX: i64 = 100_000;
+pub(super) const SHARDS_MAX: i64 = 1_024;
+pub(super) const QUEUE_DEPTH_MAX: i64 = 4_096;
+/// Largest storage tier, GiB: 4 PiB.
+const STORAGE_GIB_MAX: u32 = 1 << 22;
 
-        impl Options {
-            /// All names, as in YAML.
-            pub const KEYS: &'static [&'static str] =
-                &[$(stringify!($name),)+ "models", "workload"];
+settings! {
+    section "Workload" {
+        /// Model whose KV cache is simulated
+        ///
+        /// A built-in one, or one of "models" below. The beginning of a name is enough when no
+        /// other model's name begins so.
+        model: String = "llama3.1-8b", "NAME";
+        /// Number of simulated users
+        num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users";
+        /// Length of the measurement in seconds
+        duration as duration_s: u64 = "60", "SECONDS", in 1..=SECONDS_MAX;
+        /// Seconds of load before the measurement begins; they are not measured
+        warmup as warmup_s: u64 = "0", "SECONDS", in 0..=SECONDS_MAX;
+        /// When a user sends the next request
+        arrival: Arrival = "open", "MODE";
+        /// Requests per second, all users together; required by --arrival poisson
+        ///
+        /// It also sets the pace of a trace or a dataset. 0 leaves the pace to the users or to the
+        /// trace.
+        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
+        /// End the run after this many requests; 0 ends it when its time is over
+        max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
+        /// Number of requests served at the same time; further ones wait
+        ///
+        /// auto: as many as there are users, at most 500; with a trace or the autoscaler, 500.
+        max_inflight_requests: Auto<u32> = "auto", "N", in 1..=USERS_MAX,
+            auto auto::max_inflight_requests;
+        /// Number of prefill writes in progress at the same time; 0 means no limit
+        max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
+        /// Simulated time to generate a token
+        generation_mode: GenerationMode = "realistic", "MODE";
+        /// Let every conversation end after one turn
+        disable_multi_turn: bool = "false", "BOOL";
+        /// Do not let requests share system prompts
+        disable_prefix_caching: bool = "false", "BOOL";
+        /// Write only: requests have no decode phase, and so no decode reads
+        ///
+        /// Excludes decode_only.
+        prefill_only: bool = "false", "BOOL";
+        /// Read only: the entries are written before the measurement
+        ///
+        /// Excludes prefill_only.
+        decode_only: bool = "false", "BOOL";
+        /// Let some requests read chunks of documents, which are ingested before the run
+        enable_rag: bool = "false", "BOOL";
+        /// Number of documents to ingest, with --enable-rag
+        rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
+        /// Random seed
+        ///
+        /// auto: one is drawn at random, and printed.
+        seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo;
+    }
 
-            /// This layer, and `below` where this one says nothing.
-            #[must_use]
-            pub fn over(self, below: Options) -> Options {
-                Options {
-                    $($name: self.$name.or(below.$name),)+
-                    models: self.models.or(below.models),
-                    workload: self.workload.or(below.workload),
-                }
-            }
+    section "Traces" {
+        /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
+        ///
+        /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
+        /// given.
+        use_burst_trace: bool = "false", "BOOL";
+        /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
+        /// too
+        burst_trace_path: Optional = "none", "PATH";
+        /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
+        mooncake_trace: Optional = "none", "FILE";
+        /// Replay the operations of a logical trace, as `ringfall replay` does
+        replay_trace: Optional = "none", "FILE";
+        /// Operations of the logical trace to replay
+        replay_tiers: ReplayTiers = "storage", "TIERS";
+        /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
+        dataset_path: Optional = "none", "FILE";
+        /// Divide the gaps between the requests of a trace by this factor; 0 removes them
+        trace_speedup: Factor = "1.0", "FACTOR";
+        /// Number of times to replay a trace; 0 repeats it until the run ends
+        replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);
+        /// Number of conversations to use from the dataset; 0 uses all of them
+        max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
+        /// How the tokens of a dataset are counted
+        tokenizer: Tokenizer = "cl100k", "NAME";
+        /// Compare the hit rate with a recorded cache's: CSV or JSONL with a column cache_hit
+        validation_trace: Optional = "none", "FILE";
+    }
 
-            /// Names that this layer says something about.
-            #[must_use]
-            pub fn given(&self) -> Vec<&'static str> {
-                let mut names = Vec::new();
-                $(if self.$name.is_some() { names.push(stringify!($name)); })+
-                if self.models.is_some() { names.push("models"); }
-                if self.workload.is_some() { names.push("workload"); }
-                names
-            }
-        }
-    };
+    section "Autoscaler" {
+        /// Add and remove users during the run to find out how many can be served
+        ///
+        /// It begins with num_users, or with two users per shard when that is not given, and ends
+        /// when the answer is found or the time is over.
+        enable_autoscaling: bool = "false", "BOOL";
+        /// What the autoscaler looks for
+        autoscaler_mode: AutoscalerMode = "qos", "MODE";
+        /// Share of its target that the P95 latency of a QoS class may take, in mode qos
+        target_saturation: Share = "0.8", "SHARE";
+    }
+
+    section "Tiers" {
+        /// Capacity of the GPU tier in GiB per GPU; this version has no GPU tier, so it must be 0
+        gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
+        /// Capacity of the CPU tier in GiB
+        ///
+        /// auto: half of the available memory, at most 32.
+        cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
+            alias "cpu_memory_gb", auto auto::cpu_mem_gb;
+        /// Number of GPUs
+        num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
+        /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
+        tensor_parallel: u32 = "1", "N", in 1..=1_024;
+        /// Directory for the data files, or a block device
+        ///
+        /// auto: a new directory under the system's temporary directory, which may be slow or in
+        /// memory. Name a directory on the drive that you want to measure.
+        cache_dir: AutoPath = "auto", "DIR", keeps demo;
+        /// Allow a block device given as --cache-dir to be overwritten
+        destroy_device_contents: bool = "false", "BOOL", keeps demo,
+            real_only "no device is touched";
+        /// Capacity of the storage tier in GiB; 0 takes 95 % of the free space
+        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
+        precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
+            real_only "there is no drive to precondition";
+        /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
+        precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
+            keeps demo;
+        /// Number of threads that --precondition writes with; 0 uses one per shard
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        /// When --precondition ends
+        ///
+        /// Bandwidth is steady when, after one whole capacity, five rounds in a row lie within 20 %
+        /// and neither rise nor fall by more than 10 %.
+        precondition_until: PreconditionUntil = "size", "END", keeps demo;
+        /// What a hit below the fastest tier does to the entry; this version knows only none
+        promotion: Promotion = "none", "MODE";
+    }
+
+    section "Engine" {
+        /// Number of shards, each of which is one thread
+        ///
+        /// auto: one per core.
+        shards: Auto<u16> = "auto", "N", in 1..=SHARDS_MAX, auto auto::shards, keeps demo;
+        /// Pin each shard to its own core
+        pin: bool = "true", "BOOL", keeps demo;
+        /// Size of the largest single I/O
+        io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
+        /// Number of I/Os in flight per shard
+        ///
+        /// auto: 64, or fewer so that all shards together have at most 1024.
+        queue_depth: Auto<u32> = "auto", "N", in 1..=QUEUE_DEPTH_MAX, auto auto::queue_depth,
+            keeps demo;
+        /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard
+        ///
+        /// auto: enough for io_size × queue_depth on every shard, at most 1024.
+        io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
+            auto auto::io_buffer_mb, keeps demo;
+        /// When a write to the storage tier counts as complete
+        durability: Durability = "flush", "MODE", keeps demo;
+        /// How much of the data that is read is compared with what was written
+        verify: Verify = "sample", "MODE", keeps demo;
+        /// How the data files get their space
+        preallocate: Preallocate = "reserve", "MODE", keeps demo;
+    }
+
+    section "Results" {
+        /// What storage_health judges
+        performance_profile: PerformanceProfile = "latency", "PROFILE", keeps demo;
+        /// Number of times to repeat the run; --output then gets all results merged
+        ///
+        /// The result of each trial is kept beside it (NAME_trial1.json and so on), and the spread
+        /// over the trials is printed.
+        trials: u32 = "1", "N", in 1..=1_000, keeps demo,
+            real_only "the same run again gives the same numbers: give another --seed";
+        /// Limits of the drive to compare the run with: a file of `ringfall saturate`, or `fresh`
+        /// to measure them before the run
+        roofline: RooflineFrom = "none", "FILE", keeps demo,
+            real_only "the drive's limits are in its model";
+        /// File for the results in JSON
+        ///
+        /// auto: results/ringfall-TIME.json.
+        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo;
+        /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
+        xlsx_output: Optional = "none", "FILE", keeps demo;
+        /// File for the results as an HTML page that opens offline
+        html_output: Optional = "none", "FILE", keeps demo;
+        /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
+        ///
+        /// It takes bpftrace and root; the run goes on without it where they are missing.
+        enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
+            real_only "there is no block layer to trace";
+        /// File for the run as a fio job with the same sizes, mix and queue depth
+        ///
+        /// With enable_latency_tracing the job is always written, beside the JSON results if no
+        /// file is named.
+        fio_output: Optional = "none", "FILE", keeps demo,
+            real_only "there is nothing that fio could repeat";
+        /// Do no I/O; write every operation to this CSV file, on a simulated clock
+        ///
+        /// A name that ends in .zst compresses the file.
+        io_trace_log: Optional = "none", "FILE";
+        /// Date at which the times in the --io-trace-log file begin
+        trace_epoch: TraceEpoch = "fixed", "EPOCH";
+        /// Exit with status 1 when storage_health is FAIL
+        fail_on_health: bool = "false", "BOOL", keeps demo;
+        /// Print the JSON results on standard output, and everything else on standard error
+        json: bool = "false", "BOOL", keeps demo;
+        /// Print no banner, no progress and no summary
+        quiet: bool = "false", "BOOL", keeps demo;
+        /// Least important kind of log message to print on standard error
+        log_level: LogLevel = "info", "LEVEL", keeps demo;
+    }
 }
 
-options! {
-    /// Model whose KV cache is simulated
-    #[arg(long, value_name = "NAME", help_heading = "Workload")]
-    model: String,
-    /// Simulated users, 1 to 100000
-    #[arg(
-        long, alias = "users", value_name = "N", allow_negative_numbers = true,
-        help_heading = "Workload"
-    )]
-    #[serde(alias = "users")]
-    num_users: i64,
-    /// Length of the measurement in seconds, 1 to 86400
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Workload")]
-    duration: i64,
-    /// Seconds of ramp-up before it that are not measured
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Workload")]
-    warmup: i64,
-    /// When a user asks again: open, closed or poisson
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Workload")]
-    arrival: Arrival,
-    /// Arrivals a second in total, for --arrival poisson
-    #[arg(
-        long, value_name = "PER_SECOND", allow_negative_numbers = true, help_heading = "Workload"
-    )]
-    request_rate: f64,
-    /// End after so many requests; 0: when the time is over
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
-    max_requests: i64,
-    /// Requests being served at once; auto: min(users, 500)
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
-    max_inflight_requests: Auto<i64>,
-    /// Prefill writes at once; 0: unbounded
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
-    max_concurrent_allocs: i64,
-    /// Waiting for each generated token: none, fast (2 ms) or realistic (30 ms)
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Workload")]
-    generation_mode: GenerationMode,
-    /// Conversations have one turn only
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Workload"
-    )]
-    disable_multi_turn: bool,
-    /// No shared system prompts
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Workload"
-    )]
-    disable_prefix_caching: bool,
-    /// Only write: no decode reads
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Workload"
-    )]
-    prefill_only: bool,
-    /// Only read: entries are populated first
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Workload"
-    )]
-    decode_only: bool,
-    /// Give some requests chunks of documents, which are ingested before the run
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Workload"
-    )]
-    enable_rag: bool,
-    /// Documents, for --enable-rag
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Workload")]
-    rag_num_docs: i64,
-    /// Every draw follows from it; auto: drawn at random, and printed
-    #[arg(long, value_name = "U64", help_heading = "Workload")]
-    seed: Auto<u64>,
+impl Args for Options {
+    fn augment_args(command: Command) -> Command {
+        command.args(SETTINGS.iter().map(Setting::to_arg))
+    }
 
-    /// Replay a BurstGPT trace instead of drawn users; needs --burst-trace-path
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Traces"
-    )]
-    use_burst_trace: bool,
-    /// The BurstGPT CSV: a file, a directory or a pattern; also .gz and .zst
-    #[arg(long, value_name = "PATH", help_heading = "Traces")]
-    burst_trace_path: PathBuf,
-    /// Replay a Mooncake JSONL trace: its prefix blocks are the cache's entries
-    #[arg(long, value_name = "FILE", help_heading = "Traces")]
-    mooncake_trace: PathBuf,
-    /// Replay a logical trace: its operations on the real engine (`ringfall replay` is short for
-    /// it)
-    #[arg(long, value_name = "FILE", help_heading = "Traces")]
-    replay_trace: PathBuf,
-    /// Which of its operations: those that reached storage, or all that were asked for, in whatever
-    /// tier
-    #[arg(long, value_enum, value_name = "TIERS", help_heading = "Traces")]
-    replay_tiers: ReplayTiers,
-    /// Divide a trace's gaps by this; 0: no gaps
-    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Traces")]
-    trace_speedup: f64,
-    /// Replay a trace so often; 0: until the time is over
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Traces")]
-    replay_cycles: i64,
-    /// Users repeat the conversations of this ShareGPT JSON
-    #[arg(long, value_name = "FILE", help_heading = "Traces")]
-    dataset_path: PathBuf,
-    /// Conversations taken of it; 0: all
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Traces")]
-    max_conversations: i64,
-    /// How its tokens are counted: cl100k, or estimate (4 characters a token)
-    #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces")]
-    tokenizer: Tokenizer,
-    /// Compare the hit rate with that of a recorded cache: rows with cache_hit
-    #[arg(long, value_name = "FILE", help_heading = "Traces")]
-    validation_trace: PathBuf,
+    fn augment_args_for_update(command: Command) -> Command {
+        Options::augment_args(command)
+    }
+}
 
-    /// Add and remove users while it runs, to find out how many
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Autoscaler"
-    )]
-    enable_autoscaling: bool,
-    /// qos: the most users that are served in time; capacity: the peak throughput
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Autoscaler")]
-    autoscaler_mode: AutoscalerMode,
-    /// Mode qos: a class's P95 may be this share of its target, 0 to 1
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Autoscaler")]
-    target_saturation: f64,
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Options::from_arg_matches_mut(&mut matches.clone())
+    }
 
-    /// GPU tier, GiB a GPU; this version has none: 0
-    #[arg(
-        long, alias = "gpu-memory-gb", value_name = "GIB", allow_negative_numbers = true,
-        help_heading = "Tiers"
-    )]
-    #[serde(alias = "gpu_memory_gb")]
-    gpu_mem_gb: f64,
-    /// CPU tier, GiB; auto: the smaller of 32 and half of the memory available
-    #[arg(
-        long, alias = "cpu-memory-gb", value_name = "GIB", allow_negative_numbers = true,
-        help_heading = "Tiers"
-    )]
-    #[serde(alias = "cpu_memory_gb")]
-    cpu_mem_gb: Auto<f64>,
-    /// GPUs
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
-    num_gpus: i64,
-    /// GPUs that share an entry: its size is divided by this
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
-    tensor_parallel: i64,
-    /// Directory of the data files, or a block device; auto: a fresh directory under the system's
-    /// temp
-    #[arg(long, value_name = "DIR", help_heading = "Tiers")]
-    cache_dir: PathBuf,
-    /// Let a block device given as --cache-dir be written over
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Tiers"
-    )]
-    destroy_device_contents: bool,
-    /// Storage tier, GiB; 0: 95 % of what is free there
-    #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
-    storage_capacity_gb: f64,
-    /// Write the storage tier's capacity over before the run, as often as the next flags say
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Tiers"
-    )]
-    precondition: bool,
-    /// Bytes written by --precondition, GiB; 0: twice the capacity
-    #[arg(long, value_name = "GIB", allow_negative_numbers = true, help_heading = "Tiers")]
-    precondition_size_gb: f64,
-    /// Threads of --precondition; 0: one a shard
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Tiers")]
-    precondition_threads: i64,
-    /// When --precondition ends: size, or steady (when write bandwidth is, at the latest with size)
-    #[arg(long, value_enum, value_name = "END", help_heading = "Tiers")]
-    precondition_until: PreconditionUntil,
-    /// What a hit below the fastest tier does to the entry: none or on-hit
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Tiers")]
-    promotion: Promotion,
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Options::of_matches(matches))
+    }
 
-    /// Executor threads; auto: one a core
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Engine")]
-    shards: Auto<i64>,
-    /// Bind each to a core
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Engine"
-    )]
-    pin: bool,
-    /// Largest single I/O, such as 128k or 1MiB; a multiple of 4 KiB
-    #[arg(long, value_name = "SIZE", help_heading = "Engine")]
-    io_size: Size,
-    /// I/Os in flight a shard; auto: 64, or less so that all shards have at most 1024
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Engine")]
-    queue_depth: Auto<i64>,
-    /// I/O buffers of the whole engine, MiB; auto: what the two above need, at most 1024
-    #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Engine")]
-    io_buffer_mb: Auto<i64>,
-    /// When a storage write is done: flush (after a data sync) or none
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
-    durability: Durability,
-    /// How much of what is read is checked: off, sample or full
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
-    verify: Verify,
-    /// How data files get their space: reserve, or write (every block once, before the run)
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Engine")]
-    preallocate: Preallocate,
-
-    /// What storage_health judges: latency or throughput
-    #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Results")]
-    performance_profile: PerformanceProfile,
-    /// Runs one after the other, 1 to 1000; each keeps its JSON, --output gets all of them merged
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Results")]
-    trials: i64,
-    /// Limits to hold the run against: a file of `ringfall saturate`, or fresh: measured before it
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    roofline: PathBuf,
-    /// The JSON results; auto: results/ringfall-TIME.json
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    output: PathBuf,
-    /// The results as a workbook; a path that ends in .csv gets one row of CSV
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    xlsx_output: PathBuf,
-    /// The results as a page that opens offline
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    html_output: PathBuf,
-    /// Have the kernel count what its block layer does (bpftrace, as root); without it the run goes
-    /// on
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Results"
-    )]
-    enable_latency_tracing: bool,
-    /// The run as a fio job: its sizes, mix and depth; beside --output with
-    /// --enable-latency-tracing
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    fio_output: PathBuf,
-    /// Do no I/O: write every operation as a row, on a simulated clock (CSV; .zst: compressed)
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    io_trace_log: PathBuf,
-    /// When the rows' times begin: a fixed day, so that the same run is the same file, or now
-    #[arg(long, value_enum, value_name = "EPOCH", help_heading = "Results")]
-    trace_epoch: TraceEpoch,
-    /// Exit status 1 when storage_health is FAIL
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Results"
-    )]
-    fail_on_health: bool,
-    /// The JSON on standard output too; the rest then goes to standard error
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Results"
-    )]
-    json: bool,
-    /// No banner, no progress, no summary
-    #[arg(
-        long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        value_name = "BOOL", help_heading = "Results"
-    )]
-    quiet: bool,
-    /// error, warn, info, debug or trace
-    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Results")]
-    log_level: LogLevel,
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Options::from_arg_matches(matches)?.over(std::mem::take(self));
+        Ok(())
+    }
 }
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as

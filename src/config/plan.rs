@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::EnumValueParser;
+use clap::{Arg, ValueEnum};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
+
+use super::kinds::{Kind, Wrong, choices_of};
+use super::{Options, SETTINGS, Setting, Settings, WorkloadSection};
 
 /// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON.
 macro_rules! choice {
@@ -26,17 +30,35 @@ macro_rules! choice {
                 match self { $($name::$variant => $text),+ }
             }
         }
+
+        impl Kind for $name {
+            type Typed = $name;
+            type Checked = $name;
+            type Bounds = ();
+
+            fn arg(arg: Arg) -> Arg {
+                arg.value_parser(EnumValueParser::<$name>::new())
+            }
+
+            fn check(typed: &$name, (): &(), _: Wrong<'_>) -> $name {
+                *typed
+            }
+
+            fn choices() -> Vec<(String, String)> {
+                choices_of::<$name>()
+            }
+        }
     };
 }
 
 choice! {
     /// How long a request waits for each token it generates.
     GenerationMode {
-        /// Not at all.
+        /// Tokens take no time.
         None = "none",
-        /// 2 ms a token.
+        /// A token takes 2 ms.
         Fast = "fast",
-        /// 30 ms a token.
+        /// A token takes 30 ms.
         Realistic = "realistic",
     }
 }
@@ -44,9 +66,9 @@ choice! {
 choice! {
     /// What `storage_health` judges.
     PerformanceProfile {
-        /// Latency targets and the hit rate.
+        /// Whether latencies are within their targets, and the cache's hit rate.
         Latency = "latency",
-        /// That every direction the mode uses moves bytes.
+        /// Whether bytes are moved in every direction that the mode uses.
         Throughput = "throughput",
     }
 }
@@ -54,11 +76,11 @@ choice! {
 choice! {
     /// When a user asks again.
     Arrival {
-        /// After thinking, whether or not the last answer came.
+        /// After a think time, even if the last answer is still missing; requests queue up.
         Open = "open",
-        /// After the last answer, and thinking.
+        /// After the last answer and a think time.
         Closed = "closed",
-        /// At random times, `request_rate_per_s` in total.
+        /// At random times, --request-rate requests per second in total.
         Poisson = "poisson",
     }
 }
@@ -66,9 +88,9 @@ choice! {
 choice! {
     /// What the autoscaler looks for.
     AutoscalerMode {
-        /// The most users that are served in time.
+        /// The largest number of users for which every QoS class is within its latency target.
         Qos = "qos",
-        /// The peak throughput.
+        /// The number of users at which throughput peaks.
         Capacity = "capacity",
     }
 }
@@ -76,9 +98,9 @@ choice! {
 choice! {
     /// How a dataset's tokens are counted.
     Tokenizer {
-        /// Exactly, by the vocabulary of GPT-4.
+        /// Exactly, with the vocabulary of GPT-4.
         Cl100k = "cl100k",
-        /// Four characters a token.
+        /// As one token for every four characters.
         Estimate = "estimate",
     }
 }
@@ -86,9 +108,9 @@ choice! {
 choice! {
     /// When a storage write counts as done.
     Durability {
-        /// After a data sync.
+        /// When its data has been synced.
         Flush = "flush",
-        /// When the device has taken it.
+        /// When the device has accepted it.
         None = "none",
     }
 }
@@ -96,11 +118,11 @@ choice! {
 choice! {
     /// How much of what is read is compared with what was written.
     Verify {
-        /// Nothing.
+        /// Nothing is compared.
         Off = "off",
-        /// The first 16 bytes of each 4 KiB block.
+        /// The first 16 bytes of each 4 KiB block are compared.
         Sample = "sample",
-        /// Every byte.
+        /// Every byte is compared.
         Full = "full",
     }
 }
@@ -108,9 +130,9 @@ choice! {
 choice! {
     /// What a hit below the fastest tier does to the entry.
     Promotion {
-        /// Nothing.
+        /// The entry stays where it is.
         None = "none",
-        /// Moves it to the fastest tier.
+        /// The entry moves to the fastest tier.
         OnHit = "on-hit",
     }
 }
@@ -118,9 +140,9 @@ choice! {
 choice! {
     /// When preconditioning ends.
     PreconditionUntil {
-        /// When all bytes are written.
+        /// When all of --precondition-size-gb is written.
         Size = "size",
-        /// When write bandwidth is steady, at the latest when all bytes are written.
+        /// When write bandwidth is steady, but no later than size.
         Steady = "steady",
     }
 }
@@ -148,7 +170,7 @@ pub enum RooflineFrom {
 choice! {
     /// How the data files get their space.
     Preallocate {
-        /// Space is reserved; the first write of each block is slower ("first touch").
+        /// Space is reserved only; the first write to each block is slower.
         Reserve = "reserve",
         /// Every block is written once before the run.
         Write = "write",
@@ -158,9 +180,9 @@ choice! {
 choice! {
     /// Which operations of a logical trace are replayed.
     ReplayTiers {
-        /// Those that reached storage, evictions to it included.
+        /// Those that reached storage, including evictions to it.
         Storage = "storage",
-        /// What was asked for, in any tier.
+        /// Those that were asked for, whatever tier served them.
         All = "all",
     }
 }
@@ -168,9 +190,9 @@ choice! {
 choice! {
     /// When the times of a logical trace begin.
     TraceEpoch {
-        /// 2024-01-01T00:00:00Z.
+        /// 2024-01-01T00:00:00Z, so that the same run always makes the same file.
         Fixed = "fixed",
-        /// When the run begins.
+        /// The time at which the run begins.
         Now = "now",
     }
 }
@@ -178,15 +200,15 @@ choice! {
 choice! {
     /// What is said on standard error about the program's own workings.
     LogLevel {
-        /// Failures only.
+        /// Failures.
         Error = "error",
-        /// What a person should look at.
+        /// Also what a person should look at.
         Warn = "warn",
-        /// Milestones.
+        /// Also milestones of the run.
         Info = "info",
-        /// For finding out what the program does.
+        /// Also details that explain what the program does.
         Debug = "debug",
-        /// Everything.
+        /// Also every single step.
         Trace = "trace",
     }
 }
@@ -320,117 +342,83 @@ pub struct AutoscalerPlan {
 }
 
 /// Everything a run needs to know; every field is within its bounds and consistent with the
-/// others. Made by [`super::resolve`].
+/// others. Made by [`super::resolve`]. What a setting says by itself is read as if it were a field
+/// here: `plan.trials`.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Name of a known model.
-    pub model: String,
-    /// That model.
+    /// Each setting by itself, checked.
+    pub settings: Settings,
+    /// The model that the settings name.
     pub model_spec: ModelSpec,
-    /// Simulated users, 1..=100,000.
+    /// Simulated users when the run begins, 1..=100,000.
     pub users: u32,
-    /// Length of the measurement window, s.
-    pub duration_s: u64,
-    /// Ramp-up before it, not measured, s.
-    pub warmup_s: u64,
     /// GPU tier, all GPUs together; 0: no such tier.
     pub gpu_memory_bytes: u64,
-    /// CPU tier; 0: no such tier.
-    pub cpu_memory_bytes: u64,
-    /// GPUs, ≥ 1.
-    pub gpus: u32,
-    /// An entry is divided by this, 1..=`gpus`.
-    pub tensor_parallel: u32,
-    /// Where the data files go; `None`: a fresh directory under the system's temp.
-    pub cache_dir: Option<PathBuf>,
-    /// Whether a block device there may be written over.
-    pub destroy_device_contents: bool,
-    /// Storage tier; 0: 95 % of what the file system has free.
-    pub storage_capacity_bytes: u64,
-    /// Waiting for generated tokens.
-    pub generation_mode: GenerationMode,
-    /// What `storage_health` judges.
-    pub performance_profile: PerformanceProfile,
-    /// Whether conversations have more than one turn.
-    pub multi_turn: bool,
-    /// Whether requests share system prompts.
-    pub prefix_caching: bool,
     /// Prefill, decode, or both.
     pub phases: Phases,
-    /// When users ask again.
-    pub arrival: Arrival,
-    /// Arrivals a second in total; 0: users or the trace decide.
-    pub request_rate_per_s: f64,
-    /// The run ends after so many requests; `None`: with its time.
-    pub max_requests: Option<u64>,
-    /// Prefill writes at once; `None`: unbounded.
-    pub max_concurrent_allocs: Option<u32>,
-    /// Requests being served at once, ≥ 1.
-    pub max_inflight_requests: u32,
     /// Documents ingested before the run; 0: no retrieval.
     pub rag_documents: u32,
     /// Where requests come from.
     pub traffic: Traffic,
-    /// A recorded cache's fate, to compare with.
-    pub validation_trace: Option<PathBuf>,
     /// Whether and how users are added and removed.
     pub autoscaler: Option<AutoscalerPlan>,
-    /// Every draw follows from it.
-    pub seed: u64,
     /// Whether the seed was drawn at random because none was given.
     pub seed_drawn: bool,
-    /// When a storage write counts as done.
-    pub durability: Durability,
-    /// How much is verified.
-    pub verify: Verify,
-    /// Whether hits move up.
-    pub promotion: Promotion,
-    /// How space is allocated.
-    pub preallocate: Preallocate,
     /// What is written before the run, if anything.
     pub precondition: Option<PreconditionAsked>,
-    /// Limits to hold the run against.
-    pub roofline: Option<RooflineFrom>,
-    /// Executors, ≥ 1.
-    pub shards: u16,
-    /// Whether each is bound to a core.
-    pub pin: bool,
-    /// Entries are cut in I/Os of at most this, a multiple of 4 KiB.
-    pub io_size_bytes: u32,
-    /// I/Os in flight a shard, ≥ 1.
-    pub queue_depth: u32,
-    /// Registered I/O buffers of the whole engine; at least one I/O a shard.
-    pub io_buffer_bytes: u64,
-    /// Runs one after the other, ≥ 1.
-    pub trials: u32,
-    /// Where the JSON goes.
-    pub output: PathBuf,
-    /// Where the workbook or CSV goes.
-    pub xlsx_output: Option<PathBuf>,
-    /// Where the page goes.
-    pub html_output: Option<PathBuf>,
-    /// Whether the block layer is traced.
-    pub latency_tracing: bool,
-    /// Where the fio job goes.
-    pub fio_output: Option<PathBuf>,
-    /// Where the logical trace goes; then no I/O is done.
-    pub io_trace_log: Option<PathBuf>,
-    /// When its times begin.
-    pub trace_epoch: TraceEpoch,
-    /// Whether a FAIL of `storage_health` fails the run.
-    pub fail_on_health: bool,
-    /// No banner, no progress, no summary.
-    pub quiet: bool,
-    /// The JSON on standard output too; everything else then goes to standard error.
-    pub json: bool,
-    /// What is logged.
-    pub log_level: LogLevel,
     /// Whether this is the small run that a bare `ringfall run` makes.
     pub demo: bool,
     /// The `workload` section.
-    pub workload: super::WorkloadSection,
+    pub workload: WorkloadSection,
     /// Where each value came from, by its YAML key (`num_users`; `workload` as a whole).
     pub origins: BTreeMap<&'static str, Origin>,
-    /// All layers merged, as typed: what is worked out here is still `auto` there.
-    pub settings: super::Options,
+    /// All layers merged, as typed: what is worked out for this machine is still `auto` there.
+    pub typed: Options,
+    /// The same with every `auto` replaced by what it came to.
+    pub effective: Options,
+}
+
+impl std::ops::Deref for Plan {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl std::ops::DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl Plan {
+    /// What was asked for that needs a real drive: the flags, and why each has no effect without
+    /// one.
+    #[must_use]
+    pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
+        let typed = serde_json::to_value(&self.typed).unwrap_or_default();
+        let is_asked = |setting: &Setting| {
+            let origin = self.origins.get(setting.key);
+            let is_given = matches!(origin, Some(Origin::CommandLine | Origin::File));
+            // Words as they are, all else as JSON has it, which is how YAML has it too.
+            let value = &typed[setting.key];
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            is_given && text != setting.default
+        };
+        let asked = SETTINGS.iter().filter(|setting| is_asked(setting));
+        asked.filter_map(|setting| Some((setting.flag(), setting.real_only?))).collect()
+    }
+
+    /// One of the plan's trials: the same run once, with a result file of its own.
+    #[must_use]
+    pub fn trial(&self, output: PathBuf) -> Plan {
+        let mut trial = self.clone();
+        trial.settings.trials = 1;
+        trial.settings.output.clone_from(&output);
+        trial.typed.trials = Some(1);
+        trial.effective.trials = Some(1);
+        trial.effective.output = Some(output);
+        trial
+    }
 }

@@ -40,13 +40,63 @@ fn complaint(line: &str) -> String {
 
 #[test]
 fn the_default_page_names_every_key_and_nothing_else() {
-    let defaults = file(DEFAULTS).unwrap().options;
+    let defaults = file(&defaults_page()).unwrap().options;
     assert_eq!(defaults.given(), Options::KEYS);
 }
 
 #[test]
+fn the_committed_page_of_defaults_is_that_of_the_declarations() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.yaml");
+    let committed = std::fs::read_to_string(path).unwrap();
+    assert!(
+        committed == defaults_page(),
+        "config/default.yaml is old: cargo run -- config --defaults > config/default.yaml"
+    );
+    assert!(committed.lines().all(|line| line.chars().count() <= 100), "a line is too long");
+}
+
+#[test]
+fn every_setting_says_what_it_is() {
+    for setting in SETTINGS {
+        let (key, summary) = (setting.key, setting.summary());
+        assert!(summary.split(' ').count() >= 2 && !summary.ends_with('.'), "{key}: {summary}");
+        assert!(setting.details().iter().all(|text| text.ends_with('.')), "{key}");
+        let is_named = setting.choices().iter().any(|(name, _)| name == setting.default);
+        assert!(setting.choices().is_empty() || is_named, "{key}: {}", setting.default);
+        let without_meaning = setting.choices().iter().any(|(_, meaning)| meaning.is_empty());
+        assert!(!without_meaning, "{key} has a value of which nothing is said");
+    }
+}
+
+#[test]
+fn a_value_at_each_end_of_a_range_is_taken_and_one_beyond_is_not() {
+    // As the declarations state them, in the help's words: a range that the type can't hold, or a
+    // check that uses other bounds than the help names, fails here.
+    let mut checked = 0;
+    for setting in SETTINGS.iter().filter(|setting| setting.key != "seed") {
+        let Some(range) = setting.range() else { continue };
+        let Some((low, high)) = range.split_once(" to ") else { continue };
+        let high = high.split(' ').next().unwrap();
+        let (Ok(low), Ok(high)) = (low.parse::<i64>(), high.parse::<i64>()) else { continue };
+        for (value, is_fine) in [(low, true), (high, true), (low - 1, false), (high + 1, false)] {
+            let typed = file(&format!("{}: {value}\n", setting.key)).unwrap().options;
+            let mut wrong = Vec::new();
+            let mut all = typed.over(file(&defaults_page()).unwrap().options);
+            all.work_out(&facts());
+            Settings::of(&all, &mut |key, what| wrong.push(format!("{key} {what}"))).unwrap();
+            let about_it = format!("{} {value} is out of bounds", setting.key);
+            let is_told = wrong.iter().any(|what| what.starts_with(&about_it));
+            assert_eq!(wrong.is_empty(), is_fine, "{} {value}: {wrong:?}", setting.key);
+            assert_eq!(is_told, !is_fine, "{} {value}: {wrong:?}", setting.key);
+        }
+        checked += 1;
+    }
+    assert!(checked > 15, "{checked} settings have a range of numbers");
+}
+
+#[test]
 fn the_workload_section_is_the_workloads_own_defaults() {
-    let defaults = file(DEFAULTS).unwrap().options;
+    let defaults = file(&defaults_page()).unwrap().options;
     assert_eq!(defaults.workload.unwrap(), WorkloadSection::default());
     let config = plan("--num-users 100 --seed 1").workload_config();
     assert_eq!(config, WorkloadConfig::default());
@@ -63,7 +113,10 @@ fn the_defaults_are_those_of_the_reference() {
     assert_eq!(plan.io_buffer_bytes, 256 * MIB);
     assert_eq!((plan.seed, plan.seed_drawn), (77, true));
     assert_eq!(plan.output.to_str(), Some("results/ringfall-20250131T235959Z.json"));
-    assert_eq!((plan.multi_turn, plan.prefix_caching, plan.pin), (true, true, true));
+    assert_eq!(
+        (plan.disable_multi_turn, plan.disable_prefix_caching, plan.pin),
+        (false, false, true)
+    );
     assert!(!plan.demo);
 }
 
@@ -230,8 +283,8 @@ fn nonsense_in_the_workload_section_is_named() {
 /// What a plan comes to, whatever it came from.
 fn values(plan: &Plan) -> String {
     let origins = std::collections::BTreeMap::new();
-    let settings = Options::default();
-    format!("{:?}", Plan { origins, settings, demo: false, ..plan.clone() })
+    let (typed, effective) = (Options::default(), Options::default());
+    format!("{:?}", Plan { origins, typed, effective, demo: false, ..plan.clone() })
 }
 
 #[test]
@@ -250,7 +303,7 @@ fn the_printed_configuration_reads_back_as_the_same_plan() {
         assert_eq!(values(&before), values(&after), "{page}");
         assert_eq!(before.seed_drawn, after.seed_drawn);
         let comments = |text: &str| text.lines().filter(|line| line.contains("# ")).count();
-        assert!(comments(&page) >= comments(DEFAULTS), "the comments are kept");
+        assert!(comments(&page) >= comments(&defaults_page()), "the comments are kept");
     }
 }
 

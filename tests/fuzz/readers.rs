@@ -145,8 +145,8 @@ fn configuration(path: &Path) -> Result<String, String> {
         .unwrap_or_else(|error| panic!("what is printed can't be read: {error}\n{page}"));
     let same = resolve(&command, Some(&again), &facts())
         .unwrap_or_else(|error| panic!("what is printed means something else: {error}\n{page}"));
-    assert_eq!(plan.settings.model, same.settings.model, "{page}");
-    assert_eq!(plan.settings.models.is_some(), same.settings.models.is_some(), "{page}");
+    assert_eq!(plan.typed.model, same.typed.model, "{page}");
+    assert_eq!(plan.typed.models.is_some(), same.typed.models.is_some(), "{page}");
     Ok(format!("{} {:?} {:?}", plan.arrival.name(), plan.traffic.name(), plan.autoscaler.is_some()))
 }
 

@@ -9,12 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use ringfall_engine::clock::{MICROSECOND, Nanos};
 use ringfall_engine::device::DeviceModel;
+use ringfall_engine::units::MIB;
 
 use super::{
     Sources, Teller, check_outputs, exit_of, output, result_of, settings, show, tell_advice,
     unless_reader_left, write_results,
 };
-use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Origin, Plan, TraceEpoch};
+use crate::config::values::Auto;
+use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
@@ -30,16 +32,6 @@ const LOGICAL_DEPTH: u32 = 16;
 /// The storage tier when no size is given: larger than any run fills.
 const STORAGE_BYTES_DEFAULT: u64 = 1 << 46;
 
-/// Settings that ask for something of a real drive.
-const REAL_ONLY: [(&str, &str); 6] = [
-    ("precondition", "there is no drive to precondition"),
-    ("roofline", "the drive's limits are in its model"),
-    ("enable_latency_tracing", "there is no block layer to trace"),
-    ("fio_output", "there is nothing that fio could repeat"),
-    ("destroy_device_contents", "no device is touched"),
-    ("trials", "the same run again gives the same numbers: give another --seed"),
-];
-
 /// Runs the plan without any drive, for its logical trace.
 ///
 /// # Errors
@@ -52,14 +44,14 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         memory_bytes_per_s: 1e18,
     };
     // Entries in one piece, as far as may be: nobody looks at the I/Os.
-    let plan = Plan {
-        io_size_bytes: LOGICAL_IO_BYTES,
-        queue_depth: LOGICAL_DEPTH,
-        io_buffer_bytes: u64::from(LOGICAL_IO_BYTES)
-            * u64::from(LOGICAL_DEPTH)
-            * u64::from(plan.shards),
-        ..plan.clone()
-    };
+    let mut plan = plan.clone();
+    let shards = u64::from(plan.shards);
+    plan.io_size_bytes = LOGICAL_IO_BYTES;
+    plan.queue_depth = LOGICAL_DEPTH;
+    let buffer_mib = u64::from(LOGICAL_IO_BYTES) * u64::from(LOGICAL_DEPTH) * shards / MIB;
+    plan.io_buffer_bytes = buffer_mib * MIB;
+    plan.effective.queue_depth = Some(Auto::Given(i64::from(LOGICAL_DEPTH)));
+    plan.effective.io_buffer_mb = i64::try_from(buffer_mib).ok().map(Auto::Given);
     one(&plan, &ideal, command_line)
 }
 
@@ -98,22 +90,10 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
 /// # Errors
 /// A sentence for each.
 pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
-    let given =
-        |key: &str| matches!(plan.origins.get(key), Some(Origin::CommandLine | Origin::File));
-    let asked = |key: &str| match key {
-        "precondition" => plan.precondition.is_some(),
-        "roofline" => plan.roofline.is_some(),
-        "enable_latency_tracing" => plan.latency_tracing,
-        "fio_output" => plan.fio_output.is_some(),
-        "destroy_device_contents" => plan.destroy_device_contents,
-        _ => plan.trials > 1,
-    };
-    let wrong = REAL_ONLY.iter().filter(|(key, _)| given(key) && asked(key));
-    let sentences: Vec<String> = wrong
-        .map(|(key, why)| {
-            let flag = key.replace('_', "-");
-            format!("--{flag} says nothing in a simulated run ({why}): leave it out")
-        })
+    let sentences: Vec<String> = plan
+        .asked_of_a_drive()
+        .into_iter()
+        .map(|(flag, why)| format!("{flag} says nothing in a simulated run ({why}): leave it out"))
         .collect();
     if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
 }

@@ -19,7 +19,6 @@ use crate::analysis::merge::merge;
 use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::{figure, print_json, spread_page, wrapped};
-use crate::config::Options;
 use crate::config::{InputError, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
@@ -85,12 +84,7 @@ fn all(
 ) -> Result<Exit> {
     for trial in 1..=plan.trials {
         let path = trial_path(&plan.output, trial);
-        let one = Plan {
-            trials: 1,
-            output: path.clone(),
-            settings: Options { trials: Some(1), ..plan.settings.clone() },
-            ..plan.clone()
-        };
+        let one = plan.trial(path.clone());
         let with_banner = trial == 1 && !plan.quiet;
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();

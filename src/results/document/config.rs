@@ -3,37 +3,56 @@
 use std::collections::BTreeMap;
 
 use ringfall_engine::tier::Tier;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::config::{Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
 /// What was run. Null: nothing of the kind was asked for, or merged results differ in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "each is the flag of the same name, with its unit")]
+#[schemars(transform = described)]
+#[expect(missing_docs, reason = "each is the setting of that name; the schema has its summary")]
 pub struct ConfigReport {
     pub model: Option<String>,
+    /// Number of simulated users; with the autoscaler, when the run begins.
     pub num_users: Option<u32>,
+    /// Length of the measurement, s.
     pub duration_s: Option<u64>,
+    /// Length of the ramp-up before the measurement, s.
     pub warmup_s: Option<u64>,
+    /// Capacity of the GPU tier, all GPUs together, bytes.
     pub gpu_memory_bytes: Option<u64>,
+    /// Capacity of the CPU tier, bytes.
     pub cpu_memory_bytes: Option<u64>,
     pub num_gpus: Option<u32>,
     pub tensor_parallel: Option<u32>,
+    /// Directory or block device with the data files; null: a new directory under the system's
+    /// temporary directory.
     pub cache_dir: Option<String>,
+    /// Capacity of the storage tier as it was opened, bytes.
     pub storage_capacity_bytes: Option<u64>,
     pub generation_mode: Option<String>,
     pub performance_profile: Option<String>,
+    /// Phases that requests have: both, prefill-only or decode-only.
     pub phases: Option<String>,
+    /// Whether conversations have more than one turn.
     pub multi_turn: Option<bool>,
+    /// Whether requests share system prompts.
     pub prefix_caching: Option<bool>,
     pub arrival: Option<String>,
+    /// Requests per second, all users together; 0: users or the trace set the pace.
     pub request_rate_per_s: Option<f64>,
+    /// Number of documents ingested before the run; 0: no retrieval.
     pub rag_documents: Option<u32>,
+    /// Where requests come from: synthetic, sharegpt, burstgpt, mooncake or io_trace.
     pub source: Option<String>,
+    /// Mode of the autoscaler, qos or capacity; null: the number of users is fixed.
     pub autoscaler: Option<String>,
+    /// Number of requests after which the run ends; null: it ends with its time.
     pub max_requests: Option<u64>,
+    /// Number of prefill writes in progress at the same time; null: no limit.
     pub max_concurrent_allocs: Option<u32>,
     pub max_inflight_requests: Option<u32>,
     pub seed: Option<u64>,
@@ -42,25 +61,51 @@ pub struct ConfigReport {
     pub preallocate: Option<String>,
     pub shards: Option<u16>,
     pub pin: Option<bool>,
+    /// Size of the largest single I/O, bytes.
     pub io_size_bytes: Option<u32>,
     pub queue_depth: Option<u32>,
+    /// Memory for the I/O buffers of all shards, bytes.
     pub io_buffer_bytes: Option<u64>,
+    /// Whether this was the small run that a bare `ringfall run` makes.
     pub demo: Option<bool>,
     /// Where each value came from, by its YAML key; null: merged results differ in it.
     pub origins: BTreeMap<String, Option<String>>,
-    /// As in a configuration file: the run again.
+    /// Every value in effect, under its key in a configuration file, with which the run can be made
+    /// again.
+    #[schemars(schema_with = "of_settings")]
     pub settings: Map<String, Value>,
+}
+
+/// Gives each property that is a setting as it was typed the setting's own summary.
+fn described(schema: &mut Schema) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        let setting = SETTINGS.iter().find(|setting| setting.field == name);
+        if let (Some(property), Some(setting)) = (property.as_object_mut(), setting) {
+            let summary = || Value::String(format!("{}.", setting.summary()));
+            property.entry("description").or_insert_with(summary);
+        }
+    }
+}
+
+/// A property for each setting, with what a configuration file says of it.
+fn of_settings(_: &mut SchemaGenerator) -> Schema {
+    let property = |setting: &Setting| {
+        (setting.key.to_owned(), json!({ "description": setting.description() }))
+    };
+    let properties: Map<String, Value> = SETTINGS.iter().map(property).collect();
+    json_schema!({ "type": "object", "properties": properties, "additionalProperties": true })
 }
 
 impl ConfigReport {
     pub(super) fn of(result: &RunResult) -> ConfigReport {
         let plan = &result.plan;
-        let settings = match serde_json::to_value(plan.effective()) {
+        let settings = match serde_json::to_value(&plan.effective) {
             Ok(Value::Object(settings)) => settings,
             // Settings are plain values, which always become an object.
             _ => Map::new(),
         };
-        let origin = |(key, origin): (&&'static str, &crate::config::Origin)| {
+        let origin = |(key, origin): (&&'static str, &Origin)| {
             ((*key).to_owned(), Some(origin.name().to_owned()))
         };
         ConfigReport {
@@ -77,8 +122,8 @@ impl ConfigReport {
             generation_mode: Some(plan.generation_mode.name().to_owned()),
             performance_profile: Some(plan.performance_profile.name().to_owned()),
             phases: Some(plan.phases.name().to_owned()),
-            multi_turn: Some(plan.multi_turn),
-            prefix_caching: Some(plan.prefix_caching),
+            multi_turn: Some(!plan.disable_multi_turn),
+            prefix_caching: Some(!plan.disable_prefix_caching),
             arrival: Some(plan.arrival.name().to_owned()),
             request_rate_per_s: Some(plan.request_rate_per_s),
             rag_documents: Some(plan.rag_documents),

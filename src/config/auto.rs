@@ -1,0 +1,70 @@
+//! What a setting that is `auto` comes to. Each function sees all layers merged, in which the
+//! settings declared before its own are worked out; values out of bounds are still among them.
+
+use std::path::PathBuf;
+
+use ringfall_engine::units::{GIB, MIB};
+
+use super::kinds::IO_SIZE_BYTES_MAX;
+use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
+use super::values::{Auto, Size};
+use super::{Facts, Options, compact_utc};
+
+/// `--cpu-mem-gb auto` is at most this.
+const CPU_BYTES_MAX: u64 = 32 * GIB;
+/// ... and in steps of this, so that it prints short.
+const CPU_STEP_BYTES: u64 = 64 * MIB;
+/// `--max-inflight-requests auto` is at most this.
+const INFLIGHT_MAX: i64 = 500;
+/// `--queue-depth auto`: a shard, and all shards together.
+const QUEUE_DEPTH: i64 = 64;
+const QUEUE_DEPTH_ALL_MAX: i64 = 1_024;
+/// `--io-buffer-mb auto` is at most this, unless one I/O a shard needs more.
+const IO_BUFFER_BYTES_MAX: u64 = GIB;
+
+pub(super) fn max_inflight_requests(settings: &Options, _: &Facts) -> Auto<i64> {
+    let is_given =
+        |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() != "none");
+    let is_traced = is_given(&settings.mooncake_trace)
+        || is_given(&settings.replay_trace)
+        || settings.use_burst_trace == Some(true);
+    // The autoscaler's users come later, a trace's are in the trace.
+    let users_unknown = is_traced || settings.enable_autoscaling == Some(true);
+    let users = settings.num_users.unwrap_or(1).clamp(1, USERS_MAX);
+    Auto::Given(if users_unknown { INFLIGHT_MAX } else { users.min(INFLIGHT_MAX) })
+}
+
+pub(super) fn seed(_: &Options, facts: &Facts) -> Auto<u64> {
+    Auto::Given(facts.random_seed)
+}
+
+pub(super) fn cpu_mem_gb(_: &Options, facts: &Facts) -> Auto<f64> {
+    let half = facts.memory_available_bytes.unwrap_or(0) / 2;
+    let bytes = half.min(CPU_BYTES_MAX) / CPU_STEP_BYTES * CPU_STEP_BYTES;
+    Auto::Given(bytes as f64 / GIB as f64)
+}
+
+pub(super) fn shards(_: &Options, facts: &Facts) -> Auto<i64> {
+    Auto::Given(i64::from(facts.cores).clamp(1, SHARDS_MAX))
+}
+
+pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Auto<i64> {
+    Auto::Given(QUEUE_DEPTH.min(QUEUE_DEPTH_ALL_MAX / shards_of(settings)).max(1))
+}
+
+pub(super) fn io_buffer_mb(settings: &Options, _: &Facts) -> Auto<i64> {
+    let depth = settings.queue_depth.and_then(Auto::given).unwrap_or(1).clamp(1, QUEUE_DEPTH_MAX);
+    let Size(io_size_bytes) = settings.io_size.unwrap_or(Size(MIB));
+    // At most 64 MiB × 1,024 shards × 4,096: fits.
+    let least = io_size_bytes.min(IO_SIZE_BYTES_MAX) * shards_of(settings).unsigned_abs();
+    let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX).max(least);
+    Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))
+}
+
+pub(super) fn output(_: &Options, facts: &Facts) -> PathBuf {
+    format!("results/ringfall-{}.json", compact_utc(facts.unix_s)).into()
+}
+
+fn shards_of(settings: &Options) -> i64 {
+    settings.shards.and_then(Auto::given).unwrap_or(1).clamp(1, SHARDS_MAX)
+}

@@ -1,0 +1,405 @@
+//! Kinds of values that a setting can have: how each is typed, what it may be, and what it comes to
+//! once it is checked.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::builder::{BoolValueParser, PathBufValueParser};
+use clap::{Arg, ValueEnum, value_parser};
+use ringfall_engine::units::{GIB, KIB, MIB};
+
+use super::RooflineFrom;
+use super::values::{Auto, Size};
+
+/// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
+const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
+pub(super) const IO_SIZE_BYTES_MAX: u64 = 64 * MIB;
+/// Smallest and largest divisor of a trace's gaps, besides 0.
+const FACTORS: RangeInclusive<f64> = 1e-6..=1e9;
+
+/// Takes what is wrong with a value, without the name of its setting.
+pub type Wrong<'a> = &'a mut dyn FnMut(String);
+
+/// A kind of value.
+pub trait Kind {
+    /// As typed: on the command line, in a file, in the results' settings.
+    type Typed: Clone + Send + Sync + 'static;
+    /// As the run uses it.
+    type Checked;
+    /// What a declaration says after `in`.
+    type Bounds;
+
+    /// Has the command line read it.
+    fn arg(arg: Arg) -> Arg;
+    /// The value as the run uses it. A wrong one is told to `wrong`; what is returned then lets the
+    /// other settings be checked.
+    fn check(typed: &Self::Typed, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Self::Checked;
+    /// The bounds, for the help.
+    fn range(_: &Self::Bounds) -> Option<String> {
+        None
+    }
+    /// The names that may be typed and what each means, if there is a list of them.
+    fn choices() -> Vec<(String, String)> {
+        Vec::new()
+    }
+    /// Whether the program is to work the value out.
+    fn is_auto(_: &Self::Typed) -> bool {
+        false
+    }
+}
+
+/// The names of an enum's values and what each means.
+pub(super) fn choices_of<T: ValueEnum>() -> Vec<(String, String)> {
+    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let meaning = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string);
+    values.map(|value| (value.get_name().to_owned(), meaning(&value).unwrap_or_default())).collect()
+}
+
+/// A whole number within bounds, or the nearest bound.
+fn within(value: i64, bounds: &RangeInclusive<i64>, wrong: Wrong<'_>) -> i64 {
+    let (low, high) = (*bounds.start(), *bounds.end());
+    if !bounds.contains(&value) {
+        wrong(format!("{value} is out of bounds: {low} to {high}"));
+    }
+    value.clamp(low, high)
+}
+
+fn whole_range(bounds: &RangeInclusive<i64>) -> Option<String> {
+    Some(match bounds.end() {
+        // Nobody wants to read 19 digits.
+        &i64::MAX => format!("{} or more", bounds.start()),
+        high => format!("{} to {high}", bounds.start()),
+    })
+}
+
+/// Whole numbers are typed as `i64`, so that one that is too large or negative is answered with the
+/// bounds and not with the name of a type.
+macro_rules! whole_kinds {
+    ($($type:ty),+) => {$(
+        impl Kind for $type {
+            type Typed = i64;
+            type Checked = $type;
+            type Bounds = RangeInclusive<i64>;
+
+            fn arg(arg: Arg) -> Arg {
+                arg.value_parser(value_parser!(i64)).allow_negative_numbers(true)
+            }
+
+            fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> $type {
+                let value = within(*typed, bounds, wrong);
+                // Only a declaration whose bounds are wider than its type comes to the second.
+                <$type>::try_from(value).unwrap_or_else(|_| {
+                    wrong(format!("{value} is out of bounds: 0 to {}", <$type>::MAX));
+                    <$type>::MAX
+                })
+            }
+
+            fn range(bounds: &Self::Bounds) -> Option<String> {
+                whole_range(bounds)
+            }
+        }
+    )+};
+}
+
+whole_kinds!(u16, u32, u64);
+
+/// A whole number of which 0 means that there is no limit.
+pub struct Limit<T>(std::marker::PhantomData<T>);
+
+impl<T> Kind for Limit<T>
+where
+    T: Kind<Typed = i64, Checked = T, Bounds = RangeInclusive<i64>>,
+{
+    type Typed = i64;
+    type Checked = Option<T>;
+    type Bounds = RangeInclusive<i64>;
+
+    fn arg(arg: Arg) -> Arg {
+        T::arg(arg)
+    }
+
+    fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Option<T> {
+        let value = T::check(typed, bounds, wrong);
+        (*typed > 0).then_some(value)
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        T::range(bounds)
+    }
+}
+
+/// Any number of 64 bits.
+pub struct Seed;
+
+impl Kind for Seed {
+    type Typed = u64;
+    type Checked = u64;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(u64))
+    }
+
+    fn check(typed: &u64, (): &(), _: Wrong<'_>) -> u64 {
+        *typed
+    }
+
+    fn range((): &()) -> Option<String> {
+        Some(format!("0 to {}", u64::MAX))
+    }
+}
+
+impl Kind for f64 {
+    type Typed = f64;
+    type Checked = f64;
+    type Bounds = RangeInclusive<f64>;
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(f64)).allow_negative_numbers(true)
+    }
+
+    fn check(typed: &f64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> f64 {
+        if bounds.contains(typed) {
+            return *typed;
+        }
+        wrong(format!("{typed} is out of bounds: {} to {}", bounds.start(), bounds.end()));
+        *bounds.start()
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        Some(format!("{} to {}", bounds.start(), bounds.end()))
+    }
+}
+
+/// Declares kinds that are typed as a number and whose bounds are always the same.
+macro_rules! number_kinds {
+    ($($(#[$doc:meta])* $name:ident: $is_right:expr, $range:literal;)+) => {$(
+        $(#[$doc])*
+        pub struct $name;
+
+        impl Kind for $name {
+            type Typed = f64;
+            type Checked = f64;
+            type Bounds = ();
+
+            fn arg(arg: Arg) -> Arg {
+                f64::arg(arg)
+            }
+
+            fn check(typed: &f64, (): &(), wrong: Wrong<'_>) -> f64 {
+                let is_right: fn(f64) -> bool = $is_right;
+                if is_right(*typed) {
+                    return *typed;
+                }
+                wrong(format!("{typed} is out of bounds: {}", $range));
+                1.0
+            }
+
+            fn range((): &()) -> Option<String> {
+                Some($range.to_owned())
+            }
+        }
+    )+};
+}
+
+number_kinds! {
+    /// What gaps are divided by; 0: there are none.
+    Factor: |value| value == 0.0 || FACTORS.contains(&value), "0, or 0.000001 to 1000000000";
+    /// A part of a whole, of which nothing would be too little.
+    Share: |value| value > 0.0 && value <= 1.0, "above 0, to 1";
+}
+
+/// Memory or space, typed in GiB, checked in bytes.
+pub struct Gib;
+
+impl Kind for Gib {
+    type Typed = f64;
+    type Checked = u64;
+    type Bounds = RangeInclusive<u32>;
+
+    fn arg(arg: Arg) -> Arg {
+        f64::arg(arg)
+    }
+
+    fn check(typed: &f64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
+        let (low, high) = (bounds.start(), bounds.end());
+        if !(f64::from(*low)..=f64::from(*high)).contains(typed) {
+            wrong(format!("{typed} is out of bounds: {low} to {high} (GiB)"));
+            return 0;
+        }
+        // Within 2^53, where every whole number of bytes is exact; a fraction of a byte is cut.
+        (typed * GIB as f64) as u64
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        Some(format!("{} to {} GiB", bounds.start(), bounds.end()))
+    }
+}
+
+/// Memory, typed in whole MiB, checked in bytes.
+pub struct Mib;
+
+impl Kind for Mib {
+    type Typed = i64;
+    type Checked = u64;
+    type Bounds = RangeInclusive<i64>;
+
+    fn arg(arg: Arg) -> Arg {
+        u64::arg(arg)
+    }
+
+    fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
+        within(*typed, bounds, wrong).unsigned_abs() * MIB
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        Some(format!("{} to {} MiB", bounds.start(), bounds.end()))
+    }
+}
+
+/// The size of one I/O: whole blocks of 4 KiB.
+pub struct IoSize;
+
+impl Kind for IoSize {
+    type Typed = Size;
+    type Checked = u32;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(|text: &str| text.parse::<Size>())
+    }
+
+    fn check(typed: &Size, (): &(), wrong: Wrong<'_>) -> u32 {
+        let Size(bytes) = *typed;
+        let whole_blocks = bytes % IO_SIZE_BYTES_MIN == 0;
+        if !(IO_SIZE_BYTES_MIN..=IO_SIZE_BYTES_MAX).contains(&bytes) || !whole_blocks {
+            wrong(format!("{typed} is out of bounds: 4KiB to 64MiB, a multiple of 4KiB"));
+        }
+        // At most 64 MiB: fits.
+        bytes.clamp(IO_SIZE_BYTES_MIN, IO_SIZE_BYTES_MAX) as u32
+    }
+
+    fn range((): &()) -> Option<String> {
+        Some("4KiB to 64MiB, a multiple of 4KiB".to_owned())
+    }
+}
+
+impl Kind for bool {
+    type Typed = bool;
+    type Checked = bool;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(BoolValueParser::new())
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .hide_possible_values(true)
+    }
+
+    fn check(typed: &bool, (): &(), _: Wrong<'_>) -> bool {
+        *typed
+    }
+}
+
+impl Kind for String {
+    type Typed = String;
+    type Checked = String;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(String))
+    }
+
+    fn check(typed: &String, (): &(), _: Wrong<'_>) -> String {
+        typed.clone()
+    }
+}
+
+/// A path that was typed; an empty one is wrong.
+fn path(typed: &Path, wrong: Wrong<'_>) -> PathBuf {
+    if typed.as_os_str().is_empty() {
+        wrong("is empty: give a path, or leave it out".to_owned());
+    }
+    typed.to_owned()
+}
+
+/// Declares kinds of paths: what they come to, and whether `auto` has a meaning.
+macro_rules! path_kinds {
+    ($($name:ty: $checked:ty = $check:expr, auto: $auto:literal;)+) => {$(
+        impl Kind for $name {
+            type Typed = PathBuf;
+            type Checked = $checked;
+            type Bounds = ();
+
+            fn arg(arg: Arg) -> Arg {
+                arg.value_parser(PathBufValueParser::new())
+            }
+
+            fn check(typed: &PathBuf, (): &(), wrong: Wrong<'_>) -> $checked {
+                let check: fn(&Path, Wrong<'_>) -> $checked = $check;
+                check(typed, wrong)
+            }
+
+            fn is_auto(typed: &PathBuf) -> bool {
+                $auto && typed.as_os_str() == "auto"
+            }
+        }
+    )+};
+}
+
+/// A path; `none`: there is none.
+pub struct Optional;
+/// A path; `auto`: none was given.
+pub struct AutoPath;
+
+impl Optional {
+    fn path(typed: &Path, wrong: Wrong<'_>) -> Option<PathBuf> {
+        (typed.as_os_str() != "none").then(|| path(typed, wrong))
+    }
+}
+
+path_kinds! {
+    Optional: Option<PathBuf> = Optional::path, auto: false;
+    AutoPath: Option<PathBuf> = |typed, wrong| {
+        (typed.as_os_str() != "auto").then(|| path(typed, wrong))
+    }, auto: true;
+    PathBuf: PathBuf = path, auto: true;
+    RooflineFrom: Option<RooflineFrom> = |typed, wrong| {
+        Optional::path(typed, wrong).map(|path| match path.to_str() {
+            Some("fresh") => RooflineFrom::Fresh,
+            _ => RooflineFrom::File(path),
+        })
+    }, auto: false;
+}
+
+impl<K> Kind for Auto<K>
+where
+    K: Kind<Typed: Copy + Default + FromStr>,
+{
+    type Typed = Auto<K::Typed>;
+    type Checked = K::Checked;
+    type Bounds = K::Bounds;
+
+    fn arg(arg: Arg) -> Arg {
+        K::arg(arg).value_parser(|text: &str| text.parse::<Auto<K::Typed>>())
+    }
+
+    fn check(typed: &Self::Typed, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Self::Checked {
+        let given = typed.given().unwrap_or_else(|| {
+            // Every setting of this kind names a function that has replaced it by now.
+            wrong("auto can't be worked out: give a value".to_owned());
+            K::Typed::default()
+        });
+        K::check(&given, bounds, wrong)
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        K::range(bounds)
+    }
+
+    fn is_auto(typed: &Self::Typed) -> bool {
+        matches!(typed, Auto::Auto)
+    }
+}

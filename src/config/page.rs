@@ -1,0 +1,61 @@
+//! The page of all defaults, made of the settings' declarations: `config/default.yaml`.
+
+use super::options::SETTINGS;
+use super::table::Setting;
+
+/// Longest line of the page.
+const COLUMNS: usize = 100;
+const HEAD: &str = "\
+# Every default of ringfall. A file like this one, or a part of it, is given with --config; the
+# command line wins over it. Each key up to \"models\" is also a flag of the same name:
+# num_users is --num-users. `ringfall config` prints this page with the values in effect.
+# \"auto\" is worked out when the run begins. GB means GiB, as in the reference benchmark.
+";
+/// What has no flag.
+const WITHOUT_FLAG: &str = include_str!("without_flag.yaml");
+
+/// The page of all defaults: every setting with its comment, its bounds and its default.
+#[must_use]
+pub fn defaults_page() -> String {
+    let mut page = HEAD.to_owned();
+    let mut section = "";
+    for setting in SETTINGS {
+        if setting.section != section {
+            section = setting.section;
+            page.push_str(&format!(
+                "\n# --- {section} {:-<1$}\n\n",
+                "",
+                COLUMNS - 7 - section.len()
+            ));
+        }
+        describe(&mut page, setting);
+        page.push_str(&format!("{}: {}\n", setting.key, setting.default));
+    }
+    page.push_str(WITHOUT_FLAG);
+    page
+}
+
+fn describe(page: &mut String, setting: &Setting) {
+    comment(page, "# ", &setting.description());
+    for (name, meaning) in setting.choices() {
+        comment(page, "#   ", &format!("{name}: {meaning}"));
+    }
+}
+
+/// Prose in lines that begin with `head`.
+fn comment(page: &mut String, head: &str, text: &str) {
+    let mut line = head.trim_end().to_owned();
+    let indent = " ".repeat(head.len() - line.len());
+    for word in text.split_whitespace() {
+        let is_first = line.len() < head.len();
+        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            page.push_str(&line);
+            page.push('\n');
+            line = head.trim_end().to_owned();
+        }
+        line.push_str(if line.len() < head.len() { &indent } else { " " });
+        line.push_str(word);
+    }
+    page.push_str(&line);
+    page.push('\n');
+}
