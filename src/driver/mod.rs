@@ -16,7 +16,7 @@ use ringfall_engine::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::TimeShares;
-use ringfall_workloads::contract::{Action, Event, Outcome, RequestId, RequestRecord};
+use ringfall_workloads::contract::{Action, Event, Outcome, RequestEnd, RequestId, RequestRecord};
 use ringfall_workloads::source::SourceRequest;
 
 use crate::facts::{CacheStats, RequestStats};
@@ -421,7 +421,7 @@ impl Driver {
                 self.serving.set(self.serving.get() - 1);
                 self.record(record.finished, |totals, index| {
                     totals.requests.record(&record);
-                    if !record.failed {
+                    if record.end == RequestEnd::Served {
                         let second = totals.second(index);
                         second.completed += 1;
                         second.tokens += u64::from(record.generated_tokens);

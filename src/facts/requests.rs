@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::metrics::Histogram;
-use ringfall_workloads::contract::{Class, RequestRecord};
+use ringfall_workloads::contract::{Class, RequestEnd, RequestRecord};
 
 /// Raw values kept at most, each kind: the length that readers of the arrays may count on.
 pub const SAMPLES_MAX: usize = 100_000;
@@ -46,8 +46,10 @@ pub struct RequestStats {
     pub generated_tokens: u64,
     /// Tokens of context.
     pub context_tokens: u64,
-    /// Requests with a failed step: kept out of everything above.
+    /// Requests with a step whose I/O failed: kept out of everything above.
     pub failed: u64,
+    /// Requests whose entry was larger than the whole last tier: kept out of everything above.
+    pub refused: u64,
     samples: Vec<RequestSample>,
     seen: u64,
     rng: Xoshiro256PlusPlus,
@@ -65,6 +67,7 @@ impl Default for RequestStats {
             generated_tokens: 0,
             context_tokens: 0,
             failed: 0,
+            refused: 0,
             samples: Vec::new(),
             seen: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(SAMPLING_SEED),
@@ -75,9 +78,16 @@ impl Default for RequestStats {
 impl RequestStats {
     /// Counts a finished request.
     pub fn record(&mut self, record: &RequestRecord) {
-        if record.failed {
-            self.failed += 1;
-            return;
+        match record.end {
+            RequestEnd::Served => {}
+            RequestEnd::Failed => {
+                self.failed += 1;
+                return;
+            }
+            RequestEnd::Refused => {
+                self.refused += 1;
+                return;
+            }
         }
         let sample = RequestSample {
             end_to_end_ns: record.finished.saturating_sub(record.arrived),
@@ -127,6 +137,7 @@ impl RequestStats {
         self.generated_tokens += other.generated_tokens;
         self.context_tokens += other.context_tokens;
         self.failed += other.failed;
+        self.refused += other.refused;
         self.merge_samples(other);
     }
 
@@ -157,6 +168,13 @@ impl RequestStats {
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.end_to_end.iter().map(Histogram::count).sum()
+    }
+
+    /// Share of the requests that ended whose entry no tier could hold, 0 to 1; 0 when none ended.
+    #[must_use]
+    pub fn refused_share(&self) -> f64 {
+        let ended = self.completed() + self.failed + self.refused;
+        super::quotient(self.refused, ended).unwrap_or(0.0)
     }
 
     /// All classes' end-to-end latencies.
