@@ -1,5 +1,6 @@
 //! Latencies of requests: a histogram for each kind, and a sample of the raw values.
 
+use super::survival::Survival;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::metrics::Histogram;
@@ -42,6 +43,8 @@ pub struct RequestStats {
     pub decode: Histogram,
     /// From intended arrival to the start of serving.
     pub queued: Histogram,
+    /// Requests that had arrived and not ended when the window closed, by class: their age then.
+    pub unfinished: [Histogram; 3],
     /// Tokens generated.
     pub generated_tokens: u64,
     /// Tokens of context.
@@ -64,6 +67,7 @@ impl Default for RequestStats {
             prefill: Histogram::new(),
             decode: Histogram::new(),
             queued: Histogram::new(),
+            unfinished: Default::default(),
             generated_tokens: 0,
             context_tokens: 0,
             failed: 0,
@@ -111,6 +115,19 @@ impl RequestStats {
         self.sample(sample);
     }
 
+    /// Counts a request that had not ended when the window closed, `age_ns` after its intended
+    /// arrival.
+    pub fn record_unfinished(&mut self, class: Class, age_ns: u64) {
+        self.unfinished[class_index(class)].record(age_ns);
+    }
+
+    /// Latencies of a class with its unfinished requests taken into account.
+    #[must_use]
+    pub fn latency_of_all(&self, class: Class) -> Survival {
+        let class = class_index(class);
+        Survival::of(&self.end_to_end[class], &self.unfinished[class])
+    }
+
     /// Vitter's algorithm R: each of the values seen is kept with the same probability.
     fn sample(&mut self, sample: RequestSample) {
         self.seen += 1;
@@ -134,6 +151,9 @@ impl RequestStats {
         self.prefill.merge(&other.prefill);
         self.decode.merge(&other.decode);
         self.queued.merge(&other.queued);
+        for (mine, theirs) in self.unfinished.iter_mut().zip(&other.unfinished) {
+            mine.merge(theirs);
+        }
         self.generated_tokens += other.generated_tokens;
         self.context_tokens += other.context_tokens;
         self.failed += other.failed;

@@ -50,7 +50,10 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) user: u64,
+    /// What it is reported under.
     pub(crate) class: Class,
+    /// What its steps are carried out as.
+    pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
     demand: Demand,
@@ -83,7 +86,7 @@ pub(crate) struct Past {
 impl Request {
     pub(crate) fn new(
         user: u64,
-        class: Class,
+        (class, urgency): (Class, Class),
         (arrived, started): (Nanos, Nanos),
         demand: Demand,
         past: Past,
@@ -91,6 +94,7 @@ impl Request {
         Request {
             user,
             class,
+            urgency,
             arrived,
             started,
             demand,
@@ -378,7 +382,7 @@ mod tests {
 
     fn request(demand: Demand, history: Vec<u64>) -> Request {
         let past = Past { history, prompt_tokens: 7, seed: 1, ..Past::default() };
-        Request::new(3, Class::Batch, (10, 20), demand, past)
+        Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand, past)
     }
 
     /// Runs a request, answering each step by `answer`; the purposes it went through.
@@ -458,7 +462,7 @@ mod tests {
         let config = WorkloadConfig::default();
         let with_blocks = |ids: &[u64]| {
             let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
-            Request::new(3, Class::Batch, (10, 20), demand(512 * 3 + 7, 5), past)
+            Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand(512 * 3 + 7, 5), past)
         };
         let token = 131_072;
         // Blocks 8 and 6 are there, but between them one is not.

@@ -270,6 +270,17 @@ impl User {
         Some((arrived, self.behind.ask(habits, &self.profile)))
     }
 
+    /// Intended arrivals of those of its requests that wait behind the one in the queue.
+    pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> Vec<Nanos> {
+        let mut behind = self.behind.clone();
+        let arrivals = (1..self.pending).map(|_| {
+            let arrived = behind.next;
+            behind.ask(habits, &self.profile);
+            arrived
+        });
+        arrivals.collect()
+    }
+
     /// Whether one of its requests is in the queue.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending > 0
