@@ -65,10 +65,14 @@ fn block_hits(capacity: usize) -> (u64, u64) {
 
 #[test]
 fn a_mooncake_trace_hits_exactly_the_blocks_that_it_must() {
-    // 2 MiB hold 512 blocks of 4 KiB: evictions all the time.
-    for (gib, capacity) in [("0.5", usize::MAX), ("0.001953125", 512)] {
+    // 2 MiB hold 512 blocks of 4 KiB: evictions all the time. Requests draw classes to be reported
+    // under; whatever is drawn, they are served in the trace's order.
+    let bounded = "0.001953125";
+    let cases = [("0.5", usize::MAX, "7"), (bounded, 512, "7"), (bounded, 512, "auto")];
+    for (gib, capacity, seed) in cases {
         let trace = ["--mooncake-trace", MOONCAKE, "--trace-speedup", "0", "--replay-cycles", "1"];
-        let json = thin("mooncake", &[&trace[..], &["--storage-capacity-gb", gib]].concat());
+        let more = ["--storage-capacity-gb", gib, "--seed", seed];
+        let json = thin("mooncake", &[&trace[..], &more].concat());
         let (hits, misses) = block_hits(capacity);
         assert!(hits > 0 && misses > 0);
         assert_eq!(number(&json, "/ringfall/source/block_hits") as u64, hits, "{gib}");

@@ -259,6 +259,10 @@ pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     std::fs::remove_file(&probe).with_context(told)
 }
 
+/// Share of a run's requests that may have been refused for want of room before the run has failed:
+/// with more, what was measured is another workload than the one asked for.
+const REFUSED_SHARE_MAX: f64 = 0.01;
+
 fn exit_of(result: &RunResult) -> Exit {
     if result.interrupted {
         return Exit::Interrupted;
@@ -266,6 +270,7 @@ fn exit_of(result: &RunResult) -> Exit {
     let failed = result.failure.is_some()
         || !result.errors.is_empty()
         || result.engine.verify.blocks_bad > 0
+        || result.requests.refused_share() > REFUSED_SHARE_MAX
         || result.population_failed > 0;
     let unhealthy = result.plan.fail_on_health && judge(result).overall_status == "FAIL";
     if failed || unhealthy { Exit::Failed } else { Exit::Done }

@@ -45,6 +45,7 @@ impl Check<'_> {
         if !facts.is_simulated {
             self.shards_fit(plan, facts);
         }
+        self.entries_fit(plan);
         self.population_is_of_use(plan);
         self.requests_outlast_the_ramp(plan);
     }
@@ -188,6 +189,25 @@ impl Check<'_> {
         }
     }
 
+    /// A tier that can't hold the smallest entry serves no request at all.
+    fn entries_fit(&mut self, plan: &Plan) {
+        if let Some((smallest, largest, held)) = entries_and_room(plan)
+            && smallest > held
+        {
+            self.wrong(
+                "storage_capacity_gb",
+                format_args!(
+                    "of {} can't hold even the smallest entry of {}, {}: no request could be \
+                     served; give at least {}, which its largest takes",
+                    human(held),
+                    plan.model,
+                    human(smallest),
+                    human(largest),
+                ),
+            );
+        }
+    }
+
     /// What is written before the measurement only to be evicted again.
     fn population_is_of_use(&mut self, plan: &Plan) {
         let Some((bytes, tiers_bytes)) = written_and_held(plan) else { return };
@@ -264,10 +284,31 @@ fn written_and_held(plan: &Plan) -> Option<(u64, u64)> {
     tiers_bytes(plan).filter(|held| bytes > *held).map(|held| (bytes, held))
 }
 
+/// Smallest and largest entry of a turn, and what the last tier holds, bytes; none where the sizes
+/// come from a file, or the capacity from what the file system has.
+fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
+    let Traffic::Drawn = plan.traffic else { return None };
+    let held = Some(plan.storage_capacity_bytes).filter(|bytes| *bytes > 0)?;
+    let [smallest, largest] = plan.workload_config().turn_bytes();
+    Some((smallest, largest, held))
+}
+
 /// Sentences about what can't be met as it may have been meant; the run begins all the same.
 #[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
     let mut sentences = Vec::new();
+    if let Some((smallest, largest, held)) = entries_and_room(plan)
+        && largest > held
+    {
+        sentences.push(format!(
+            "entries of {} take {} to {}, and the storage tier holds {}: requests whose entry is \
+             larger than that fail; raise --storage-capacity-gb to serve them all",
+            plan.model,
+            human(smallest),
+            human(largest),
+            human(held)
+        ));
+    }
     if let Some((bytes, held)) = written_and_held(plan) {
         sentences.push(format!(
             "about {} are written before the measurement, and the tiers hold {}: what was written \

@@ -106,7 +106,8 @@ fn preparation_that_serves_no_purpose_is_refused_and_one_beyond_the_tiers_is_tol
     let words = ["--rag-num-docs 1000000", "256.0 MiB", "max_documents", "evicted"];
     refused(&format!("{small} 1000000"), "{}", &facts(), &words);
     let told = |line: &str| advice(&resolved(line, "{}", &facts()).unwrap());
-    assert_eq!(told(&format!("{small} 1")), [""; 0]);
+    let evicted = |sentences: &[String]| sentences.iter().any(|line| line.contains("evicted"));
+    assert!(!evicted(&told(&format!("{small} 1"))));
     let held = resolved(&format!("{small} 1"), "{}", &facts()).unwrap();
     let document = held.workload_config().population_estimate().bytes;
     let twice = (GIB / 2 / document).max(2);
@@ -123,4 +124,14 @@ fn a_ramp_up_that_takes_all_requests_is_refused() {
     assert!(told.contains("86400 s are not measured"), "{told}");
     let line = "--cpu-mem-gb 0 --users 10 --warmup 1 --max-requests 100000";
     assert!(resolved(line, "{}", &facts()).is_ok());
+}
+
+#[test]
+fn a_tier_too_small_for_any_entry_is_refused_and_one_too_small_for_some_is_told() {
+    let tiny = "--users 5 --cpu-mem-gb 0 --storage-capacity-gb";
+    let words = ["--storage-capacity-gb of 1.0 MiB", "smallest entry of tiny-1b", "give at least"];
+    refused(&format!("{tiny} 0.001"), "{}", &facts(), &words);
+    let told = |gib: &str| advice(&resolved(&format!("{tiny} {gib}"), "{}", &facts()).unwrap());
+    assert!(told("0.1").iter().any(|line| line.contains("requests whose entry is larger")));
+    assert_eq!(told("40"), Vec::<String>::new());
 }

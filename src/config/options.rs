@@ -99,6 +99,11 @@ settings! {
         trace_speedup: Factor = "1.0", "FACTOR";
         /// Number of times to replay a trace; 0 repeats it until the run ends
         replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);
+        /// Serve the requests of a trace by drawn QoS classes instead of first come, first served
+        ///
+        /// A trace has no classes. They are drawn to report latencies by class; when requests are
+        /// served by them, urgent ones overtake others and the order is no longer the trace's.
+        trace_classes: bool = "false", "BOOL";
         /// Number of conversations to use from the dataset; 0 uses all of them
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
         /// How the tokens of a dataset are counted

@@ -96,6 +96,7 @@ impl Plan {
             conversation_end_probability: section.conversation_end_probability,
             conversation_turns_max: section.conversation_turns_max,
             conversations_live_max: section.conversations_live_max,
+            trace_classes: self.trace_classes,
             prefix_caching: !self.disable_prefix_caching,
             prefix_probability: section.prefix_probability,
             system_prompts: section.system_prompts,

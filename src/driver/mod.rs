@@ -16,7 +16,7 @@ use ringfall_engine::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::TimeShares;
-use ringfall_workloads::contract::{Action, Event, Outcome, RequestId, RequestRecord};
+use ringfall_workloads::contract::{Action, Event, Outcome, RequestEnd, RequestId, RequestRecord};
 use ringfall_workloads::source::SourceRequest;
 
 use crate::facts::{CacheStats, RequestStats};
@@ -181,10 +181,39 @@ impl Driver {
         self.stopped.set(true);
         let (start, end) = self.window.get();
         self.window.set((start, end.min(window_end)));
+        self.note_unfinished();
         let now = self.workload_now();
         self.workload.borrow_mut().stop(now);
         let _waiting = self.requests.publish(self.shard.id(), NOBODY);
         self.poke.notify_all();
+    }
+
+    /// A request that ended after the window and before [`Driver::stop`] was unfinished at its end.
+    fn note_late(&self, record: &RequestRecord) {
+        if let Some(end) = self.window_end()
+            && !self.stopped.get()
+            && record.arrived < end
+            && record.finished >= end
+        {
+            let mut totals = self.totals.borrow_mut();
+            totals.requests.record_unfinished(record.class, end - record.arrived);
+        }
+    }
+
+    /// The window is over: what arrived in it and has not ended counts with its age at its end.
+    fn note_unfinished(&self) {
+        let Some(end) = self.window_end() else { return };
+        let mut totals = self.totals.borrow_mut();
+        self.workload.borrow().unfinished(end, &mut |class, arrived| {
+            totals.requests.record_unfinished(class, end - arrived);
+        });
+    }
+
+    /// The window's end on the workload's clock; none when it is not known, or nothing began.
+    fn window_end(&self) -> Option<Nanos> {
+        let (origin, (start, end)) = (self.origin.get(), self.window.get());
+        (origin != Nanos::MAX && end != Nanos::MAX && start < end)
+            .then(|| end.saturating_sub(origin))
     }
 
     /// Changes how many users there are, over all shards.
@@ -418,10 +447,11 @@ impl Driver {
                 self.poke.notify_all();
             }
             Action::Done { request: _, record } => {
+                self.note_late(&record);
                 self.serving.set(self.serving.get() - 1);
                 self.record(record.finished, |totals, index| {
                     totals.requests.record(&record);
-                    if !record.failed {
+                    if record.end == RequestEnd::Served {
                         let second = totals.second(index);
                         second.completed += 1;
                         second.tokens += u64::from(record.generated_tokens);

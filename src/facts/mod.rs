@@ -6,12 +6,14 @@
 mod cache;
 mod requests;
 mod simulation;
+mod survival;
 mod timeline;
 mod window;
 
 pub use cache::CacheStats;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use simulation::SimulationFigures;
+pub use survival::{Quantile, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use window::{KernelSecond, TierState, WatchdogReport, Window};
 

@@ -1,9 +1,10 @@
 //! Latencies of requests: a histogram for each kind, and a sample of the raw values.
 
+use super::survival::Survival;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::metrics::Histogram;
-use ringfall_workloads::contract::{Class, RequestRecord};
+use ringfall_workloads::contract::{Class, RequestEnd, RequestRecord};
 
 /// Raw values kept at most, each kind: the length that readers of the arrays may count on.
 pub const SAMPLES_MAX: usize = 100_000;
@@ -42,12 +43,16 @@ pub struct RequestStats {
     pub decode: Histogram,
     /// From intended arrival to the start of serving.
     pub queued: Histogram,
+    /// Requests that had arrived and not ended when the window closed, by class: their age then.
+    pub unfinished: [Histogram; 3],
     /// Tokens generated.
     pub generated_tokens: u64,
     /// Tokens of context.
     pub context_tokens: u64,
-    /// Requests with a failed step: kept out of everything above.
+    /// Requests with a step whose I/O failed: kept out of everything above.
     pub failed: u64,
+    /// Requests whose entry was larger than the whole last tier: kept out of everything above.
+    pub refused: u64,
     samples: Vec<RequestSample>,
     seen: u64,
     rng: Xoshiro256PlusPlus,
@@ -62,9 +67,11 @@ impl Default for RequestStats {
             prefill: Histogram::new(),
             decode: Histogram::new(),
             queued: Histogram::new(),
+            unfinished: Default::default(),
             generated_tokens: 0,
             context_tokens: 0,
             failed: 0,
+            refused: 0,
             samples: Vec::new(),
             seen: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(SAMPLING_SEED),
@@ -75,9 +82,16 @@ impl Default for RequestStats {
 impl RequestStats {
     /// Counts a finished request.
     pub fn record(&mut self, record: &RequestRecord) {
-        if record.failed {
-            self.failed += 1;
-            return;
+        match record.end {
+            RequestEnd::Served => {}
+            RequestEnd::Failed => {
+                self.failed += 1;
+                return;
+            }
+            RequestEnd::Refused => {
+                self.refused += 1;
+                return;
+            }
         }
         let sample = RequestSample {
             end_to_end_ns: record.finished.saturating_sub(record.arrived),
@@ -99,6 +113,19 @@ impl RequestStats {
         self.generated_tokens += u64::from(record.generated_tokens);
         self.context_tokens += u64::from(record.context_tokens);
         self.sample(sample);
+    }
+
+    /// Counts a request that had not ended when the window closed, `age_ns` after its intended
+    /// arrival.
+    pub fn record_unfinished(&mut self, class: Class, age_ns: u64) {
+        self.unfinished[class_index(class)].record(age_ns);
+    }
+
+    /// Latencies of a class with its unfinished requests taken into account.
+    #[must_use]
+    pub fn latency_of_all(&self, class: Class) -> Survival {
+        let class = class_index(class);
+        Survival::of(&self.end_to_end[class], &self.unfinished[class])
     }
 
     /// Vitter's algorithm R: each of the values seen is kept with the same probability.
@@ -124,9 +151,13 @@ impl RequestStats {
         self.prefill.merge(&other.prefill);
         self.decode.merge(&other.decode);
         self.queued.merge(&other.queued);
+        for (mine, theirs) in self.unfinished.iter_mut().zip(&other.unfinished) {
+            mine.merge(theirs);
+        }
         self.generated_tokens += other.generated_tokens;
         self.context_tokens += other.context_tokens;
         self.failed += other.failed;
+        self.refused += other.refused;
         self.merge_samples(other);
     }
 
@@ -157,6 +188,13 @@ impl RequestStats {
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.end_to_end.iter().map(Histogram::count).sum()
+    }
+
+    /// Share of the requests that ended whose entry no tier could hold, 0 to 1; 0 when none ended.
+    #[must_use]
+    pub fn refused_share(&self) -> f64 {
+        let ended = self.completed() + self.failed + self.refused;
+        super::quotient(self.refused, ended).unwrap_or(0.0)
     }
 
     /// All classes' end-to-end latencies.

@@ -145,7 +145,8 @@ fn requests(world: &World, at_stop: &AtStop) -> Result<(), String> {
     for driver in &world.drivers {
         stats.merge(&driver.with_workload(|workload| workload.stats()));
         let totals = driver.totals();
-        ended += totals.requests.completed() + totals.requests.failed;
+        let requests = &totals.requests;
+        ended += requests.completed() + requests.failed + requests.refused;
     }
     let known = ended + stats.dropped + u64::from(at_stop.serving);
     same("requests that ended, were dropped or being served", known, stats.arrived)

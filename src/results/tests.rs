@@ -3,7 +3,7 @@ use ringfall_engine::clock::MILLISECOND;
 use ringfall_engine::metrics::{Histogram, Metrics};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
-use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestRecord};
+use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
 use serde_json::Value;
 
 use super::*;
@@ -74,7 +74,7 @@ fn record(class: Class, ms: u64) -> RequestRecord {
         generation_ns: 0,
         context_tokens: 10,
         generated_tokens: 3,
-        failed: false,
+        end: RequestEnd::Served,
     }
 }
 
@@ -317,11 +317,14 @@ fn a_sample_is_everything_until_it_is_a_fair_share() {
 }
 
 #[test]
-fn a_failed_request_is_counted_and_nothing_else() {
+fn a_request_that_was_not_served_is_counted_and_nothing_else() {
     let mut stats = RequestStats::default();
-    stats.record(&RequestRecord { failed: true, ..record(Class::Batch, 1) });
-    assert_eq!((stats.failed, stats.completed(), stats.generated_tokens), (1, 0, 0));
+    stats.record(&RequestRecord { end: RequestEnd::Failed, ..record(Class::Batch, 1) });
+    stats.record(&RequestRecord { end: RequestEnd::Refused, ..record(Class::Batch, 1) });
+    assert_eq!((stats.failed, stats.refused), (1, 1));
+    assert_eq!((stats.completed(), stats.generated_tokens), (0, 0));
     assert!(stats.samples().is_empty());
+    assert_eq!(stats.refused_share(), 0.5);
 }
 
 proptest! {

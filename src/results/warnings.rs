@@ -129,10 +129,22 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
 /// What found no room.
 fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let engine = &result.engine;
-    if engine.refused_entries > 0 {
+    let requests = &result.requests;
+    if requests.refused > 0 {
         let text = format!(
-            "{} entries were larger than the whole storage tier and were refused",
-            engine.refused_entries
+            "{} requests ({:.1} % of those that ended) could not be served: their KV entry was \
+             larger than the last tier ({:.2} GiB). They count in no throughput and no latency, so \
+             this run can't be compared with one that has room for them",
+            requests.refused,
+            requests.refused_share() * 100.0,
+            gib(last_tier_bytes(result)),
+        );
+        warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+    } else if engine.refused_entries > 0 {
+        let text = format!(
+            "{} entries were larger than the last tier ({:.2} GiB) and could not be stored",
+            engine.refused_entries,
+            gib(last_tier_bytes(result)),
         );
         warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
     }
@@ -154,6 +166,10 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning("population_evicted", text, Some("--storage-capacity-gb")));
     }
+}
+
+fn last_tier_bytes(result: &RunResult) -> u64 {
+    result.tiers.iter().rev().map(|tier| tier.capacity_bytes).find(|&bytes| bytes > 0).unwrap_or(0)
 }
 
 /// Where it ran, and whether it could.

@@ -139,6 +139,9 @@ pub struct WorkloadConfig {
     pub conversation_turns_max: u32,
     /// Conversations remembered at once, over all users.
     pub conversations_live_max: u32,
+    /// Whether a trace's requests are served by the QoS classes drawn for them. Otherwise they are
+    /// served first come, first served: the trace has no classes, and its order is part of it.
+    pub trace_classes: bool,
     /// Whether requests may begin with a shared system prompt.
     pub prefix_caching: bool,
     /// Probability that one does.
@@ -196,6 +199,7 @@ impl Default for WorkloadConfig {
             conversation_end_probability: 0.2,
             conversation_turns_max: 50,
             conversations_live_max: 1000,
+            trace_classes: false,
             prefix_caching: true,
             prefix_probability: 0.2,
             system_prompts: 3,

@@ -171,6 +171,18 @@ pub struct RequestRecord {
     pub context_tokens: u32,
     /// Tokens generated.
     pub generated_tokens: u32,
-    /// Whether a step failed.
-    pub failed: bool,
+    /// How it ended.
+    pub end: RequestEnd,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestEnd {
+    /// All its steps succeeded; the only end that counts as throughput or latency.
+    Served,
+    /// An I/O of one of its steps failed.
+    Failed,
+    /// An entry that it had to write was larger than the whole last tier, so nothing could be
+    /// stored of it.
+    Refused,
 }

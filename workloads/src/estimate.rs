@@ -3,6 +3,7 @@
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::rag;
+use crate::user::context_tokens;
 use crate::workload::PopulationItem;
 
 /// A list that grows as it is filled has room for up to twice what is in it.
@@ -47,6 +48,21 @@ impl WorkloadConfig {
         PopulationEstimate { entries, bytes, list_bytes: entries.saturating_mul(item_bytes) }
     }
 
+    /// Smallest and largest entry of a drawn user's turn, bytes, system prompts left aside.
+    ///
+    /// # Panics
+    /// When the config was not validated.
+    #[must_use]
+    pub fn turn_bytes(&self) -> [u64; 2] {
+        if self.phases == PhaseMode::DecodeOnly {
+            return [self.entry_bytes(self.decode_only_entry_tokens); 2];
+        }
+        let lows = self.personas.iter().map(|persona| context_tokens(persona.context_tokens[0]));
+        let highs = self.personas.iter().map(|persona| persona.context_tokens[1]);
+        let low = lows.map(|range| *range.start()).min().unwrap_or(1);
+        [low, highs.max().unwrap_or(1)].map(|tokens| self.entry_bytes(tokens))
+    }
+
     /// Memory of the system prompts' lengths, bytes: every one of `shards` keeps them.
     #[must_use]
     pub fn prompts_bytes(&self, shards: u32) -> u64 {
@@ -77,7 +93,41 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::contract::{Action, Event, Outcome};
     use crate::{Source, Workload};
+
+    #[test]
+    fn turns_are_as_large_as_drawn() {
+        let config = WorkloadConfig {
+            num_users: 300,
+            multi_turn: false,
+            prefix_caching: false,
+            arrival: Arrival::Closed,
+            ..WorkloadConfig::default()
+        };
+        let [low, high] = config.turn_bytes();
+        let mut workload = Workload::new(Arc::new(config), Source::Synthetic, 7, 0, 1).unwrap();
+        workload.start(0);
+        let (mut seen, mut actions) = (Vec::new(), Vec::new());
+        while seen.len() < 20_000 {
+            let now = workload.next_wake().unwrap();
+            workload.on_event(now, Event::Tick, &mut actions);
+            while workload.queue_head().is_some() {
+                workload.on_event(now, Event::SlotGranted, &mut actions);
+            }
+            for action in std::mem::take(&mut actions) {
+                if let Action::Write { request, bytes, .. } = action {
+                    seen.push(bytes);
+                    // Ends the request, so that its user asks again.
+                    let refused = Event::StepDone { request, outcome: Outcome::Refused, io_ns: 0 };
+                    workload.on_event(now, refused, &mut Vec::new());
+                }
+            }
+        }
+        let (least, most) = (*seen.iter().min().unwrap(), *seen.iter().max().unwrap());
+        assert!(low <= least && least < low * 2, "{low} {least}");
+        assert!(high >= most && most > high / 2, "{high} {most}");
+    }
 
     fn written(config: &WorkloadConfig) -> (u64, u64) {
         let config = Arc::new(config.clone());

@@ -9,7 +9,10 @@ use crate::user::Demand;
 /// A request that waits to be served: at most 100 bytes, however far a run falls behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
+    /// What it is reported under.
     pub(crate) class: Class,
+    /// What it is served as.
+    pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) user: u64,
     pub(crate) demand: Demand,
@@ -18,9 +21,10 @@ pub(crate) struct Queued {
 const _: () = assert!(size_of::<Queued>() <= 100);
 
 impl Queued {
-    /// Smaller is served first; the user breaks ties, so that the order is total.
+    /// Smaller is served first; number (a trace's rows are numbered in its order) and user break
+    /// ties, so that the order is total.
     fn rank(&self) -> (Class, Nanos, u64, u64) {
-        (self.class, self.arrived, self.user, self.demand.number)
+        (self.urgency, self.arrived, self.demand.number, self.user)
     }
 }
 
@@ -64,10 +68,10 @@ mod tests {
             (Class::Responsive, 2),
             (Class::Interactive, 3),
         ] {
-            queue.push(Queued { class, arrived, user: 0, demand });
+            queue.push(Queued { class: Class::Batch, urgency: class, arrived, user: 0, demand });
         }
         let order: Vec<_> =
-            std::iter::from_fn(|| queue.pop()).map(|q| (q.class, q.arrived)).collect();
+            std::iter::from_fn(|| queue.pop()).map(|q| (q.urgency, q.arrived)).collect();
         let expected = [
             (Class::Interactive, 3),
             (Class::Interactive, 9),

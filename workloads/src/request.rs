@@ -1,7 +1,7 @@
 //! A request as a machine: `next(outcome of the last step) → read | write | wait | done`.
 
 use crate::config::{PhaseMode, WorkloadConfig};
-use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestRecord, Scope};
+use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope};
 use crate::key;
 use crate::rag;
 use crate::source::{BLOCK_TOKENS, Operation};
@@ -50,7 +50,10 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) user: u64,
+    /// What it is reported under.
     pub(crate) class: Class,
+    /// What its steps are carried out as.
+    pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
     demand: Demand,
@@ -62,7 +65,7 @@ pub(crate) struct Request {
     prefill_ns: u64,
     decode_ns: u64,
     generation_ns: u64,
-    failed: bool,
+    end: RequestEnd,
 }
 
 /// What a request finds when it begins to be served.
@@ -83,7 +86,7 @@ pub(crate) struct Past {
 impl Request {
     pub(crate) fn new(
         user: u64,
-        class: Class,
+        (class, urgency): (Class, Class),
         (arrived, started): (Nanos, Nanos),
         demand: Demand,
         past: Past,
@@ -91,6 +94,7 @@ impl Request {
         Request {
             user,
             class,
+            urgency,
             arrived,
             started,
             demand,
@@ -101,7 +105,7 @@ impl Request {
             prefill_ns: 0,
             decode_ns: 0,
             generation_ns: 0,
-            failed: false,
+            end: RequestEnd::Served,
         }
     }
 
@@ -162,10 +166,15 @@ impl Request {
             Phase::Generate => {}
             _ => self.prefill_ns += io_ns,
         }
-        if matches!(outcome, Outcome::Failed | Outcome::Refused) {
-            // A refused entry is the engine's to count; without it there is nothing to decode.
-            self.failed |= outcome == Outcome::Failed;
-            stats.refused_requests += u64::from(outcome == Outcome::Refused);
+        let ended_early = match outcome {
+            Outcome::Failed => Some(RequestEnd::Failed),
+            // Without its entry there is nothing to decode: no token of it was served.
+            Outcome::Refused => Some(RequestEnd::Refused),
+            Outcome::Hit | Outcome::Miss { .. } | Outcome::Written | Outcome::Waited => None,
+        };
+        if let Some(end) = ended_early {
+            stats.refused_requests += u64::from(end == RequestEnd::Refused);
+            self.end = end;
             self.phase = Phase::End;
             return Some(Step::Done);
         }
@@ -176,6 +185,11 @@ impl Request {
                 let bytes = config.entry_bytes(self.past.prompt_tokens);
                 let key = key::system_prompt(prompt);
                 Some(Step::Write(key, Scope::Shared, Purpose::Prefix, bytes))
+            }
+            // A read-only run stays one: the miss is counted, nothing is written again.
+            (Phase::Decode, Outcome::Miss { .. }) if config.phases == PhaseMode::DecodeOnly => {
+                stats.decode_misses += 1;
+                None
             }
             (Phase::Decode, Outcome::Miss { reads_done }) => {
                 stats.decode_misses += 1;
@@ -343,7 +357,7 @@ impl Request {
             generation_ns: self.generation_ns,
             context_tokens: self.demand.context_tokens,
             generated_tokens: self.demand.generate_tokens,
-            failed: self.failed,
+            end: self.end,
         }
     }
 }
@@ -368,7 +382,7 @@ mod tests {
 
     fn request(demand: Demand, history: Vec<u64>) -> Request {
         let past = Past { history, prompt_tokens: 7, seed: 1, ..Past::default() };
-        Request::new(3, Class::Batch, (10, 20), demand, past)
+        Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand, past)
     }
 
     /// Runs a request, answering each step by `answer`; the purposes it went through.
@@ -448,7 +462,7 @@ mod tests {
         let config = WorkloadConfig::default();
         let with_blocks = |ids: &[u64]| {
             let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
-            Request::new(3, Class::Batch, (10, 20), demand(512 * 3 + 7, 5), past)
+            Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand(512 * 3 + 7, 5), past)
         };
         let token = 131_072;
         // Blocks 8 and 6 are there, but between them one is not.
@@ -496,6 +510,35 @@ mod tests {
         let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
         let (trail, _) = run(&config, request(demand(20_000, 64), vec![1, 2]), all_well);
         assert_eq!(trail, [(Purpose::Decode, 3)]);
+    }
+
+    #[test]
+    fn a_read_only_run_writes_nothing_when_an_entry_is_gone() {
+        let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
+        let gone = |_: usize, _: &Step| Outcome::Miss { reads_done: 1 };
+        let (trail, stats) = run(&config, request(demand(20_000, 64), vec![]), gone);
+        assert_eq!(trail, [(Purpose::Decode, 3)]);
+        assert_eq!((stats.decode_misses, stats.decode_rewrites), (1, 0));
+    }
+
+    #[test]
+    fn a_request_whose_entry_is_refused_was_not_served() {
+        let config = WorkloadConfig::default();
+        let mut stats = WorkloadStats::default();
+        for (outcome, end, refused) in [
+            (Outcome::Refused, RequestEnd::Refused, 1),
+            (Outcome::Failed, RequestEnd::Failed, 1),
+            (Outcome::Written, RequestEnd::Served, 1),
+        ] {
+            let mut one = request(Demand { prompt: None, ..demand(10_000, 50) }, vec![]);
+            let mut step = one.next(&config, None, &mut stats);
+            while step != Step::Done {
+                let answer =
+                    if matches!(step, Step::Write(..)) { outcome } else { Outcome::Waited };
+                step = one.next(&config, Some((answer, 1)), &mut stats);
+            }
+            assert_eq!((one.record(99).end, stats.refused_requests), (end, refused));
+        }
     }
 
     #[test]

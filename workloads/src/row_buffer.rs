@@ -56,6 +56,13 @@ impl RowBuffer {
         self.ended && self.rows.is_empty()
     }
 
+    /// Intended arrivals before `until` of rows that have not been taken yet.
+    pub(crate) fn due_before(&self, until: Nanos) -> impl Iterator<Item = (u64, Nanos)> + '_ {
+        let arrivals = self.rows.iter().filter(|_| self.started);
+        let arrivals = arrivals.filter_map(|row| Some((row.user, row.arrival?)));
+        arrivals.filter(move |(_, arrived)| *arrived < until)
+    }
+
     /// When the next row is due; none while the queue is as long as it may get.
     pub(crate) fn next_due(&self, queued: usize) -> Option<Nanos> {
         match self.rows.front().filter(|_| self.started)?.arrival {

@@ -156,10 +156,19 @@ impl Cursor {
             || (self.turns > 0 && rng.random_bool(config.conversation_end_probability));
         let turn = if over || !config.multi_turn { 0 } else { self.turns };
         self.turns = turn + 1;
-        let upper = |tokens: u32| (tokens / 4).max(1)..=tokens;
-        let context_tokens = rng.random_range(upper(profile.context_tokens));
-        (turn, context_tokens, rng.random_range(upper(profile.generation_tokens)))
+        let context_tokens = rng.random_range(context_tokens(profile.context_tokens));
+        (turn, context_tokens, rng.random_range(quarter_to(profile.generation_tokens)))
     }
+}
+
+/// Contexts of a user whose upper end is `tokens`.
+pub(crate) fn context_tokens(tokens: u32) -> std::ops::RangeInclusive<u32> {
+    quarter_to(tokens)
+}
+
+/// The reference draws lengths from a quarter of a user's upper end to all of it.
+fn quarter_to(tokens: u32) -> std::ops::RangeInclusive<u32> {
+    (tokens / 4).max(1)..=tokens
 }
 
 /// What a request draws besides its lengths.
@@ -259,6 +268,17 @@ impl User {
         }
         let arrived = self.behind.next;
         Some((arrived, self.behind.ask(habits, &self.profile)))
+    }
+
+    /// Intended arrivals of those of its requests that wait behind the one in the queue.
+    pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> Vec<Nanos> {
+        let mut behind = self.behind.clone();
+        let arrivals = (1..self.pending).map(|_| {
+            let arrived = behind.next;
+            behind.ask(habits, &self.profile);
+            arrived
+        });
+        arrivals.collect()
     }
 
     /// Whether one of its requests is in the queue.

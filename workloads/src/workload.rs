@@ -205,10 +205,10 @@ impl Workload {
         arrival.into_iter().chain(row).min()
     }
 
-    /// Class and intended arrival of the request to be served next.
+    /// Urgency and intended arrival of the request to be served next.
     #[must_use]
     pub fn queue_head(&self) -> Option<(Class, Nanos)> {
-        self.queue.peek().map(|queued| (queued.class, queued.arrived))
+        self.queue.peek().map(|queued| (queued.urgency, queued.arrived))
     }
 
     /// Requests waiting to be served.
@@ -222,6 +222,33 @@ impl Workload {
     pub fn queue_age_ns(&self, now: Nanos) -> Nanos {
         let oldest = self.queue.iter().map(|queued| queued.arrived).min();
         oldest.map_or(0, |arrived| now.saturating_sub(arrived))
+    }
+
+    /// Calls `visit` with the class and intended arrival of every request that arrived before
+    /// `until` and has not ended: being served, queued, behind another of its user, or due in a
+    /// trace whose queue is full. Rows that have not been read from a trace's file are not among
+    /// them. O(users + requests).
+    pub fn unfinished(&self, until: Nanos, visit: &mut dyn FnMut(Class, Nanos)) {
+        let mut each = |class, arrived| {
+            if arrived < until {
+                visit(class, arrived);
+            }
+        };
+        for request in self.requests.iter().flatten() {
+            each(request.class, request.arrived);
+        }
+        for queued in &self.queue {
+            each(queued.class, queued.arrived);
+        }
+        let habits = habits(&self.config, &self.source, self.users_in_all);
+        for user in &self.users {
+            for arrived in user.arrivals_behind(habits) {
+                each(user.profile().class, arrived);
+            }
+        }
+        for (user, arrived) in self.rows.due_before(until) {
+            each(self.classes_of_row(user, false).0, arrived);
+        }
     }
 
     /// What was counted so far.
@@ -318,7 +345,8 @@ impl Workload {
             let user = self.user(number);
             let (demand, class) = (user.arrive(habits), user.profile().class);
             if let Some(demand) = demand {
-                self.queue.push(Queued { class, arrived, user: u64::from(number), demand });
+                let user = u64::from(number);
+                self.queue.push(Queued { class, urgency: class, arrived, user, demand });
             }
             self.schedule(number);
         }
@@ -327,11 +355,7 @@ impl Workload {
             self.note_arrival(now - arrived);
             let mut draws = stream(self.seed, StreamPurpose::Row, row.sequence);
             let extras = Extras::draw(&mut draws, &config);
-            let class = match row.operation {
-                // One class keeps them in order.
-                Some(_) => Class::Interactive,
-                None => Profile::draw(&config, self.seed, row.user).class,
-            };
+            let (class, urgency) = self.classes_of_row(row.user, row.operation.is_some());
             let demand = Demand {
                 number: row.sequence,
                 retrieval: extras.retrieval.filter(|_| row.operation.is_none()),
@@ -342,8 +366,18 @@ impl Workload {
                 entry: self.rows.keep_blocks(row.cycle, row.blocks).unwrap_or(extras.entry),
                 operation: row.operation,
             };
-            self.queue.push(Queued { class, arrived, user: row.user, demand });
+            self.queue.push(Queued { class, urgency, arrived, user: row.user, demand });
         }
+    }
+
+    /// What a trace's row is reported under, and what it is served as. A trace has no classes: they
+    /// are drawn, and only served by when asked for, as they would change the trace's order.
+    fn classes_of_row(&self, user: u64, is_operation: bool) -> (Class, Class) {
+        if is_operation {
+            return (Class::Interactive, Class::Interactive);
+        }
+        let class = Profile::draw(&self.config, self.seed, user).class;
+        (class, if self.config.trace_classes { class } else { Class::Batch })
     }
 
     fn note_arrival(&mut self, lag_ns: Nanos) {
@@ -354,7 +388,7 @@ impl Workload {
     }
 
     fn begin(&mut self, queued: Queued, now: Nanos) -> RequestId {
-        let Queued { class, arrived, user, demand } = queued;
+        let Queued { class, urgency, arrived, user, demand } = queued;
         self.queued -= 1;
         let is_row = self.source.is_rows();
         if !is_row {
@@ -375,7 +409,7 @@ impl Workload {
             blocks,
             seed: self.seed,
         };
-        let request = Request::new(user, class, (arrived, now), demand, past);
+        let request = Request::new(user, (class, urgency), (arrived, now), demand, past);
         let slot = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             (self.requests.len() - 1) as u32
@@ -389,7 +423,8 @@ impl Workload {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let habits = habits(&config, &source, self.users_in_all);
         if let Some((arrived, demand)) = self.user(number).served(habits) {
-            self.queue.push(Queued { class, arrived, user: u64::from(number), demand });
+            let user = u64::from(number);
+            self.queue.push(Queued { class, urgency: class, arrived, user, demand });
         }
     }
 
@@ -416,7 +451,7 @@ impl Workload {
     ) {
         let slot = &mut self.requests[id.0 as usize];
         let request = slot.as_mut().expect("a step belongs to a request being served");
-        let class = request.class;
+        let class = request.urgency;
         let step = request.next(&self.config, outcome, &mut self.stats);
         actions.push(match step {
             Step::Read(key, scope, purpose, times) => {

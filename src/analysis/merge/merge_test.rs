@@ -3,7 +3,7 @@ use std::path::Path;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
-use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestRecord};
+use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
 
 use super::*;
 use crate::analysis::metrics::{METRICS, WALL_CLOCK};
@@ -44,7 +44,7 @@ fn record(result: &mut RunResult, at: u64) {
         generation_ns: MILLISECOND,
         context_tokens: 10,
         generated_tokens: 3 + at as u32 % 5,
-        failed: false,
+        end: RequestEnd::Served,
     });
     result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100);
     result.cache.record_write(Purpose::Prefill, 100);

@@ -1,0 +1,188 @@
+//! Latencies of all requests, the unfinished ones among them.
+//!
+//! Under overload the requests that finished are the lucky ones: percentiles of those alone say how
+//! long the survivors waited. A request that had not ended when the window closed took at least as
+//! long as its age then: it is censored at that age.
+
+use ringfall_engine::metrics::Histogram;
+
+/// What is known of one quantile of the latencies of all requests, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantile {
+    /// The Kaplan–Meier estimate; none where it does not reach, as too many had not ended.
+    pub estimate_ns: Option<u64>,
+    /// It is certainly no less: as if all that had not ended had ended that moment.
+    pub at_least_ns: u64,
+    /// It is certainly no more; none as long as those that had not ended may take for ever.
+    pub at_most_ns: Option<u64>,
+}
+
+/// How many requests were in the system longer than a time: the product-limit estimate of E. L.
+/// Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", Journal of the
+/// American Statistical Association 53 (1958), and the bounds that hold whatever the unfinished
+/// requests do (A. V. Peterson, PNAS 73 (1976)).
+///
+/// The estimate takes unfinished requests to be like those that waited as long and finished. In a
+/// queue that grows they are worse off, so the truth is then between the estimate and the upper
+/// bound.
+#[derive(Clone, Debug)]
+pub struct Survival {
+    finished: u64,
+    unfinished: u64,
+    /// By latency: the time, those that finished by then, those that ended by then in either way,
+    /// the share that is estimated to take longer.
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at_ns: u64,
+    finished: u64,
+    gone: u64,
+    longer: f64,
+}
+
+impl Survival {
+    /// Of the latencies of those that finished and the ages of those that did not.
+    #[must_use]
+    pub fn of(finished: &Histogram, unfinished: &Histogram) -> Survival {
+        let all = finished.count() + unfinished.count();
+        let counts = |histogram: &Histogram| -> Vec<(u64, u64)> {
+            let recorded = histogram.hdr().iter_recorded();
+            recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        };
+        let (ended, censored) = (counts(finished), counts(unfinished));
+        let mut times: Vec<u64> = ended.iter().chain(&censored).map(|(at, _)| *at).collect();
+        times.sort_unstable();
+        times.dedup();
+        let (mut ended, mut censored) =
+            (ended.into_iter().peekable(), censored.into_iter().peekable());
+        let (mut steps, mut done, mut gone, mut longer) = (Vec::new(), 0, 0, 1.0);
+        for at_ns in times {
+            let deaths = ended.next_if(|(at, _)| *at == at_ns).map_or(0, |(_, count)| count);
+            let lost = censored.next_if(|(at, _)| *at == at_ns).map_or(0, |(_, count)| count);
+            // Of a request that ends and one that is lost sight of at the same time, the first
+            // counts as the earlier, as is the custom.
+            longer *= 1.0 - deaths as f64 / (all - gone) as f64;
+            done += deaths;
+            gone += deaths + lost;
+            steps.push(Step { at_ns, finished: done, gone, longer });
+        }
+        Survival { finished: finished.count(), unfinished: unfinished.count(), steps }
+    }
+
+    /// Requests that finished.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    /// Requests that had not when the window closed.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.unfinished
+    }
+
+    /// A quantile, 0 < `share` ≤ 1, to the histograms' resolution; none without requests.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Quantile> {
+        let all = self.finished + self.unfinished;
+        let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
+        let at = |fits: &dyn Fn(&Step) -> bool| {
+            self.steps.iter().find(|step| fits(step)).map(|step| step.at_ns)
+        };
+        // Products of shares are not exact; a request is worth far more than this.
+        let remaining = 1.0 - share + 1e-9;
+        Some(Quantile {
+            estimate_ns: at(&|step| step.longer <= remaining),
+            at_least_ns: at(&|step| step.gone >= wanted)?,
+            at_most_ns: at(&|step| step.finished >= wanted),
+        })
+    }
+
+    /// Share of all requests that took no longer than `limit_ns`, estimated, 0 to 1; none without
+    /// requests.
+    #[must_use]
+    pub fn share_within(&self, limit_ns: u64) -> Option<f64> {
+        (self.finished + self.unfinished > 0).then(|| {
+            let before = self.steps.iter().take_while(|step| step.at_ns <= limit_ns).last();
+            before.map_or(0.0, |step| 1.0 - step.longer)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Whole ms, which histograms hold to a thousandth.
+    fn histogram(ms: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        ms.iter().for_each(|ms| histogram.record(ms * 1_000_000));
+        histogram
+    }
+
+    fn near(ns: u64, ms: u64) -> bool {
+        ns.abs_diff(ms * 1_000_000) <= ms * 1_000 + 1_000
+    }
+
+    #[test]
+    fn a_textbook_example_comes_out() {
+        // Remission of leukaemia under 6-mercaptopurine, weeks (Freireich et al. 1963, in every
+        // textbook): S(6) = 0.857, S(10) = 0.753, S(16) = 0.627, S(23) = 0.448; median 23.
+        let ended = [6, 6, 6, 7, 10, 13, 16, 22, 23];
+        let lost = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35];
+        let all = Survival::of(&histogram(&ended), &histogram(&lost));
+        for (week, longer) in [(6, 0.857), (10, 0.753), (16, 0.627), (23, 0.448)] {
+            let within = all.share_within(week * 1_001_000).unwrap();
+            assert!((1.0 - within - longer).abs() < 5e-4, "{week}: {within}");
+        }
+        let median = all.quantile(0.5).unwrap();
+        assert!(near(median.estimate_ns.unwrap(), 23), "{median:?}");
+        assert!(near(median.at_least_ns, 16) && median.at_most_ns.is_none(), "{median:?}");
+        assert_eq!(all.quantile(0.95).unwrap().estimate_ns, None);
+    }
+
+    #[test]
+    fn nothing_has_no_quantile() {
+        let none = Survival::of(&Histogram::new(), &Histogram::new());
+        assert_eq!((none.quantile(0.5), none.share_within(1)), (None, None));
+        let waiting = Survival::of(&Histogram::new(), &histogram(&[5, 9]));
+        let median = waiting.quantile(0.5).unwrap();
+        assert!(near(median.at_least_ns, 5), "{median:?}");
+        assert_eq!((median.estimate_ns, median.at_most_ns), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn without_unfinished_requests_it_is_the_histogram(
+            ms in proptest::collection::vec(1u64..100_000, 1..300), share in 0.01f64..1.0,
+        ) {
+            let finished = histogram(&ms);
+            let all = Survival::of(&finished, &Histogram::new()).quantile(share).unwrap();
+            prop_assert_eq!(all.estimate_ns, Some(all.at_least_ns));
+            prop_assert_eq!(all.at_most_ns, Some(all.at_least_ns));
+            prop_assert_eq!(finished.quantile_ns(share), Some(all.at_least_ns));
+        }
+
+        #[test]
+        fn the_truth_is_within_the_bounds_and_so_is_the_estimate(
+            true_ms in proptest::collection::vec((1u64..10_000, 1u64..10_000), 1..300),
+            share in 0.01f64..1.0,
+        ) {
+            let ended: Vec<u64> = true_ms.iter().filter(|(t, seen)| t <= seen).map(|x| x.0).collect();
+            let lost: Vec<u64> = true_ms.iter().filter(|(t, seen)| t > seen).map(|x| x.1).collect();
+            let every: Vec<u64> = true_ms.iter().map(|x| x.0).collect();
+            let truth = histogram(&every).quantile_ns(share).unwrap();
+            let known = Survival::of(&histogram(&ended), &histogram(&lost)).quantile(share).unwrap();
+            prop_assert!(known.at_least_ns <= truth, "{:?} {}", known, truth);
+            prop_assert!(known.at_most_ns.is_none_or(|most| truth <= most), "{:?} {}", known, truth);
+            if let Some(estimate) = known.estimate_ns {
+                prop_assert!(known.at_least_ns <= estimate);
+                prop_assert!(known.at_most_ns.is_none_or(|most| estimate <= most));
+            }
+        }
+    }
+}
