@@ -149,7 +149,7 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
 
 fn ended(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
-        if error.is::<InputError>() || error.is::<analysis::FileProblem>() {
+        if error.is::<InputError>() || error.is::<results::document::FileProblem>() {
             return wrong(&error);
         }
         eprintln!("error: {}", escape::terminal(&told(&error)));

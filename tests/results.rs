@@ -56,13 +56,14 @@ fn what_is_no_result_is_named_with_status_2() {
     let whole = std::fs::read(scratch.file("result.json")).unwrap();
     let cut = &whole[..whole.len() / 2];
     for (name, bytes, word) in [
-        ("cut.json", cut, "cut short"),
+        ("cut.json", cut, "cut off"),
         ("empty.json", b"", "empty"),
-        ("foreign.json", b"{\"a\": 1}", "schema_version"),
-        ("list.json", b"[1]", "schema_version"),
-        ("noise.json", b"\x00\xff", "not a JSON"),
-        ("hollow.json", b"{\"ringfall\": {\"schema_version\": 4}}", "missing field"),
-        ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "schema_version is 1"),
+        ("foreign.json", b"{\"a\": 1}", "no `summary`"),
+        ("list.json", b"[1]", "not an object"),
+        ("noise.json", b"\x00\xff", "no JSON"),
+        ("hollow.json", b"{\"ringfall\": {\"schema_version\": 4}}", "no `summary`"),
+        ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "its layout is version 1"),
+        ("reference.json", b"{\"summary\": {\"total_tokens\": 5}}", "the reference benchmark's"),
     ] {
         std::fs::write(scratch.file(name), bytes).unwrap();
         let made = ringfall(&scratch, &["report", "result.json", name, "--output", "x.html"]);

@@ -28,9 +28,19 @@ const PROGRAM: Table = &[
     ("faultsim", &["run"]),
     (
         "results",
-        &["blocktrace", "config", "facts", "host", "precondition", "remedy", "saturate", "source"],
+        &[
+            "blocktrace",
+            "config",
+            "escape",
+            "facts",
+            "host",
+            "precondition",
+            "remedy",
+            "saturate",
+            "source",
+        ],
     ),
-    ("analysis", &["escape", "facts", "results"]),
+    ("analysis", &["host", "results"]),
     (
         "show",
         &[

@@ -4,13 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::FileProblem;
 use super::configuration::Configuration;
-use super::document::{Kind, ResultFile, read_bytes};
 use super::metrics::METRICS;
 use super::spreadsheet::{self, Row};
+use crate::results::document::{self, FileProblem, Kind, ResultFile};
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";
@@ -72,6 +70,10 @@ impl Collection {
     }
 }
 
+fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
+    document::read_bytes(path).map_err(|what| FileProblem::new(path, what))
+}
+
 fn directory(path: &Path) -> Result<Collection, FileProblem> {
     let unreadable = |error: std::io::Error| FileProblem::new(path, error.to_string());
     let mut files = Vec::new();
@@ -106,13 +108,13 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
 
 /// Why a result can't be averaged with others; `None`: it can.
 fn incomplete(result: &ResultFile) -> Option<&'static str> {
-    let window = result.document.pointer("/ringfall/window").unwrap_or(&Value::Null);
+    let window = &result.document.ringfall.window;
     if result.kind() == Kind::Merged {
         // Its runs may be here too, and would count twice.
         Some("it sums up several runs")
-    } else if window["interrupted"].as_bool() == Some(true) {
+    } else if window.interrupted.known() == Some(true) {
         Some("the run was interrupted")
-    } else if window["failure"].is_string() {
+    } else if !window.failure.is_unknown() {
         Some("the run failed")
     } else {
         None

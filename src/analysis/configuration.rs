@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+
+use crate::results::Document;
 
 /// MiB of a GiB.
 const MIB_PER_GIB: f64 = 1024.0;
@@ -78,14 +79,14 @@ impl Configuration {
 
     /// Reads the configuration that a result of ringfall holds. `None` when it holds none.
     #[must_use]
-    pub fn from_result(document: &Value) -> Option<Configuration> {
-        let config = document.pointer("/ringfall/config")?;
+    pub fn from_result(document: &Document) -> Option<Configuration> {
+        let config = document.ringfall.config.as_ref()?;
         Some(Configuration {
-            cpu_memory_mib: config["cpu_memory_bytes"].as_u64()?.div_ceil(MIB),
-            model: config["model"].as_str()?.to_owned(),
-            users: config["num_users"].as_u64()?,
-            max_concurrent_allocs: config["max_concurrent_allocs"].as_u64().unwrap_or(0),
-            generation_mode: config["generation_mode"].as_str()?.to_owned(),
+            cpu_memory_mib: config.cpu_memory_bytes?.div_ceil(MIB),
+            model: config.model.clone()?,
+            users: config.num_users?.into(),
+            max_concurrent_allocs: config.max_concurrent_allocs.unwrap_or(0).into(),
+            generation_mode: config.generation_mode.clone()?,
         })
     }
 }
@@ -93,6 +94,7 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::tests::nothing;
 
     #[test]
     fn published_names_are_read_with_and_without_trials() {
@@ -132,12 +134,14 @@ mod tests {
 
     #[test]
     fn a_result_of_ringfall_says_it_itself() {
-        let document = serde_json::json!({ "ringfall": { "config": {
-            "model": "tiny-1b", "num_users": 6, "cpu_memory_bytes": 4_u64 << 30,
-            "max_concurrent_allocs": null, "generation_mode": "none" } } });
-        let read = Configuration::from_result(&document).unwrap();
-        let named = Configuration::from_file_name("a_tiny-1b_cpu4GB_qd0_gennone_users6.json");
-        assert_eq!(Some(read), named);
-        assert_eq!(Configuration::from_result(&serde_json::json!({})), None);
+        let mut result = nothing();
+        result.plan.model = "tiny-1b".to_owned();
+        (result.plan.users, result.plan.cpu_memory_bytes) = (6, 4 << 30);
+        result.plan.max_concurrent_allocs = None;
+        let mode = result.plan.generation_mode.name();
+        let read = Configuration::from_result(&Document::of(&result)).unwrap();
+        let name = format!("a_tiny-1b_cpu4GB_qd0_gen{mode}_users6.json");
+        assert_eq!(Some(read), Configuration::from_file_name(&name));
+        assert_eq!(Configuration::from_result(&Document::default()), None);
     }
 }

@@ -1,13 +1,13 @@
 //! What two results were not run alike in.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::configuration::Configuration;
-use super::document::ResultFile;
+use crate::host::Machine;
+pub use crate::results::document::Difference;
+use crate::results::document::ResultFile;
 
 /// Settings that say where to put results and what to show, or that repeat a draw: no difference in
 /// what was measured.
@@ -20,33 +20,19 @@ const CAPACITY: &str = "storage_capacity_bytes";
 /// Two capacities that were worked out from the free space are the same within this share.
 const CAPACITY_TOLERANCE: f64 = 0.01;
 /// Facts of the machine whose difference makes a different system.
-const MACHINE: [&str; 9] = [
-    "/cpu_model",
-    "/cores",
-    "/memory_total_bytes",
-    "/kernel",
-    "/gpu",
-    "/mount/file_system",
-    "/device/name",
-    "/device/model",
-    "/device/scheduler",
-];
-
-/// One setting or fact that is not the same.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// As in a configuration file; facts of the machine begin with `machine.`.
-    pub key: String,
-    /// In the first result; null: not said there.
-    pub first: Value,
-    /// In the other.
-    pub second: Value,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} and {})", self.key, self.first, self.second)
-    }
+fn facts(machine: &Machine) -> [(&'static str, Value); 9] {
+    let device = machine.device.as_ref();
+    [
+        ("machine.cpu_model", json!(machine.cpu_model)),
+        ("machine.cores", json!(machine.cores)),
+        ("machine.memory_total_bytes", json!(machine.memory_total_bytes)),
+        ("machine.kernel", json!(machine.kernel)),
+        ("machine.gpu", json!(machine.gpu)),
+        ("machine.mount.file_system", json!(machine.mount.as_ref().map(|m| &m.file_system))),
+        ("machine.device.name", json!(device.map(|device| &device.name))),
+        ("machine.device.model", json!(device.map(|device| &device.model))),
+        ("machine.device.scheduler", json!(device.map(|device| &device.scheduler))),
+    ]
 }
 
 /// The settings in which two results differ. Of the reference's results only what their names say
@@ -62,28 +48,24 @@ pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference>
 /// The facts of the machine in which two results differ.
 #[must_use]
 pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
-    let facts = |result: &ResultFile| -> BTreeMap<String, Value> {
-        let machine = result.document.pointer("/ringfall/machine").unwrap_or(&Value::Null);
-        let fact = |place: &&str| {
-            let key = format!("machine{}", place.replace('/', "."));
-            (key, machine.pointer(place).cloned().unwrap_or_default())
-        };
-        MACHINE.iter().map(fact).collect()
+    let of = |result: &ResultFile| -> BTreeMap<String, Value> {
+        let facts = facts(&result.document.ringfall.machine).into_iter();
+        facts.map(|(key, fact)| (key.to_owned(), fact)).collect()
     };
-    between(&facts(first), &facts(second))
+    between(&of(first), &of(second))
 }
 
 fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
-    let config = result.document.pointer("/ringfall/config")?;
+    let config = result.document.ringfall.config.as_ref()?;
     let mut leaves = BTreeMap::new();
-    flatten("", config.get("settings")?, &mut leaves);
+    for (key, value) in &config.settings {
+        flatten(key, value, &mut leaves);
+    }
     for key in NOT_CONFIGURATION {
         leaves.remove(key);
     }
-    if let Some(capacity) = config.get(CAPACITY) {
-        leaves.remove(CAPACITY_SETTING);
-        leaves.insert(CAPACITY.to_owned(), capacity.clone());
-    }
+    leaves.remove(CAPACITY_SETTING);
+    leaves.insert(CAPACITY.to_owned(), json!(config.storage_capacity_bytes));
     Some(leaves)
 }
 
@@ -106,8 +88,7 @@ fn flatten(prefix: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                let dot = if prefix.is_empty() { "" } else { "." };
-                flatten(&format!("{prefix}{dot}{key}"), value, leaves);
+                flatten(&format!("{prefix}.{key}"), value, leaves);
             }
         }
         leaf => {
@@ -141,16 +122,22 @@ fn same(key: &str, first: &Value, second: &Value) -> bool {
 mod tests {
     use std::path::Path;
 
-    use serde_json::json;
-
     use super::*;
+    use crate::host::DeviceFacts;
+    use crate::results::Document;
+    use crate::results::document::Agreed;
+    use crate::results::tests::nothing;
 
     fn result(name: &str, settings: Value, capacity: u64, device: &str) -> ResultFile {
-        let document = json!({ "summary": {}, "ringfall": {
-            "schema_version": crate::results::document::SCHEMA_VERSION,
-            "config": { "settings": settings, "storage_capacity_bytes": capacity },
-            "machine": { "device": { "name": device } } } });
-        ResultFile::from_document(Path::new(name), document).unwrap()
+        let mut document = Document::of(&nothing());
+        let ours = &mut document.ringfall;
+        let mut config = ours.config.as_ref().unwrap().clone();
+        config.settings = settings.as_object().unwrap().clone();
+        config.storage_capacity_bytes = Some(capacity);
+        ours.config = Agreed::of(config);
+        ours.machine.device =
+            Some(DeviceFacts { name: device.to_owned(), ..DeviceFacts::default() });
+        ResultFile { path: Path::new(name).to_owned(), document }
     }
 
     #[test]
@@ -177,8 +164,9 @@ mod tests {
 
     #[test]
     fn the_reference_s_results_say_it_by_their_names() {
-        let of = |name: &str| {
-            ResultFile::from_document(Path::new(name), json!({ "summary": {} })).unwrap()
+        let of = |name: &str| ResultFile {
+            path: Path::new(name).to_owned(),
+            document: Document::default(),
         };
         let a = of("r_m_cpu0GB_qd0_gennone_users5.json");
         let b = of("r_m_cpu4GB_qd0_gennone_users5_trial2.json");

@@ -1,7 +1,10 @@
-//! The figures of a run that can be compared, and where a spreadsheet and a JSON result have them.
+//! The figures of a run that can be compared: what they are of a document, and which column of a
+//! spreadsheet has them.
 
 use serde::Serialize;
-use serde_json::Value;
+
+use crate::results::Document;
+use crate::results::document::{CacheStatsReport, LatencyMs};
 
 /// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -13,14 +16,6 @@ pub enum Better {
     Lower,
     /// It describes the workload, not the system.
     Neither,
-}
-
-/// Where a JSON result has a metric: the first of several places that holds a number.
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    At(&'static [&'static str]),
-    /// Two of them, divided.
-    Quotient(&'static [&'static str], &'static [&'static str]),
 }
 
 /// One figure.
@@ -36,23 +31,14 @@ pub struct Metric {
     pub better: Better,
     /// Whether it is among those that are shown without asking.
     pub headline: bool,
-    source: Source,
+    value: fn(&Document) -> Option<f64>,
 }
 
 impl Metric {
-    /// Its value in a JSON result; `None` when it was not measured.
+    /// Its value in a result; `None` when it was not measured.
     #[must_use]
-    pub fn of(&self, document: &Value) -> Option<f64> {
-        let first = |places: &[&str]| {
-            places.iter().find_map(|place| document.pointer(place).and_then(Value::as_f64))
-        };
-        match self.source {
-            Source::At(places) => first(places),
-            Source::Quotient(part, whole) => {
-                let whole = first(whole).filter(|&whole| whole > 0.0)?;
-                Some(first(part)? / whole)
-            }
-        }
+    pub fn of(&self, document: &Document) -> Option<f64> {
+        (self.value)(document)
     }
 
     /// Whether `value` is better than `other`; `None` when neither can be.
@@ -72,11 +58,6 @@ impl Metric {
     }
 }
 
-const TOKENS: &[&str] = &["/summary/total_tokens", "/total_tokens_generated"];
-const REQUESTS: &[&str] = &["/summary/total_requests", "/requests_completed"];
-const IO_SECONDS: &[&str] = &["/summary/total_storage_io_time", "/total_storage_io_latency"];
-const ELAPSED: &[&str] = &["/summary/elapsed_time"];
-
 /// What the published analysis calls them.
 pub const DECODE_READ: &str = "decode_bytes_read_gb";
 /// Tokens over elapsed time.
@@ -84,254 +65,252 @@ pub const WALL_CLOCK: &str = "wall_clock_throughput_tokens_per_s";
 /// Tokens over the summed time of storage I/O.
 pub const STORAGE_THROUGHPUT: &str = "storage_throughput_tokens_per_s";
 
+/// The first of two places that has it: the reference's results lack some.
+fn tokens(d: &Document) -> Option<f64> {
+    d.summary.total_tokens.number().or(d.total_tokens_generated.number())
+}
+
+fn requests(d: &Document) -> Option<f64> {
+    d.summary.total_requests.number().or(d.requests_completed.number())
+}
+
+fn io_seconds(d: &Document) -> Option<f64> {
+    d.summary.total_storage_io_time.known().or(d.total_storage_io_latency.known())
+}
+
+fn elapsed(d: &Document) -> Option<f64> {
+    d.summary.elapsed_time.known()
+}
+
+fn stats(d: &Document) -> &CacheStatsReport {
+    &d.summary.cache_stats
+}
+
+fn end_to_end(d: &Document) -> Option<&LatencyMs> {
+    d.summary.end_to_end_latency_ms.as_ref()
+}
+
+fn storage_io(d: &Document) -> Option<&LatencyMs> {
+    d.summary.storage_io_latency_ms.as_ref()
+}
+
+fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some(part? / whole.filter(|&whole| whole > 0.0)?)
+}
+
+/// A metric: its key, its title, whether more of it is better, whether it is shown without asking,
+/// its value; then its column in the reference's spreadsheet.
 macro_rules! metric {
-    ($key:expr, $title:literal, $column:expr, $better:ident, $headline:literal, $source:expr) => {
+    ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr) => {
+        metric!($key, $title, $better, $headline, $value, None)
+    };
+    ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr, $column:expr) => {
         Metric {
             key: $key,
             title: $title,
             column: $column,
             better: Better::$better,
             headline: $headline,
-            source: $source,
+            value: $value,
         }
-    };
-}
-
-/// A latency at one percentile, from its place in the JSON.
-macro_rules! latency {
-    ($key:literal, $title:literal, $column:expr, $headline:literal, $place:literal) => {
-        metric!($key, $title, $column, Lower, $headline, Source::At(&[$place]))
-    };
-}
-
-/// A figure of `summary.cache_stats`.
-macro_rules! cache {
-    ($key:expr, $title:literal, $column:expr, $better:ident, $headline:literal, $place:literal) => {
-        metric!(
-            $key,
-            $title,
-            $column,
-            $better,
-            $headline,
-            Source::At(&[concat!("/summary/cache_stats/", $place)])
-        )
     };
 }
 
 /// All of them: what the reference's spreadsheet measures (its generation latencies are simulated),
 /// then what only JSON results hold.
 pub const METRICS: &[Metric] = &[
-    cache!(
+    metric!(
         DECODE_READ,
         "decode bytes read, GiB",
-        Some("Decode Bytes Read (GB)"),
         Higher,
         true,
-        "decode_bytes_read_gb"
+        |d| stats(d).decode_bytes_read_gb.known(),
+        Some("Decode Bytes Read (GB)")
     ),
     metric!(
         WALL_CLOCK,
         "wall-clock throughput, tokens/s",
-        Some("Wall-Clock Throughput (tokens/sec)"),
         Higher,
         true,
-        Source::At(&["/summary/avg_throughput_tokens_per_sec"])
+        |d| d.summary.avg_throughput_tokens_per_sec.known(),
+        Some("Wall-Clock Throughput (tokens/sec)")
     ),
     metric!(
         STORAGE_THROUGHPUT,
         "storage throughput, tokens/s",
-        Some("Storage Throughput (tokens/sec)"),
         Higher,
         true,
-        Source::Quotient(TOKENS, IO_SECONDS)
+        |d| quotient(tokens(d), io_seconds(d)),
+        Some("Storage Throughput (tokens/sec)")
     ),
     metric!(
         "wall_clock_requests_per_s",
         "wall-clock requests/s",
-        Some("Wall-Clock Requests/sec"),
         Higher,
         false,
-        Source::Quotient(REQUESTS, ELAPSED)
+        |d| quotient(requests(d), elapsed(d)),
+        Some("Wall-Clock Requests/sec")
     ),
     metric!(
         "storage_requests_per_s",
         "storage requests/s",
-        Some("Storage Requests/sec"),
         Higher,
         false,
-        Source::Quotient(REQUESTS, IO_SECONDS)
+        |d| quotient(requests(d), io_seconds(d)),
+        Some("Storage Requests/sec")
     ),
     metric!(
         "storage_io_time_s",
         "storage I/O time, s",
-        Some("Total I/O Time (s)"),
         Neither,
         false,
-        Source::At(IO_SECONDS)
+        io_seconds,
+        Some("Total I/O Time (s)")
     ),
-    metric!("tokens", "tokens", Some("Total Tokens"), Higher, false, Source::At(TOKENS)),
-    metric!("requests", "requests", Some("Total Requests"), Higher, false, Source::At(REQUESTS)),
-    latency!(
+    metric!("tokens", "tokens", Higher, false, tokens, Some("Total Tokens")),
+    metric!("requests", "requests", Higher, false, requests, Some("Total Requests")),
+    metric!(
         "end_to_end_mean_ms",
         "end to end, mean, ms",
-        Some("E2E Latency Mean (ms)"),
+        Lower,
         false,
-        "/summary/end_to_end_latency_ms/mean"
+        |d| end_to_end(d)?.mean.known(),
+        Some("E2E Latency Mean (ms)")
     ),
-    latency!(
+    metric!(
         "end_to_end_p50_ms",
         "end to end, P50, ms",
-        Some("E2E Latency P50 (ms)"),
+        Lower,
         false,
-        "/summary/end_to_end_latency_ms/p50"
+        |d| end_to_end(d)?.p50.known(),
+        Some("E2E Latency P50 (ms)")
     ),
-    latency!(
+    metric!(
         "end_to_end_p95_ms",
         "end to end, P95, ms",
-        Some("E2E Latency P95 (ms)"),
+        Lower,
         true,
-        "/summary/end_to_end_latency_ms/p95"
+        |d| end_to_end(d)?.p95.known(),
+        Some("E2E Latency P95 (ms)")
     ),
-    latency!(
+    metric!(
         "end_to_end_p99_ms",
         "end to end, P99, ms",
-        Some("E2E Latency P99 (ms)"),
+        Lower,
         false,
-        "/summary/end_to_end_latency_ms/p99"
+        |d| end_to_end(d)?.p99.known(),
+        Some("E2E Latency P99 (ms)")
     ),
-    latency!(
+    metric!(
         "storage_io_mean_ms",
         "storage I/O of a request, mean, ms",
-        Some("Storage Latency Mean (ms)"),
+        Lower,
         false,
-        "/summary/storage_io_latency_ms/mean"
+        |d| storage_io(d)?.mean.known(),
+        Some("Storage Latency Mean (ms)")
     ),
-    latency!(
+    metric!(
         "storage_io_p50_ms",
         "storage I/O of a request, P50, ms",
-        Some("Storage Latency P50 (ms)"),
+        Lower,
         false,
-        "/summary/storage_io_latency_ms/p50"
+        |d| storage_io(d)?.p50.known(),
+        Some("Storage Latency P50 (ms)")
     ),
-    latency!(
+    metric!(
         "storage_io_p95_ms",
         "storage I/O of a request, P95, ms",
-        Some("Storage Latency P95 (ms)"),
+        Lower,
         true,
-        "/summary/storage_io_latency_ms/p95"
+        |d| storage_io(d)?.p95.known(),
+        Some("Storage Latency P95 (ms)")
     ),
-    latency!(
+    metric!(
         "storage_io_p99_ms",
         "storage I/O of a request, P99, ms",
-        Some("Storage Latency P99 (ms)"),
+        Lower,
         false,
-        "/summary/storage_io_latency_ms/p99"
+        |d| storage_io(d)?.p99.known(),
+        Some("Storage Latency P99 (ms)")
     ),
-    cache!(
+    metric!(
         "cache_hit_rate",
         "cache hit rate",
-        Some("Cache Hit Rate"),
         Neither,
         false,
-        "cache_hit_rate"
+        |d| stats(d).cache_hit_rate.known(),
+        Some("Cache Hit Rate")
     ),
-    cache!(
+    metric!(
         "read_write_ratio",
         "bytes read per byte written",
-        Some("Read/Write Ratio"),
         Neither,
         false,
-        "read_write_ratio"
+        |d| stats(d).read_write_ratio.known(),
+        Some("Read/Write Ratio")
     ),
-    cache!(
+    metric!(
         "total_read_gb",
         "bytes read, GiB",
-        Some("Total Read (GB)"),
         Higher,
         false,
-        "total_read_gb"
+        |d| stats(d).total_read_gb.known(),
+        Some("Total Read (GB)")
     ),
-    cache!(
+    metric!(
         "total_write_gb",
         "bytes written, GiB",
-        Some("Total Write (GB)"),
         Higher,
         false,
-        "total_write_gb"
+        |d| stats(d).total_write_gb.known(),
+        Some("Total Write (GB)")
     ),
-    cache!(
+    metric!(
         "prefill_bytes_written_gb",
         "prefill bytes written, GiB",
-        Some("Prefill Bytes Written (GB)"),
         Higher,
         false,
-        "prefill_bytes_written_gb"
+        |d| stats(d).prefill_bytes_written_gb.known(),
+        Some("Prefill Bytes Written (GB)")
     ),
-    cache!(
-        "storage_read_bandwidth_gib_per_s",
-        "storage read, GiB/s",
-        None,
-        Higher,
-        true,
-        "tier_storage_read_bandwidth_gbps"
-    ),
-    cache!(
-        "storage_write_bandwidth_gib_per_s",
-        "storage write, GiB/s",
-        None,
-        Higher,
-        true,
-        "tier_storage_write_bandwidth_gbps"
-    ),
-    latency!(
-        "storage_read_device_p50_ms",
-        "storage read, device P50, ms",
-        None,
-        false,
-        "/summary/cache_stats/storage_read_device_p50_ms"
-    ),
-    latency!(
-        "storage_read_device_p95_ms",
-        "storage read, device P95, ms",
-        None,
-        true,
-        "/summary/cache_stats/storage_read_device_p95_ms"
-    ),
-    latency!(
-        "storage_read_device_p99_ms",
-        "storage read, device P99, ms",
-        None,
-        false,
-        "/summary/cache_stats/storage_read_device_p99_ms"
-    ),
-    latency!(
-        "storage_write_device_p50_ms",
-        "storage write, device P50, ms",
-        None,
-        false,
-        "/summary/cache_stats/storage_write_device_p50_ms"
-    ),
-    latency!(
-        "storage_write_device_p95_ms",
-        "storage write, device P95, ms",
-        None,
-        true,
-        "/summary/cache_stats/storage_write_device_p95_ms"
-    ),
-    latency!(
-        "storage_write_device_p99_ms",
-        "storage write, device P99, ms",
-        None,
-        false,
-        "/summary/cache_stats/storage_write_device_p99_ms"
-    ),
+    metric!("storage_read_bandwidth_gib_per_s", "storage read, GiB/s", Higher, true, |d| stats(d)
+        .tier_storage_read_bandwidth_gbps
+        .known()),
+    metric!("storage_write_bandwidth_gib_per_s", "storage write, GiB/s", Higher, true, |d| stats(
+        d
+    )
+    .tier_storage_write_bandwidth_gbps
+    .known()),
+    metric!("storage_read_device_p50_ms", "storage read, device P50, ms", Lower, false, |d| stats(
+        d
+    )
+    .latencies_ms
+    .get("storage_read_device_p50_ms")),
+    metric!("storage_read_device_p95_ms", "storage read, device P95, ms", Lower, true, |d| stats(
+        d
+    )
+    .latencies_ms
+    .get("storage_read_device_p95_ms")),
+    metric!("storage_read_device_p99_ms", "storage read, device P99, ms", Lower, false, |d| stats(
+        d
+    )
+    .latencies_ms
+    .get("storage_read_device_p99_ms")),
+    metric!("storage_write_device_p50_ms", "storage write, device P50, ms", Lower, false, |d| {
+        stats(d).latencies_ms.get("storage_write_device_p50_ms")
+    }),
+    metric!("storage_write_device_p95_ms", "storage write, device P95, ms", Lower, true, |d| {
+        stats(d).latencies_ms.get("storage_write_device_p95_ms")
+    }),
+    metric!("storage_write_device_p99_ms", "storage write, device P99, ms", Lower, false, |d| {
+        stats(d).latencies_ms.get("storage_write_device_p99_ms")
+    }),
 ];
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::results::document::figure::{Derived, Sum};
 
     #[test]
     fn keys_and_columns_are_told_apart() {
@@ -348,15 +327,17 @@ mod tests {
 
     #[test]
     fn a_value_is_read_computed_or_absent() {
-        let document = json!({ "requests_completed": 8, "summary": {
-            "total_tokens": 30, "total_storage_io_time": 1.5,
-            "cache_stats": { "decode_bytes_read_gb": null } } });
+        let mut document = Document { requests_completed: Sum::of(8), ..Document::default() };
+        document.summary.total_tokens = Sum::of(30);
+        document.summary.total_storage_io_time = Derived::of(1.5);
         let value = |key| Metric::by_key(key).unwrap().of(&document);
         assert_eq!(value(STORAGE_THROUGHPUT), Some(20.0));
         assert_eq!(value("requests"), Some(8.0));
         assert_eq!(value(DECODE_READ), None);
         assert_eq!(value("wall_clock_requests_per_s"), None);
-        let idle = json!({ "summary": { "total_tokens": 0, "total_storage_io_time": 0 } });
+        let mut idle = Document::default();
+        idle.summary.total_tokens = Sum::of(0);
+        idle.summary.total_storage_io_time = Derived::of(0.0);
         assert_eq!(Metric::by_key(STORAGE_THROUGHPUT).unwrap().of(&idle), None);
     }
 

@@ -1,37 +1,19 @@
 //! How far the results of one configuration lie apart.
 
-use serde::Serialize;
-use serde_json::Value;
-
-use super::metrics::METRICS;
+use super::metrics::{METRICS, Metric};
 use super::stats;
-
-/// One metric over several results.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// `Metric::key`.
-    pub metric: &'static str,
-    /// One a result, in their order; null where it was not measured.
-    pub values: Vec<Option<f64>>,
-    /// Of the values that there are.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// Standard deviation over mean; `None` of fewer than two values, or of zeros.
-    pub cv: Option<f64>,
-}
+use crate::results::Document;
+pub use crate::results::document::Spread;
 
 /// The metrics that at least one of the results has.
 #[must_use]
-pub fn spreads(documents: &[&Value]) -> Vec<Spread> {
-    let spread = |metric: &super::metrics::Metric| {
+pub fn spreads(documents: &[&Document]) -> Vec<Spread> {
+    let spread = |metric: &Metric| {
         let values: Vec<Option<f64>> = documents.iter().map(|d| metric.of(d)).collect();
         let there: Vec<f64> = values.iter().copied().flatten().collect();
         let (min, max) = stats::range(&there)?;
         Some(Spread {
-            metric: metric.key,
+            metric: metric.key.to_owned(),
             values,
             median: stats::median(&there)?,
             min,
@@ -46,10 +28,10 @@ pub fn spreads(documents: &[&Value]) -> Vec<Spread> {
 pub const DIFFERENCE: f64 = 0.1;
 
 /// A metric whose trials lie too far apart to show [`DIFFERENCE`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TooWide {
     /// `Metric::key`.
-    pub metric: &'static str,
+    pub metric: String,
     /// Its spread.
     pub cv: f64,
     /// Trials there were.
@@ -63,9 +45,9 @@ pub struct TooWide {
 pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
     let of = |spread: &Spread| {
         let trials = spread.values.iter().flatten().count();
-        let cv = spread.cv.filter(|_| metrics.contains(&spread.metric))?;
+        let cv = spread.cv.filter(|_| metrics.contains(&&*spread.metric))?;
         let needed = stats::trials_needed(cv, DIFFERENCE);
-        let metric = spread.metric;
+        let metric = spread.metric.clone();
         (needed > trials as u64).then_some(TooWide { metric, cv, trials, needed })
     };
     spreads.iter().filter_map(of).max_by_key(|too_wide| too_wide.needed)
@@ -73,13 +55,16 @@ pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::results::document::figure::{Derived, Sum};
 
     #[test]
     fn what_was_not_measured_is_null_and_not_zero() {
-        let of = |tokens: Option<u64>| json!({ "summary": { "total_tokens": tokens } });
+        let of = |tokens: Option<u64>| {
+            let mut document = Document::default();
+            document.summary.total_tokens = Sum::maybe(tokens);
+            document
+        };
         let documents = [of(Some(10)), of(None), of(Some(30))];
         let all = spreads(&documents.iter().collect::<Vec<_>>());
         assert_eq!(all.len(), 1);
@@ -90,18 +75,21 @@ mod tests {
 
     #[test]
     fn trials_that_can_t_show_a_tenth_are_told_with_how_many_could() {
-        fn of(speed: f64) -> Value {
-            json!({ "summary": { "avg_throughput_tokens_per_sec": speed, "total_tokens": 5 } })
+        fn of(speed: f64) -> Document {
+            let mut document = Document::default();
+            document.summary.avg_throughput_tokens_per_sec = Derived::of(speed);
+            document.summary.total_tokens = Sum::of(5);
+            document
         }
         let near = [of(100.0), of(101.0), of(99.0)];
         let far = [of(100.0), of(130.0), of(70.0)];
         let metrics = [crate::analysis::metrics::WALL_CLOCK, "tokens"];
-        let widest_of = |documents: &[Value], metrics: &[&str]| {
+        let widest_of = |documents: &[Document], metrics: &[&str]| {
             widest(&spreads(&documents.iter().collect::<Vec<_>>()), metrics)
         };
         assert_eq!(widest_of(&near, &metrics), None);
         let told = widest_of(&far, &metrics).unwrap();
-        assert_eq!((told.metric, told.trials), (metrics[0], 3));
+        assert_eq!((&*told.metric, told.trials), (metrics[0], 3));
         // 16 (0.3 / 0.1)²
         assert_eq!(told.needed, 144);
         assert_eq!(widest_of(&far, &["tokens"]), None);

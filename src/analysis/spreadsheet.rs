@@ -7,7 +7,7 @@ use std::path::Path;
 
 use calamine::{DataRef, Reader, Xlsx};
 
-use super::FileProblem;
+use crate::results::document::FileProblem;
 
 /// Cells of one row, by column.
 pub(super) type Row = BTreeMap<u32, String>;

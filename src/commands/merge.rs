@@ -4,19 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use super::{print, print_json, refuse_input, spread_page};
-use crate::analysis::FileProblem;
 use crate::analysis::differences::{self, Difference};
-use crate::analysis::document::ResultFile;
 use crate::analysis::merge::merge;
 use crate::analysis::spread::spreads;
 use crate::cli::MergeArgs;
 use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::results::write_json;
+use crate::results::document::{FileProblem, ResultFile};
+use crate::results::{Document, write_json};
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///
@@ -28,12 +26,12 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
     let merged = merge(&inputs, &differences, command_line)?;
     if let Some(output) = &args.output {
         refuse_input("--output", output, args.files.iter().map(PathBuf::as_path))?;
-        write_json(&merged, output).with_context(|| {
+        write_json(&sorted(&merged)?, output).with_context(|| {
             format!("the merged result can't be written to {}", output.display())
         })?;
     }
     if args.json {
-        return print_json(&merged);
+        return print_json(&sorted(&merged)?);
     }
     print(&page(&inputs, &differences, &merged, args.output.as_deref()))
 }
@@ -60,6 +58,14 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
         inputs.push(input);
     }
     Ok(inputs)
+}
+
+/// The document with its keys in order, as merged results have always been written.
+///
+/// # Errors
+/// A figure is no JSON.
+pub(super) fn sorted(document: &Document) -> Result<serde_json::Value> {
+    serde_json::to_value(document).context("the result can't be written as JSON")
 }
 
 /// What was not alike; differing settings are refused unless `allowed`.
@@ -91,16 +97,15 @@ fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference
 fn page(
     inputs: &[ResultFile],
     differences: &[Difference],
-    merged: &Value,
+    merged: &Document,
     output: Option<&Path>,
 ) -> String {
-    let documents: Vec<&Value> = inputs.iter().map(|input| &input.document).collect();
-    let seconds = merged.pointer("/ringfall/window/seconds").and_then(Value::as_f64);
+    let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();
     let mut page = format!(
         "{} results, {:.1} s together. Percentiles of the merged one are exact: from merged \
          histograms.\n\n",
         inputs.len(),
-        seconds.unwrap_or(0.0)
+        merged.seconds().unwrap_or(0.0)
     );
     page.push_str(&spread_page(&spreads(&documents), Some(merged)));
     for difference in differences {

@@ -15,13 +15,13 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::analysis::metrics::Metric;
 use crate::analysis::spread::Spread;
 use crate::config::InputError;
 use crate::escape;
 use crate::exit::Exit;
+use crate::results::Document;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
@@ -101,7 +101,7 @@ fn percent(value: Option<f64>) -> String {
 }
 
 /// The usual metrics over several results, a line each, beside those of the merged one.
-fn spread_page(spreads: &[Spread], merged: Option<&Value>) -> String {
+fn spread_page(spreads: &[Spread], merged: Option<&Document>) -> String {
     let mut page = String::new();
     let head = if merged.is_some() { "merged" } else { "" };
     let _infallible = writeln!(
@@ -110,7 +110,7 @@ fn spread_page(spreads: &[Spread], merged: Option<&Value>) -> String {
         "", "median", "min", "max", "CV"
     );
     for spread in spreads {
-        let Some(metric) = Metric::by_key(spread.metric).filter(|metric| metric.headline) else {
+        let Some(metric) = Metric::by_key(&spread.metric).filter(|metric| metric.headline) else {
             continue;
         };
         let whole = merged.and_then(|merged| metric.of(merged)).map(figure).unwrap_or_default();

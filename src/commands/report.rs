@@ -9,7 +9,7 @@ use super::run::write_fio_job;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
-use crate::results::Document;
+use crate::results::document::ResultFile;
 use crate::show::{Named, write_html, write_sheet};
 
 /// Makes the report.
@@ -19,7 +19,7 @@ use crate::show::{Named, write_html, write_sheet};
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let mut results = Vec::new();
     for path in &args.results {
-        let document = Document::read(path)?;
+        let document = ResultFile::read_ours(path)?.document;
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         results.push(Named { name, document });
     }

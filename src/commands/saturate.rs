@@ -17,7 +17,8 @@ use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, human};
 use crate::interrupt::Interrupt;
-use crate::results::{Document, write_json};
+use crate::results::document::ResultFile;
+use crate::results::write_json;
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
@@ -205,9 +206,12 @@ fn read_percents(args: &SaturateArgs, wrong: &mut Vec<String>) -> Vec<u32> {
 
 /// Percent of a run's I/Os that read.
 fn mix_of(path: &Path) -> Result<u32, String> {
-    let document = Document::read(path).map_err(|problem| problem.to_string())?;
+    let document = ResultFile::read_ours(path).map_err(|problem| problem.to_string())?.document;
     let io = &document.ringfall.io;
-    let (reads, writes) = (io.read.count, io.write.count);
+    let counts = io.read.count.known().zip(io.write.count.known());
+    let Some((reads, writes)) = counts else {
+        return Err(format!("{}: the result does not say how many I/Os it did", path.display()));
+    };
     match reads.saturating_add(writes) {
         0 => Err(format!("{}: the run did no I/O", path.display())),
         all => Ok((reads as f64 * 100.0 / all as f64).round() as u32),

@@ -1,8 +1,5 @@
 //! The measurement window, and what was seen around the shards while it was open.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::host::BlockDelta;
 
 /// What the kernel counted between two readings.
@@ -43,7 +40,7 @@ pub struct TierState {
 }
 
 /// What the watchdog saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchdogReport {
     /// Times that a shard missed a second of heartbeats.
     pub stalls: u64,

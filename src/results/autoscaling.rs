@@ -12,7 +12,7 @@ use crate::results::sla::SLA;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// One row of `summary.autoscaling_stats`: a user count that was held, and what was done next.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingRow {
     /// End of its window, s since 1970.
     pub timestamp: f64,
@@ -41,7 +41,7 @@ pub struct AutoscalingRow {
 }
 
 /// `summary.autoscaling_summary`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingSummary {
     /// Users at the start.
     pub initial_users: u32,
@@ -58,7 +58,7 @@ pub struct AutoscalingSummary {
 }
 
 /// `ringfall.autoscaler`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalerReport {
     /// `qos` or `capacity`.
     #[schemars(with = "String")]
@@ -84,7 +84,7 @@ pub struct AutoscalerReport {
 }
 
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UslReport {
     /// λ: throughput of one user alone, bytes/s.
     pub lambda_bytes_per_s: f64,
@@ -106,7 +106,7 @@ impl UslReport {
 }
 
 /// Where the requests' time went: sums, s.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeReport {
     /// From the intended arrival to the start of serving.
     pub queue_s: f64,
@@ -131,7 +131,7 @@ impl TimeReport {
 }
 
 /// What broke first.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Broke {
     /// With so many users.
     pub users: u32,
@@ -146,7 +146,7 @@ pub struct Broke {
 }
 
 /// One step of the curve.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Users.
     pub users: u32,

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Arrival, Traffic};
 use crate::facts::SimulationFigures;
 use crate::results::RunResult;
+use crate::results::document::figure::{OfRun, Same, shapes};
+use crate::results::document::merge::figures;
+
+shapes!(Binding, IoTraceReport);
 
 /// From this share of the time on, a resource counts as used up.
 const BUSY_SHARE: f64 = 0.9;
@@ -54,25 +58,32 @@ impl Binding {
     }
 }
 
+impl std::fmt::Display for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+figures! {
 /// A simulated run's own part of the result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimulationReport {
     /// Name of the drive.
-    pub device: String,
+    pub device: Same<String>,
     /// Where its numbers are from.
-    pub source: String,
+    pub source: Same<String>,
     /// Share of the window in which the drive was busy.
-    pub drive_busy_share: f64,
+    pub drive_busy_share: OfRun<f64>,
     /// Share of the window in which I/Os waited for one of those that the drive works on at once.
-    pub drive_crowded_share: f64,
+    pub drive_crowded_share: OfRun<f64>,
     /// Share of the window in which a core was busy copying, the mean over the shards.
-    pub memory_busy_share: f64,
+    pub memory_busy_share: OfRun<f64>,
     /// What the run was bound by.
-    pub binds: Binding,
+    pub binds: Same<Binding>,
     /// Why that is thought to be so.
-    pub because: String,
+    pub because: Same<String>,
     /// The logical trace; null: none was asked for.
-    pub io_trace: Option<IoTraceReport>,
+    pub io_trace: OfRun<IoTraceReport>,
+}
 }
 
 /// A logical trace.
@@ -95,14 +106,14 @@ impl SimulationReport {
     ) -> SimulationReport {
         let (binds, because) = binding(figures, result);
         SimulationReport {
-            device,
-            source,
-            drive_busy_share: figures.drive_busy_share,
-            drive_crowded_share: figures.drive_crowded_share,
-            memory_busy_share: figures.memory_busy_share,
-            binds,
-            because,
-            io_trace,
+            device: Same::of(device),
+            source: Same::of(source),
+            drive_busy_share: OfRun::of(figures.drive_busy_share),
+            drive_crowded_share: OfRun::of(figures.drive_crowded_share),
+            memory_busy_share: OfRun::of(figures.memory_busy_share),
+            binds: Same::of(binds),
+            because: Same::of(because),
+            io_trace: OfRun::maybe(io_trace),
         }
     }
 }

@@ -13,20 +13,21 @@ const BLOCK_BYTES: u64 = 4096;
 /// I/Os in order, at most.
 const IN_ORDER_MAX: u64 = 100_000;
 
-/// The job; none when the run did no I/O.
+/// The job; none when the run did no I/O, or the result does not say how much.
 #[must_use]
 pub fn fio_job(document: &Document) -> Option<String> {
     let ours = &document.ringfall;
     let io = &ours.io;
-    let (reads, writes) = (io.read.count, io.write.count);
+    let (reads, writes) = (io.read.count.known()?, io.write.count.known()?);
     let all = total([reads, writes]);
-    let seconds = ours.window.seconds;
+    let seconds = ours.window.seconds.known()?;
+    let config = ours.config.as_ref()?;
     if all == 0 || seconds <= 0.0 {
         return None;
     }
-    let depth = io.read.depth_mean.unwrap_or(0.0) + io.write.depth_mean.unwrap_or(0.0);
+    let depth = io.read.depth_mean.known()? + io.write.depth_mean.known()?;
     // As many jobs as shards, but none with less than one I/O in flight.
-    let jobs = u64::from(ours.config.shards.unwrap_or(u16::MAX)).min(depth.round() as u64).max(1);
+    let jobs = u64::from(config.shards.unwrap_or(u16::MAX)).min(depth.round() as u64).max(1);
     let depth_a_job = (depth / jobs as f64).round().max(1.0);
     // Little's law for a job that waits for its one I/O and then pauses: the mean number in flight
     // is latency over latency and pause.
@@ -41,7 +42,6 @@ pub fn fio_job(document: &Document) -> Option<String> {
     };
     let in_order = ios_in_order(document, all);
     let mut job = String::new();
-    let bandwidth = |d: &IoDirection| d.bandwidth_gib_per_s.unwrap_or(0.0);
     // Writing to a String can't fail.
     let _infallible = write!(
         job,
@@ -51,12 +51,12 @@ pub fn fio_job(document: &Document) -> Option<String> {
          ; (buffers in huge pages, as ringfall's: without them the kernel cuts I/Os smaller).\n\
          [ringfall]\nioengine=io_uring\ndirect=1\nfilename=${{FILENAME}}\nsize={}\n\
          iomem_align=2m\nfixedbufs=1\nregisterfiles=1\nrw={rw}:{in_order}\n",
-        escape::fio(&ours.version),
-        escape::fio(ours.config.model.as_deref().unwrap_or("several models")),
-        ours.config.num_users.map_or(String::new(), |users| format!(", {users} users")),
+        escape::fio(ours.version.as_ref().map_or("", String::as_str)),
+        escape::fio(config.model.as_deref().unwrap_or("several models")),
+        config.num_users.map_or(String::new(), |users| format!(", {users} users")),
         seconds,
-        bandwidth(&io.read),
-        bandwidth(&io.write),
+        io.read.bandwidth_gib_per_s.known()?,
+        io.write.bandwidth_gib_per_s.known()?,
         depth,
         size_bytes(document),
     );
@@ -72,8 +72,8 @@ pub fn fio_job(document: &Document) -> Option<String> {
         split(&io.write),
     );
     // A data sync after so many writes, as entries had.
-    if io.flush.count > 0 && writes > 0 {
-        let _infallible = writeln!(job, "fdatasync={}", (writes / io.flush.count).max(1));
+    if let Some(flushes @ 1..) = io.flush.count.known().filter(|_| writes > 0) {
+        let _infallible = writeln!(job, "fdatasync={}", (writes / flushes).max(1));
     }
     if thinks {
         let _infallible = writeln!(job, "thinktime={pause_us}");
@@ -89,18 +89,18 @@ pub fn fio_job(document: &Document) -> Option<String> {
 /// An entry is read or written from its first byte to its last: so many I/Os in order, then
 /// elsewhere.
 fn ios_in_order(document: &Document, all: u64) -> u64 {
-    let histograms = ["storage_read_total", "storage_write_total"]
+    let counts = ["storage_read_total", "storage_write_total"]
         .into_iter()
-        .filter_map(|name| document.ringfall.histograms.get(name)?.as_ref());
-    let entries = total(histograms.map(|histogram| histogram.count));
+        .filter_map(|name| document.ringfall.histograms.count(name));
+    let entries = total(counts);
     (all / entries.max(1)).clamp(1, IN_ORDER_MAX)
 }
 
 /// What the run's entries took, at least enough for a few of the largest I/Os.
 fn size_bytes(document: &Document) -> u64 {
     const LEAST: u64 = 256 << 20;
-    document.ringfall.config.storage_capacity_bytes.unwrap_or(LEAST).max(LEAST) / BLOCK_BYTES
-        * BLOCK_BYTES
+    let capacity = document.ringfall.config.as_ref().and_then(|c| c.storage_capacity_bytes);
+    capacity.unwrap_or(LEAST).max(LEAST) / BLOCK_BYTES * BLOCK_BYTES
 }
 
 /// fio's `bssplit`: sizes and their percent, which are whole and add up to 100.
@@ -108,8 +108,9 @@ fn split(io: &IoDirection) -> String {
     let mut rows: Vec<(u64, u64)> = io
         .sizes
         .values()
-        .filter(|row| row.count > 0)
-        .map(|row| ((row.bytes / row.count).div_ceil(BLOCK_BYTES), row.count))
+        .filter_map(|row| row.bytes.known().zip(row.count.known()))
+        .filter(|&(_, count)| count > 0)
+        .map(|(bytes, count)| ((bytes / count).div_ceil(BLOCK_BYTES), count))
         .map(|(blocks, count)| (blocks.saturating_mul(BLOCK_BYTES), count))
         .collect();
     rows.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
@@ -130,6 +131,7 @@ fn split(io: &IoDirection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::document::figure::{Derived, Sum};
     use crate::results::tests::{busy, nothing};
 
     #[test]
@@ -144,10 +146,10 @@ mod tests {
         result.engine.io_read.sizes[8] = size(95, 95 << 20);
         result.engine.io_read.sizes[3] = size(5, 5 * 40_000);
         let mut document = Document::of(&result);
-        document.ringfall.io.read.count = 80;
-        document.ringfall.io.write.count = 20;
-        document.ringfall.io.read.depth_mean = Some(30.0);
-        document.ringfall.io.write.depth_mean = Some(10.0);
+        document.ringfall.io.read.count = Sum::of(80);
+        document.ringfall.io.write.count = Sum::of(20);
+        document.ringfall.io.read.depth_mean = Derived::of(30.0);
+        document.ringfall.io.write.depth_mean = Derived::of(10.0);
         let job = fio_job(&document).unwrap();
         assert!(job.contains("rwmixread=80\n"), "{job}");
         assert!(job.contains("bssplit=1048576/95:40960/5,"), "{job}");
@@ -157,8 +159,8 @@ mod tests {
         };
         assert_eq!(number("iodepth=") * number("numjobs="), 40);
         assert!(!job.contains("thinktime"), "{job}");
-        document.ringfall.io.read.depth_mean = Some(0.2);
-        document.ringfall.io.write.depth_mean = Some(0.05);
+        document.ringfall.io.read.depth_mean = Derived::of(0.2);
+        document.ringfall.io.write.depth_mean = Derived::of(0.05);
         let idle = fio_job(&document).unwrap();
         assert!(idle.contains("iodepth=1\nnumjobs=1\n") && idle.contains("thinktime="), "{idle}");
     }

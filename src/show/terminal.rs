@@ -226,10 +226,10 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         gib(read + written)
     )?;
     if let Some(simulation) = &result.simulation {
-        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device))?;
-        let (binds, why) = (simulation.binds.name(), &simulation.because);
+        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device.to_string()))?;
+        let (binds, why) = (&simulation.binds, &simulation.because);
         remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
-        if let Some(trace) = &simulation.io_trace {
+        if let Some(trace) = simulation.io_trace.as_ref() {
             let file = escape::terminal(&trace.file);
             writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
         }
@@ -245,8 +245,8 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
         writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before{but}")?;
     }
-    if let Some(rate) = source::report(result).block_hit_rate {
-        let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
+    let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
+    if let Some(rate) = quotient(hits, hits + misses) {
         writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
     }
     recorded(text, result)?;

@@ -115,7 +115,7 @@ impl WhatIfRow {
         let seconds_of = |ns: u64| ns as f64 / 1e9;
         let storage = &engine.tiers[engine.tiers.len() - 1];
         WhatIfRow {
-            device: simulation.map_or(String::new(), |simulation| simulation.device.clone()),
+            device: simulation.and_then(|s| s.device.as_ref().cloned()).unwrap_or_default(),
             model: result.plan.model.clone(),
             users: result.plan.users,
             read_gib_per_s: read,
@@ -127,9 +127,9 @@ impl WhatIfRow {
                 result.requests.end_to_end[class].quantile_ns(0.95).map(seconds_of)
             }),
             read_p95_s: storage.read.total.quantile_ns(0.95).map(seconds_of),
-            drive_busy_share: simulation.map_or(0.0, |simulation| simulation.drive_busy_share),
-            binds: simulation.map_or(Binding::Users, |simulation| simulation.binds),
-            because: simulation.map_or(String::new(), |simulation| simulation.because.clone()),
+            drive_busy_share: simulation.and_then(|s| s.drive_busy_share.known()).unwrap_or(0.0),
+            binds: simulation.and_then(|s| s.binds.known()).unwrap_or(Binding::Users),
+            because: simulation.and_then(|s| s.because.as_ref().cloned()).unwrap_or_default(),
         }
     }
 }

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use ringfall::analysis::collection::Collection;
 use ringfall::analysis::compare::compare;
-use ringfall::analysis::document::ResultFile;
 use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::host::{MemoryRoom, Room};
-use ringfall::results::Document;
+use ringfall::results::document::ResultFile;
 use ringfall::saturate::{Roofline, device_yaml};
 use ringfall::show::{Named, fio_job, write_html, write_roofline_html, write_sheet};
 use ringfall::source::{self, Reading, RowReader};
@@ -107,8 +106,8 @@ fn results(path: &Path) -> Result<String, String> {
         }
         Err(error) => outcome += &said(error),
     }
-    let document = match Document::read(path) {
-        Ok(document) => document,
+    let document = match ResultFile::read_ours(path) {
+        Ok(file) => file.document,
         Err(error) => return Ok(format!("{outcome}; {error}")),
     };
     let job = fio_job(&document).unwrap_or_default();

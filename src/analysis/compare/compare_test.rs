@@ -6,6 +6,7 @@ use super::*;
 use crate::analysis::merge::tests::{file, run};
 use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::facts::TimelineSecond;
+use crate::results::document::Agreed;
 use crate::results::tests::to_json;
 
 /// A result of 60 s in which each second did about `per_second` of everything.
@@ -104,8 +105,11 @@ fn trials_speak_for_the_difference_between_runs() {
 fn differences_and_trust_are_told() {
     let a = result("a", 0..500, 10);
     let mut b = result("b", 500..1_000, 10);
-    b.document["ringfall"]["config"]["settings"]["io_size"] = "4k".into();
-    b.document["ringfall"]["machine"]["cpu_model"] = "other".into();
+    let ours = &mut b.document.ringfall;
+    let mut config = ours.config.as_ref().unwrap().clone();
+    config.settings.insert("io_size".to_owned(), "4k".into());
+    ours.config = Agreed::of(config);
+    ours.machine.cpu_model = Some("other".to_owned());
     let comparison = compare(vec![a], vec![b]).unwrap();
     assert_eq!(comparison.configuration_differences[0].key, "io_size");
     assert_eq!(comparison.machine_differences[0].key, "machine.cpu_model");

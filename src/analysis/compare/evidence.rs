@@ -1,6 +1,7 @@
 //! What a result holds of how sure a metric is.
 
 use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use crate::results::document::{CLASSES, SecondReport};
 
 /// Where the variation of a metric is to be found.
 #[derive(Clone, Copy, Debug)]
@@ -12,24 +13,34 @@ pub(super) enum Evidence {
         /// 0..=1.
         quantile: f64,
     },
-    /// It is, or is proportional to, the sum of these figures of each second.
-    PerSecond(&'static [&'static str]),
+    /// It is, or is proportional to, the sum of this amount of each second.
+    PerSecond(fn(&SecondReport) -> u64),
     /// Nowhere, and why.
     None(&'static str),
 }
 
-const END_TO_END: &[&str] =
-    &["end_to_end_interactive", "end_to_end_responsive", "end_to_end_batch"];
-const TOKENS: &[&str] = &["/generated_tokens"];
-const REQUESTS: &[&str] = &["/requests_completed"];
-const ALL_READ: &[&str] =
-    &["/tiers/gpu/read/bytes", "/tiers/cpu/read/bytes", "/tiers/storage/read/bytes"];
-const ALL_WRITTEN: &[&str] =
-    &["/tiers/gpu/write/bytes", "/tiers/cpu/write/bytes", "/tiers/storage/write/bytes"];
+fn all_read(second: &SecondReport) -> u64 {
+    let tiers = &second.tiers;
+    tiers.gpu.read.bytes.saturating_add(tiers.cpu.read.bytes).saturating_add(storage_read(second))
+}
+
+fn all_written(second: &SecondReport) -> u64 {
+    let tiers = &second.tiers;
+    let memory = tiers.gpu.write.bytes.saturating_add(tiers.cpu.write.bytes);
+    memory.saturating_add(storage_written(second))
+}
+
+fn storage_read(second: &SecondReport) -> u64 {
+    second.tiers.storage.read.bytes
+}
+
+fn storage_written(second: &SecondReport) -> u64 {
+    second.tiers.storage.write.bytes
+}
 
 /// Latencies by the start of their key, and the histograms they come from.
 const LATENCIES: [(&str, &[&str]); 4] = [
-    ("end_to_end_", END_TO_END),
+    ("end_to_end_", &CLASSES),
     ("storage_io_", &["storage_io"]),
     ("storage_read_device_", &["storage_read_device"]),
     ("storage_write_device_", &["storage_write_device"]),
@@ -48,13 +59,15 @@ pub(super) fn evidence_of(key: &str) -> Evidence {
         return Evidence::Quantile { histograms, quantile };
     }
     match key {
-        WALL_CLOCK | "tokens" => Evidence::PerSecond(TOKENS),
-        "wall_clock_requests_per_s" | "requests" => Evidence::PerSecond(REQUESTS),
+        WALL_CLOCK | "tokens" => Evidence::PerSecond(|second| second.generated_tokens),
+        "wall_clock_requests_per_s" | "requests" => {
+            Evidence::PerSecond(|second| second.requests_completed)
+        }
         // What decoding read is nearly all that was read, and not told apart by the second.
-        DECODE_READ | "total_read_gb" => Evidence::PerSecond(ALL_READ),
-        "prefill_bytes_written_gb" | "total_write_gb" => Evidence::PerSecond(ALL_WRITTEN),
-        "storage_read_bandwidth_gib_per_s" => Evidence::PerSecond(&ALL_READ[2..]),
-        "storage_write_bandwidth_gib_per_s" => Evidence::PerSecond(&ALL_WRITTEN[2..]),
+        DECODE_READ | "total_read_gb" => Evidence::PerSecond(all_read),
+        "prefill_bytes_written_gb" | "total_write_gb" => Evidence::PerSecond(all_written),
+        "storage_read_bandwidth_gib_per_s" => Evidence::PerSecond(storage_read),
+        "storage_write_bandwidth_gib_per_s" => Evidence::PerSecond(storage_written),
         STORAGE_THROUGHPUT | "storage_requests_per_s" | "storage_io_time_s" => {
             Evidence::None("storage time is not known by the second; give trials")
         }

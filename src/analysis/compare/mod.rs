@@ -4,18 +4,14 @@
 mod evidence;
 pub mod trust;
 
-use std::collections::BTreeMap;
-
-use ringfall_engine::metrics::Histogram;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::FileProblem;
 use super::differences::{self, Difference};
-use super::document::{Kind, ResultFile};
 use super::merge::merge;
 use super::metrics::{Better, METRICS, Metric};
 use super::stats::{self, Interval, Slice};
+use crate::results::Document;
+use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
 use evidence::{Evidence, evidence_of};
 use trust::{Advice, Situation, advise};
 
@@ -122,23 +118,22 @@ pub struct Comparison {
 /// One side: its files, and what they are together.
 struct Side {
     files: Vec<ResultFile>,
-    whole: Value,
-    histograms: BTreeMap<String, Option<Histogram>>,
+    /// None of several of the reference's: those are compared trial by trial.
+    whole: Option<Document>,
+    histograms: Histograms,
 }
 
 impl Side {
     fn of(files: Vec<ResultFile>) -> Result<Side, FileProblem> {
         let ours = files.iter().all(|file| file.kind() != Kind::Reference);
         let whole = match &files[..] {
-            [one] => one.document.clone(),
-            several if ours => merge(several, &[], &[])?,
-            // The reference's can't be merged: trial by trial, or nothing.
-            _ => Value::Null,
+            [one] => Some(one.document.clone()),
+            several if ours => Some(merge(several, &[], &[])?),
+            _ => None,
         };
-        let path = files.first().map(|file| file.path.clone()).unwrap_or_default();
-        let histograms = match ours {
-            true => ResultFile { path, document: whole.clone() }.histograms()?,
-            false => BTreeMap::new(),
+        let histograms = match (&whole, files.first()) {
+            (Some(whole), Some(first)) if ours => Histograms::read(whole, &first.path)?,
+            _ => Histograms::default(),
         };
         Ok(Side { files, whole, histograms })
     }
@@ -147,36 +142,23 @@ impl Side {
         self.files.iter().filter_map(|file| metric.of(&file.document)).collect()
     }
 
-    fn histogram(&self, names: &[&str]) -> Option<Histogram> {
-        names.iter().try_fold(Histogram::new(), |mut all, name| {
-            // One in which nothing was recorded adds nothing.
-            if let Some(one) = self.histograms.get(*name)? {
-                all.merge(one);
-            }
-            Some(all)
-        })
-    }
-
-    fn series(&self, places: &[&str]) -> Option<Vec<Slice>> {
-        let rows = self.whole.pointer("/ringfall/timeline")?.as_array()?;
-        let slice = |row: &Value| {
-            let amounts = places.iter().map(|place| row.pointer(place)?.as_f64());
-            Some(Slice { amount: amounts.sum::<Option<f64>>()?, seconds: row["seconds"].as_f64()? })
-        };
-        rows.iter().map(slice).collect()
+    fn series(&self, amount: fn(&SecondReport) -> u64) -> Option<Vec<Slice>> {
+        let rows = &self.whole.as_ref()?.ringfall.timeline;
+        let slice = |row: &SecondReport| Slice { amount: amount(row) as f64, seconds: row.seconds };
+        Some(rows.iter().map(slice).collect())
     }
 
     fn draws(&self, evidence: &Evidence, seed: u64) -> Result<Vec<f64>, &'static str> {
         match evidence {
             Evidence::Quantile { histograms, quantile } => {
-                let events = self.histogram(histograms).ok_or("no histogram of it")?;
+                let events = self.histograms.sum(histograms).ok_or("no histogram of it")?;
                 let shares = stats::quantile_draws(events.count(), *quantile, seed)
                     .ok_or("too few events to bound it")?;
                 let at = |share: f64| events.quantile_ns(share).unwrap_or(0) as f64;
                 Ok(shares.into_iter().map(at).collect())
             }
-            Evidence::PerSecond(places) => {
-                let series = self.series(places).ok_or("no timeline of it")?;
+            Evidence::PerSecond(amount) => {
+                let series = self.series(*amount).ok_or("no timeline of it")?;
                 stats::rate_draws(&series, seed).ok_or("fewer than ten seconds")
             }
             Evidence::None(why) => Err(why),
@@ -231,7 +213,9 @@ fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
         let values = side.values(metric);
         stats::geometric_mean(&values).or_else(|| stats::mean(&values))
     };
-    let one = |side: &Side| metric.of(&side.whole).or_else(|| value(side));
+    let one = |side: &Side| {
+        side.whole.as_ref().and_then(|whole| metric.of(whole)).or_else(|| value(side))
+    };
     let (baseline, candidate) = if trials { (value(a)?, value(b)?) } else { (one(a)?, one(b)?) };
     let ratio = (baseline != 0.0).then(|| candidate / baseline);
     let found = match ratio {
@@ -294,26 +278,24 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
         );
     }
     for file in a.files.iter().chain(&b.files) {
-        let ours = &file.document["ringfall"];
+        let ours = &file.document.ringfall;
         let mut note = |text: String| notes.push(format!("{}: {text}", file.name()));
-        if ours.pointer("/window/interrupted").and_then(Value::as_bool) == Some(true) {
+        if ours.window.interrupted.known() == Some(true) {
             note("the run was interrupted".to_owned());
         }
-        if let Some(failure) = ours.pointer("/window/failure").and_then(Value::as_str) {
+        if let Some(failure) = ours.window.failure.as_ref() {
             note(format!("the run failed: {failure}"));
         }
-        let bad = ours.pointer("/verify/blocks_bad").and_then(Value::as_u64).unwrap_or(0);
-        if bad > 0 {
+        if let Some(bad @ 1..) = ours.verify.blocks_bad.known() {
             note(format!("{bad} blocks were read back wrong"));
         }
-        let errors = ours.pointer("/errors/by_kind").and_then(Value::as_array);
-        if errors.is_some_and(|errors| !errors.is_empty()) {
+        if !ours.errors.by_kind.is_empty() {
             note("there were I/O errors".to_owned());
         }
-        for warning in ours["warnings"].as_array().into_iter().flatten() {
+        for warning in ours.warnings.iter() {
             // What a backlog means is said with what to trust.
-            if let Some(text) = warning["text"].as_str().filter(|_| warning["code"] != "backlog") {
-                note(text.to_owned());
+            if warning.code != "backlog" {
+                note(warning.text.clone());
             }
         }
     }

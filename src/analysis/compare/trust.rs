@@ -4,11 +4,10 @@
 //! about 3 GB/s, 220 configurations that both have run.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::analysis::configuration::Configuration;
-use crate::analysis::document::ResultFile;
 use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use crate::results::document::ResultFile;
 
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
@@ -68,21 +67,18 @@ impl Situation {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
         let configuration =
             Configuration::from_result(document).or_else(|| Configuration::from_file_name(&name));
-        let number = |place: &str| document.pointer(place).and_then(Value::as_f64);
-        let config = document.pointer("/ringfall/config");
-        let stats = "/summary/cache_stats";
-        let read = number(&format!("{stats}/total_read_gb")).filter(|&read| read > 0.0);
-        let from_storage = number(&format!("{stats}/tier_storage_kv_bytes_read_gb"));
+        let (summary, ours) = (&document.summary, &document.ringfall);
+        let config = ours.config.as_ref();
+        let read = summary.cache_stats.total_read_gb.known().filter(|&read| read > 0.0);
+        let from_storage = summary.cache_stats.tier_storage_kv_bytes_read_gb.known();
         Situation {
             cpu_memory_mib: configuration.as_ref().map(|c| c.cpu_memory_mib),
             generation_waits: configuration.as_ref().map(|c| c.generation_mode != "none"),
             users: configuration.as_ref().map(|c| c.users),
-            arrivals_open: config.and_then(|c| Some(c["arrival"].as_str()? != "closed")),
-            queued_at_end: document
-                .pointer("/ringfall/source/queued_at_end")
-                .and_then(Value::as_u64),
-            seconds: number("/summary/elapsed_time"),
-            ended_by_requests: config.map(|c| !c["max_requests"].is_null()),
+            arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
+            queued_at_end: ours.source.queued_at_end.known(),
+            seconds: summary.elapsed_time.known(),
+            ended_by_requests: config.map(|c| c.max_requests.is_some()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
         }
     }

@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
 use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
+use serde_json::{Value, json};
 
 use super::*;
 use crate::analysis::metrics::{METRICS, WALL_CLOCK};
@@ -77,7 +79,12 @@ pub(crate) fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
 }
 
 pub(crate) fn file(name: &str, document: Value) -> ResultFile {
-    ResultFile::from_document(Path::new(name), document).unwrap()
+    ResultFile::from_json(Path::new(name), document).unwrap()
+}
+
+/// The merged result as it is written.
+fn written(inputs: &[ResultFile]) -> Value {
+    serde_json::to_value(merge(inputs, &[], &["ringfall".into()]).unwrap()).unwrap()
 }
 
 /// All leaves, by their path; lists are one.
@@ -99,7 +106,7 @@ fn the_halves_of_a_run_merge_to_the_whole() {
         file("a.json", to_json(&run(0..1_700, 4.0))),
         file("b.json", to_json(&run(1_700..3_000, 6.0))),
     ];
-    let merged = merge(&halves, &[], &["ringfall".into()]).unwrap();
+    let merged = written(&halves);
     let (mut want, mut got) = (BTreeMap::new(), BTreeMap::new());
     leaves("", &whole, &mut want);
     leaves("", &merged, &mut got);
@@ -146,7 +153,7 @@ fn the_spread_and_the_inputs_are_kept() {
         file("b.json", to_json(&run(100..400, 10.0))),
         file("c.json", to_json(&run(400..600, 10.0))),
     ];
-    let merged = merge(&inputs, &[], &[]).unwrap();
+    let merged = written(&inputs);
     let about = &merged["ringfall"]["merged"];
     assert_eq!(about["inputs"][1]["file"], "b.json");
     assert_eq!(about["inputs"][1]["requests_completed"], 300);
@@ -162,7 +169,7 @@ fn the_spread_and_the_inputs_are_kept() {
     let ends: Vec<_> = timeline.iter().map(|row| row["end_s"].as_f64().unwrap()).collect();
     assert_eq!(ends, [10.0, 20.0, 30.0]);
     // A merged result is a result.
-    let again = merge(&[file("m.json", merged), inputs[0].clone()], &[], &[]).unwrap();
+    let again = written(&[file("m.json", merged), inputs[0].clone()]);
     assert_eq!(again["requests_completed"], 700);
 }
 
@@ -170,7 +177,7 @@ fn the_spread_and_the_inputs_are_kept() {
 fn a_histogram_that_one_lacks_is_not_made_up() {
     let (mut a, b) = (to_json(&run(0..50, 1.0)), to_json(&run(50..90, 1.0)));
     a["ringfall"]["histograms"].as_object_mut().unwrap().remove("storage_io");
-    let merged = merge(&[file("a", a.clone()), file("b", b.clone())], &[], &[]).unwrap();
+    let merged = written(&[file("a", a.clone()), file("b", b.clone())]);
     assert_eq!(merged["summary"]["storage_io_latency_ms"], Value::Null);
     assert_eq!(merged["summary"]["storage_throughput_tokens_per_sec"], Value::Null);
     assert!(merged["summary"]["end_to_end_latency_ms"]["p99"].is_number());
@@ -191,7 +198,7 @@ fn errors_of_a_kind_add_up() {
     let mut b = a.clone();
     a["ringfall"]["errors"]["by_kind"] = row(2);
     b["ringfall"]["errors"]["by_kind"] = row(3);
-    let merged = merge(&[file("a", a), file("b", b)], &[], &[]).unwrap();
+    let merged = written(&[file("a", a), file("b", b)]);
     assert_eq!(merged["ringfall"]["errors"]["by_kind"], row(5));
     assert_eq!(merged["ringfall"]["cost"]["peak_rss_bytes"], GIB);
 }

@@ -7,22 +7,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
 
 use super::{
     Sources, check_device_may_be_destroyed, check_output_writable, check_outputs, exit_of, measure,
     output, tell_advice, unless_reader_left,
 };
 use crate::analysis::compare::trust::{Situation, Trust, advise};
-use crate::analysis::document::ResultFile;
 use crate::analysis::merge::merge;
 use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
+use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped};
 use crate::config::{InputError, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::results::document::ResultFile;
 use crate::results::{Document, Warning, write_json};
 use crate::source::Reading;
 
@@ -92,13 +92,13 @@ fn all(
         let sources = sources.take().map_or_else(|| Sources::open(&one, &reading), Ok)?;
         let (result, cleaned) =
             measure(&one, sources, command_line.to_vec(), interrupt, with_banner)?;
-        let document = serde_json::to_value(Document::of(&result))?;
-        write_json(&document, &path)
+        let document = Document::of(&result);
+        write_json(&sorted(&document)?, &path)
             .with_context(|| format!("the results can't be written to {}", path.display()))?;
         tell(plan, &line(trial, plan.trials, &document, &path))?;
         cleaned?;
         match exit_of(&result) {
-            Exit::Done => complete.push(ResultFile::from_document(&path, document)?),
+            Exit::Done => complete.push(ResultFile { path, document }),
             other => {
                 let what = match &result.failure {
                     Some(sentence) => sentence.clone(),
@@ -127,7 +127,7 @@ fn trial_path(output: &Path, trial: u32) -> PathBuf {
     output.with_file_name(name)
 }
 
-fn line(trial: u32, trials: u32, document: &Value, path: &Path) -> String {
+fn line(trial: u32, trials: u32, document: &Document, path: &Path) -> String {
     let value = |(key, unit): &(&str, &str)| {
         let value = Metric::by_key(key).and_then(|metric| metric.of(document));
         format!("{} {unit}", value.map_or("–".to_owned(), figure))
@@ -138,18 +138,19 @@ fn line(trial: u32, trials: u32, document: &Value, path: &Path) -> String {
 
 fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Result<()> {
     let mut summary = merge(complete, &[], command_line)?;
-    let documents: Vec<&Value> = complete.iter().map(|trial| &trial.document).collect();
+    let documents: Vec<&Document> = complete.iter().map(|trial| &trial.document).collect();
     let spreads = spreads(&documents);
-    let warning = widest(&spreads, &metrics_to_go_by(complete)).map(warning);
-    if let (Some(warning), Some(all)) = (&warning, summary["ringfall"]["warnings"].as_array_mut()) {
-        all.push(json!(warning));
+    let warning = widest(&spreads, &metrics_to_go_by(complete)).map(|wide| warning(&wide));
+    summary.ringfall.warnings.extend(warning.clone());
+    if let Some(merged) = &mut summary.ringfall.merged {
+        merged.trials_asked = Some(plan.trials);
     }
-    summary["ringfall"]["merged"]["trials_asked"] = plan.trials.into();
-    let written = write_json(&summary, &plan.output)
+    let json = sorted(&summary)?;
+    let written = write_json(&json, &plan.output)
         .with_context(|| format!("the summary can't be written to {}", plan.output.display()));
     tell(plan, &page(plan, complete.len(), &spreads, &summary, warning.as_ref()))?;
     if plan.json {
-        print_json(&summary)?;
+        print_json(&json)?;
     }
     written
 }
@@ -166,9 +167,9 @@ fn metrics_to_go_by(complete: &[ResultFile]) -> Vec<&'static str> {
     }
 }
 
-fn warning(too_wide: TooWide) -> Warning {
-    let title = Metric::by_key(too_wide.metric).map_or(too_wide.metric, |metric| metric.title);
-    let TooWide { cv, trials, needed, .. } = too_wide;
+fn warning(too_wide: &TooWide) -> Warning {
+    let TooWide { metric, cv, trials, needed } = too_wide;
+    let (needed, title) = (*needed, Metric::by_key(metric).map_or(&**metric, |m| m.title));
     let (longer, flag) = match needed > TRIALS_WORTH_ASKING {
         true => (", or longer ones", "--duration".to_owned()),
         false => ("", format!("--trials {needed}")),
@@ -189,7 +190,7 @@ fn page(
     plan: &Plan,
     complete: usize,
     spreads: &[Spread],
-    summary: &Value,
+    summary: &Document,
     warning: Option<&Warning>,
 ) -> String {
     let mut page = format!("\n{complete} of {} trials, seed {}\n", plan.trials, plan.seed);
@@ -223,7 +224,9 @@ mod tests {
 
     #[test]
     fn the_warning_says_how_many_would_do_or_that_runs_should_be_longer() {
-        let of = |needed| warning(TooWide { metric: "tokens", cv: 0.125, trials: 3, needed });
+        let of = |needed| {
+            warning(&TooWide { metric: "tokens".to_owned(), cv: 0.125, trials: 3, needed })
+        };
         assert!(of(25).text.contains("12.5 %") && of(25).text.contains("about 25 trials"));
         assert_eq!(of(25).flag_to_try.as_deref(), Some("--trials 25"));
         assert_eq!(of(400).flag_to_try.as_deref(), Some("--duration"));

@@ -1,18 +1,18 @@
 //! `ringfall`: all that the reference's keys lack.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config::ConfigReport;
-use super::engine::{
-    DeviceReport, EncodedHistogram, EngineReport, EvictionsReport, IoReport, WaitsReport,
-    histograms,
-};
+use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
+use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
+use super::histograms::EncodedHistograms;
+use super::kept::Agreed;
+use super::list::{ByKind, Timeline, Union};
+use super::merge::figures;
+use super::merged::MergedReport;
 use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
-use crate::facts::{SAMPLES_MAX, WatchdogReport};
 use crate::host::Machine;
 use crate::precondition::PreconditionReport;
 use crate::remedy::told_io;
@@ -21,102 +21,110 @@ use crate::results::source::{self, SourceReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
+shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RooflineReport, SamplesReport);
+
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 4;
 
+figures! {
 /// All that the reference's keys lack.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ours {
     /// Of the program.
-    pub version: String,
+    pub version: Derived<String>,
     /// Of this layout.
-    pub schema_version: u32,
+    pub schema_version: Derived<u32>,
     /// As typed, the program's name first.
-    pub command_line: Vec<String>,
+    pub command_line: Derived<Vec<String>>,
     /// All effective values.
-    pub config: ConfigReport,
+    pub config: Agreed<ConfigReport>,
     /// Where it ran.
-    pub machine: Machine,
+    pub machine: Part<Machine>,
     /// When it measured.
-    pub window: WindowReport,
+    pub window: Part<WindowReport>,
     /// One row a second.
-    pub timeline: Vec<SecondReport>,
+    pub timeline: Timeline<SecondReport>,
     /// Histograms by name, to merge results exactly; null where nothing was measured.
-    pub histograms: BTreeMap<String, Option<EncodedHistogram>>,
+    pub histograms: EncodedHistograms,
     /// Single I/Os.
-    pub io: IoReport,
+    pub io: Part<IoReport>,
     /// Waiting that is no I/O.
-    pub waits: WaitsReport,
+    pub waits: Part<WaitsReport>,
     /// Entries that left a tier.
-    pub evictions: EvictionsReport,
+    pub evictions: Part<EvictionsReport>,
     /// The kernel's counters beside ours.
-    pub device: DeviceReport,
+    pub device: Part<DeviceReport>,
     /// What the window cost this process.
-    pub cost: CostReport,
+    pub cost: Part<CostReport>,
     /// The device's calibrated limit and the share reached; null: not calibrated.
-    pub roofline: Option<RooflineReport>,
+    pub roofline: OfRun<RooflineReport>,
     /// What writing the device before the run came to; null: it was not.
-    pub precondition: Option<PreconditionReport>,
+    pub precondition: OfRun<PreconditionReport>,
     /// What the block layer did; null: not traced.
-    pub block_trace: Option<BlockTraceFigures>,
+    pub block_trace: OfRun<BlockTraceFigures>,
     /// What a simulated run was bound by; null: it was a real one.
     pub simulation: Option<SimulationReport>,
     /// What failed.
-    pub errors: ErrorsReport,
+    pub errors: Part<ErrorsReport>,
     /// What was compared with what had been written.
-    pub verify: VerifyReport,
+    pub verify: Part<VerifyReport>,
     /// How many of the requests the arrays of latencies hold.
-    pub samples: SamplesReport,
+    pub samples: Derived<SamplesReport>,
     /// What the autoscaler found; null without one.
-    pub autoscaler: Option<AutoscalerReport>,
+    pub autoscaler: OfRun<AutoscalerReport>,
     /// Where requests came from.
-    pub source: SourceReport,
+    pub source: Part<SourceReport>,
     /// Whether the shards stayed alive.
-    pub watchdog: WatchdogReport,
+    pub watchdog: Part<HeartbeatReport>,
     /// What the engine got from the kernel.
-    pub engine: EngineReport,
+    pub engine: Part<EngineReport>,
     /// What the workload counted since the start.
-    pub workload: WorkloadReport,
+    pub workload: Part<WorkloadReport>,
     /// What a reader should know before trusting the numbers.
-    pub warnings: Vec<Warning>,
+    pub warnings: Union<Warning>,
+    /// What a merged result is made of; absent in the result of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedReport>,
+}
 }
 
+figures! {
 /// When it measured.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowReport {
     /// Start, s since 1970.
-    pub start_unix_s: f64,
+    pub start_unix_s: Min<f64>,
     /// Length, s.
-    pub seconds: f64,
+    pub seconds: Sum<f64>,
     /// Ramp-up before it, s.
-    pub warmup_seconds: f64,
+    pub warmup_seconds: Sum<f64>,
     /// From its end until nothing was in flight, s.
-    pub drain_seconds: f64,
+    pub drain_seconds: Sum<f64>,
     /// Whether a signal ended it early.
-    pub interrupted: bool,
+    pub interrupted: Any<bool>,
     /// What ended it early, if not a signal.
-    pub failure: Option<String>,
+    pub failure: First<String>,
+}
 }
 
+figures! {
 /// What the window cost this process.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CostReport {
     /// CPU time in user mode, s.
-    pub cpu_user_s: Option<f64>,
+    pub cpu_user_s: Sum<Option<f64>>,
     /// CPU time in the kernel, s.
-    pub cpu_system_s: Option<f64>,
+    pub cpu_system_s: Sum<Option<f64>>,
     /// Both, for each GiB that storage moved.
-    pub cpu_s_per_gib: Option<f64>,
+    pub cpu_s_per_gib: Derived<Option<f64>>,
     /// Highest resident memory, bytes.
-    pub peak_rss_bytes: Option<u64>,
+    pub peak_rss_bytes: Max<Option<u64>>,
     /// Context switches by waiting.
-    pub context_switches_voluntary: Option<u64>,
+    pub context_switches_voluntary: Sum<Option<u64>>,
     /// Context switches by force.
-    pub context_switches_involuntary: Option<u64>,
+    pub context_switches_involuntary: Sum<Option<u64>>,
+}
 }
 
 /// The device's limits, and how near the run came to them.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RooflineReport {
     /// The file it was read from, or `fresh`: measured just before the run.
     pub source: String,
@@ -148,23 +156,24 @@ impl RooflineReport {
     }
 }
 
+figures! {
 /// What failed.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorsReport {
     /// I/O errors of the window.
-    pub by_kind: Vec<ErrorRow>,
+    pub by_kind: ByKind<ErrorRow>,
     /// Requests with a failed step.
-    pub requests_failed: u64,
+    pub requests_failed: Sum<u64>,
     /// Entries larger than the last tier.
-    pub entries_refused: u64,
+    pub entries_refused: Sum<u64>,
     /// Entries that could not be written before measuring.
-    pub population_failed: u64,
+    pub population_failed: Sum<u64>,
     /// The first errors since the start.
-    pub first_ever: Vec<String>,
+    pub first_ever: Union<String>,
+}
 }
 
 /// I/O errors of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRow {
     /// What it means.
     pub kind: String,
@@ -178,19 +187,20 @@ pub struct ErrorRow {
     pub first: String,
 }
 
+figures! {
 /// What was compared with what had been written.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyReport {
     /// `off`, `sample` or `full`.
-    pub mode: String,
+    pub mode: Same<String>,
     /// Blocks of 4 KiB compared.
-    pub blocks_checked: u64,
+    pub blocks_checked: Sum<u64>,
     /// Those that differed.
-    pub blocks_bad: u64,
+    pub blocks_bad: Sum<u64>,
+}
 }
 
 /// How many of the requests the arrays of latencies hold.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesReport {
     /// Held.
     pub kept: usize,
@@ -202,17 +212,60 @@ pub struct SamplesReport {
     pub sampled: bool,
 }
 
+figures! {
 /// What the workload counted since the start.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadReport {
     /// Decode steps that found their entry evicted.
-    pub decode_misses: u64,
+    pub decode_misses: Sum<u64>,
     /// Entries written again because of that.
-    pub decode_rewrites: u64,
+    pub decode_rewrites: Sum<u64>,
     /// Conversations forgotten because too many were live.
-    pub conversations_forgotten: u64,
+    pub conversations_forgotten: Sum<u64>,
     /// Requests whose entry no tier could hold.
-    pub requests_refused: u64,
+    pub requests_refused: Sum<u64>,
+}
+}
+
+figures! {
+/// Whether the shards stayed alive.
+pub struct HeartbeatReport {
+    /// Times that a shard missed a second of heartbeats.
+    pub stalls: Sum<u64>,
+    /// Times that a shard was woken because a heartbeat was late by 50 ms.
+    pub nudges: Sum<u64>,
+    /// The longest gap between two heartbeats of a shard, ns (their period is 5 ms).
+    pub heartbeat_gap_max_ns: Max<u64>,
+    /// Heartbeats of all shards.
+    pub heartbeats: Sum<u64>,
+}
+}
+
+impl WindowReport {
+    fn of(result: &RunResult) -> WindowReport {
+        let window = &result.window;
+        WindowReport {
+            start_unix_s: Min::of(window.start_unix_s),
+            seconds: Sum::of(window.seconds),
+            warmup_seconds: Sum::of(window.warmup_seconds),
+            drain_seconds: Sum::of(window.drain_seconds),
+            interrupted: Any::of(result.interrupted),
+            failure: First::maybe(result.failure.clone()),
+        }
+    }
+}
+
+impl CostReport {
+    fn of(result: &RunResult) -> CostReport {
+        let cost = &result.cost;
+        CostReport {
+            cpu_user_s: Sum::maybe(cost.cpu_user_s),
+            cpu_system_s: Sum::maybe(cost.cpu_system_s),
+            cpu_s_per_gib: Derived::default(),
+            peak_rss_bytes: Max::maybe(cost.peak_rss_bytes),
+            context_switches_voluntary: Sum::maybe(cost.context_switches_voluntary),
+            context_switches_involuntary: Sum::maybe(cost.context_switches_involuntary),
+        }
+    }
 }
 
 impl ErrorsReport {
@@ -227,73 +280,56 @@ impl ErrorsReport {
         });
         ErrorsReport {
             by_kind: errors.collect(),
-            requests_failed: result.requests.failed,
-            entries_refused: engine.refused_entries,
-            population_failed: result.population_failed,
+            requests_failed: Sum::of(result.requests.failed),
+            entries_refused: Sum::of(engine.refused_entries),
+            population_failed: Sum::of(result.population_failed),
             first_ever: result.errors.iter().map(told_io).collect(),
         }
     }
 }
 
 impl Ours {
+    /// The counters and facts; what is derived is set by [`derive`](super::derive).
     pub(super) fn of(result: &RunResult) -> Ours {
-        let (engine, window, cost) = (&result.engine, &result.window, &result.cost);
-        let completed = result.requests.completed();
+        let (verify, watchdog, workload) =
+            (&result.engine.verify, &result.watchdog, &result.workload);
+        let traced = result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok());
         Ours {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            schema_version: SCHEMA_VERSION,
-            command_line: result.command_line.clone(),
-            config: ConfigReport::of(result),
-            machine: result.machine.clone(),
-            window: WindowReport {
-                start_unix_s: window.start_unix_s,
-                seconds: window.seconds,
-                warmup_seconds: window.warmup_seconds,
-                drain_seconds: window.drain_seconds,
-                interrupted: result.interrupted,
-                failure: result.failure.clone(),
-            },
+            config: Agreed::of(ConfigReport::of(result)),
+            machine: Part(result.machine.clone()),
+            window: Part(WindowReport::of(result)),
             timeline: SecondReport::all(result),
-            histograms: histograms(result),
-            io: IoReport::of(result),
-            waits: WaitsReport::of(result),
-            evictions: EvictionsReport::of(result),
-            device: DeviceReport::of(result),
-            cost: CostReport {
-                cpu_user_s: cost.cpu_user_s,
-                cpu_system_s: cost.cpu_system_s,
-                cpu_s_per_gib: cost.cpu_s_per_gib(engine.io_read.bytes + engine.io_write.bytes),
-                peak_rss_bytes: cost.peak_rss_bytes,
-                context_switches_voluntary: cost.context_switches_voluntary,
-                context_switches_involuntary: cost.context_switches_involuntary,
-            },
-            roofline: RooflineReport::of(result),
-            precondition: result.precondition.clone(),
+            io: Part(IoReport::of(result)),
+            evictions: Part(EvictionsReport::of(result)),
+            device: Part(DeviceReport::of(result)),
+            cost: Part(CostReport::of(result)),
+            roofline: OfRun::maybe(RooflineReport::of(result)),
+            precondition: OfRun::maybe(result.precondition.clone()),
             simulation: result.simulation.clone(),
-            block_trace: result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok()).cloned(),
-            errors: ErrorsReport::of(result),
-            verify: VerifyReport {
-                mode: result.plan.verify.name().to_owned(),
-                blocks_checked: engine.verify.blocks_checked,
-                blocks_bad: engine.verify.blocks_bad,
-            },
-            samples: SamplesReport {
-                kept: result.requests.samples().len(),
-                of: completed,
-                kept_max: SAMPLES_MAX,
-                sampled: completed > SAMPLES_MAX as u64,
-            },
-            autoscaler: autoscaling::report(result),
-            source: source::report(result),
-            watchdog: result.watchdog,
-            engine: EngineReport::of(result),
-            workload: WorkloadReport {
-                decode_misses: result.workload.decode_misses,
-                decode_rewrites: result.workload.decode_rewrites,
-                conversations_forgotten: result.workload.conversations_forgotten,
-                requests_refused: result.workload.refused_requests,
-            },
-            warnings: result.warnings.clone(),
+            block_trace: OfRun::maybe(traced.cloned()),
+            errors: Part(ErrorsReport::of(result)),
+            verify: Part(VerifyReport {
+                mode: Same::of(result.plan.verify.name().to_owned()),
+                blocks_checked: Sum::of(verify.blocks_checked),
+                blocks_bad: Sum::of(verify.blocks_bad),
+            }),
+            autoscaler: OfRun::maybe(autoscaling::report(result)),
+            source: Part(source::report(result)),
+            watchdog: Part(HeartbeatReport {
+                stalls: Sum::of(watchdog.stalls),
+                nudges: Sum::of(watchdog.nudges),
+                heartbeat_gap_max_ns: Max::of(watchdog.heartbeat_gap_max_ns),
+                heartbeats: Sum::of(watchdog.heartbeats),
+            }),
+            engine: Part(EngineReport::of(result)),
+            workload: Part(WorkloadReport {
+                decode_misses: Sum::of(workload.decode_misses),
+                decode_rewrites: Sum::of(workload.decode_rewrites),
+                conversations_forgotten: Sum::of(workload.conversations_forgotten),
+                requests_refused: Sum::of(workload.refused_requests),
+            }),
+            warnings: result.warnings.iter().cloned().collect(),
+            ..Ours::default()
         }
     }
 }

@@ -5,14 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache_stats::CacheStatsReport;
+use super::figure::{Derived, OfRun, Part, Same, Sum, shapes};
 use super::latency::{LatencyMs, LatencyMsMax, ms};
-use crate::facts::quotient;
+use super::list::Rows;
+use super::merge::figures;
 use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
 use crate::results::sla::{COMPLIANCE, SLA, Sla};
 
 /// One second's throughput.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputSecond {
     /// Its end, s since 1970.
     pub timestamp: f64,
@@ -21,7 +23,7 @@ pub struct ThroughputSecond {
 }
 
 impl ThroughputSecond {
-    pub(super) fn of(result: &RunResult) -> Vec<ThroughputSecond> {
+    pub(super) fn of(result: &RunResult) -> Rows<ThroughputSecond> {
         let rows = result.timeline.iter().map(|second| ThroughputSecond {
             timestamp: result.window.start_unix_s + second.end_s,
             throughput_tokens_per_sec: second.generated_tokens as f64 / second.seconds.max(1e-9),
@@ -30,71 +32,74 @@ impl ThroughputSecond {
     }
 }
 
+figures! {
 /// What the reference benchmark reports.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Requests that finished in the window without a failed step.
-    pub total_requests: u64,
+    pub total_requests: Sum<u64>,
     /// Tokens that they generated.
-    pub total_tokens: u64,
+    pub total_tokens: Sum<u64>,
     /// Length of the window, s.
-    pub elapsed_time: f64,
+    pub elapsed_time: Sum<f64>,
     /// Tokens over the window.
-    pub avg_throughput_tokens_per_sec: Option<f64>,
+    pub avg_throughput_tokens_per_sec: Derived<Option<f64>>,
     /// Sum of the requests' storage I/O, s.
-    pub total_storage_io_time: f64,
+    pub total_storage_io_time: Derived<f64>,
     /// Tokens over that sum.
-    pub storage_throughput_tokens_per_sec: Option<f64>,
+    pub storage_throughput_tokens_per_sec: Derived<Option<f64>>,
     /// Requests over the window.
-    pub requests_per_second: Option<f64>,
+    pub requests_per_second: Derived<Option<f64>>,
     /// From intended arrival to end.
-    pub end_to_end_latency_ms: Option<LatencyMs>,
+    pub end_to_end_latency_ms: Derived<Option<LatencyMs>>,
     /// Storage I/O of a request.
-    pub storage_io_latency_ms: Option<LatencyMs>,
+    pub storage_io_latency_ms: Derived<Option<LatencyMs>>,
     /// Waiting for generated tokens.
-    pub generation_latency_ms: Option<LatencyMs>,
+    pub generation_latency_ms: Derived<Option<LatencyMs>>,
     /// What was found, moved and kept.
-    pub cache_stats: CacheStatsReport,
+    pub cache_stats: Part<CacheStatsReport>,
     /// By QoS class.
-    pub qos_metrics: QosMetrics,
+    pub qos_metrics: Derived<QosMetrics>,
     /// System prompts.
-    pub prefix_cache_stats: PrefixCacheStats,
+    pub prefix_cache_stats: Part<PrefixCacheStats>,
     /// What the autoscaler did, a row a step; empty without one.
-    pub autoscaling_stats: Vec<AutoscalingRow>,
+    pub autoscaling_stats: Same<Vec<AutoscalingRow>>,
     /// What it came to.
-    pub autoscaling_summary: Option<AutoscalingSummary>,
+    pub autoscaling_summary: OfRun<AutoscalingSummary>,
     /// Earlier turns of conversations.
-    pub multi_turn_stats: MultiTurnStats,
+    pub multi_turn_stats: Part<MultiTurnStats>,
+}
 }
 
+figures! {
 /// System prompts.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PrefixCacheStats {
     /// Reads that found their prompt.
-    pub prefix_hits: u64,
+    pub prefix_hits: Sum<u64>,
     /// Reads that did not.
-    pub prefix_misses: u64,
+    pub prefix_misses: Sum<u64>,
     /// As `prefix_hits`.
-    pub system_prompt_reuse: u64,
+    pub system_prompt_reuse: Sum<u64>,
     /// Not simulated: null.
-    pub common_phrase_reuse: Option<u64>,
+    pub common_phrase_reuse: Sum<Option<u64>>,
     /// Bytes read instead of prefilled.
-    pub bytes_saved: u64,
+    pub bytes_saved: Sum<u64>,
+}
 }
 
+figures! {
 /// Earlier turns of conversations.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MultiTurnStats {
     /// Found.
-    pub cache_hits: u64,
+    pub cache_hits: Sum<u64>,
     /// Not found.
-    pub cache_misses: u64,
+    pub cache_misses: Sum<u64>,
     /// Share found.
-    pub hit_rate: Option<f64>,
+    pub hit_rate: Derived<Option<f64>>,
+}
 }
 
 /// By QoS class.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QosMetrics {
     /// Priority 3.
     pub interactive: QosClass,
@@ -105,7 +110,8 @@ pub struct QosMetrics {
 }
 
 /// One class: `{no_data: true}` without requests.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::large_enum_variant, reason = "a document holds three")]
 #[serde(untagged)]
 pub enum QosClass {
     /// It had requests.
@@ -127,7 +133,7 @@ pub enum QosClass {
 }
 
 /// A promise and how it was kept.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlaReport {
     /// Target P95, ms.
     pub target_p95_ms: u64,
@@ -140,7 +146,7 @@ pub struct SlaReport {
 }
 
 /// Targets of a class, ms.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlaTargets {
     /// 95th percentile.
     pub p95: u64,
@@ -176,9 +182,9 @@ impl QosClass {
 
 impl QosMetrics {
     /// Of the classes' latencies, most urgent first.
-    pub(super) fn of(classes: &[Histogram; 3]) -> QosMetrics {
+    pub(super) fn of(classes: [&Histogram; 3]) -> QosMetrics {
         let [interactive, responsive, batch] =
-            std::array::from_fn(|class| QosClass::of(&SLA[class], &classes[class]));
+            std::array::from_fn(|class| QosClass::of(&SLA[class], classes[class]));
         QosMetrics { interactive, responsive, batch }
     }
 
@@ -193,41 +199,31 @@ impl QosMetrics {
     }
 }
 
+shapes!(QosMetrics, AutoscalingSummary);
+
 impl Summary {
     pub(super) fn of(result: &RunResult) -> Summary {
-        let requests = &result.requests;
-        let (seconds, tokens) = (result.window.seconds, requests.generated_tokens);
-        let rate = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
-        let storage_s = requests.storage_io.sum_ns() as f64 / 1e9;
-        let cache = &result.cache;
-        let (hits, misses) = (cache.multi_turn_hits, cache.multi_turn_misses);
+        let (requests, cache) = (&result.requests, &result.cache);
         Summary {
-            total_requests: requests.completed(),
-            total_tokens: tokens,
-            elapsed_time: seconds,
-            avg_throughput_tokens_per_sec: rate(tokens),
-            total_storage_io_time: storage_s,
-            storage_throughput_tokens_per_sec: (storage_s > 0.0).then(|| tokens as f64 / storage_s),
-            requests_per_second: rate(requests.completed()),
-            end_to_end_latency_ms: LatencyMs::of(&requests.end_to_end_all()),
-            storage_io_latency_ms: LatencyMs::of(&requests.storage_io),
-            generation_latency_ms: LatencyMs::of(&requests.generation),
-            cache_stats: CacheStatsReport::of(result),
-            qos_metrics: QosMetrics::of(&requests.end_to_end),
-            prefix_cache_stats: PrefixCacheStats {
-                prefix_hits: cache.system_prompt_hits,
-                prefix_misses: cache.prefix_misses,
-                system_prompt_reuse: cache.system_prompt_hits,
-                common_phrase_reuse: None,
-                bytes_saved: cache.prefix_saved_bytes,
-            },
-            autoscaling_stats: autoscaling::rows(result),
-            autoscaling_summary: autoscaling::summary(result),
-            multi_turn_stats: MultiTurnStats {
-                cache_hits: hits,
-                cache_misses: misses,
-                hit_rate: quotient(hits, hits + misses),
-            },
+            total_requests: Sum::of(requests.completed()),
+            total_tokens: Sum::of(requests.generated_tokens),
+            elapsed_time: Sum::of(result.window.seconds),
+            cache_stats: Part(CacheStatsReport::of(result)),
+            prefix_cache_stats: Part(PrefixCacheStats {
+                prefix_hits: Sum::of(cache.system_prompt_hits),
+                prefix_misses: Sum::of(cache.prefix_misses),
+                system_prompt_reuse: Sum::of(cache.system_prompt_hits),
+                common_phrase_reuse: Sum::default(),
+                bytes_saved: Sum::of(cache.prefix_saved_bytes),
+            }),
+            autoscaling_stats: Same::of(autoscaling::rows(result)),
+            autoscaling_summary: OfRun::maybe(autoscaling::summary(result)),
+            multi_turn_stats: Part(MultiTurnStats {
+                cache_hits: Sum::of(cache.multi_turn_hits),
+                cache_misses: Sum::of(cache.multi_turn_misses),
+                hit_rate: Derived::default(),
+            }),
+            ..Summary::default()
         }
     }
 }

@@ -5,12 +5,13 @@ use ringfall_engine::tier::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::list::{Timed, Timeline};
 use crate::facts::quotient;
 use crate::facts::{TimelineDirection, TimelineSecond, TimelineTier};
 use crate::results::RunResult;
 
 /// One second of the window (the last may be shorter).
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondReport {
     /// Its end, s since the window's start.
     pub end_s: f64,
@@ -37,7 +38,7 @@ pub struct SecondReport {
 }
 
 /// A second of each tier.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTiers {
     /// GPU memory.
     pub gpu: SecondTier,
@@ -48,7 +49,7 @@ pub struct SecondTiers {
 }
 
 /// A second of one tier.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTier {
     /// Entries read.
     pub read: SecondTierDirection,
@@ -59,7 +60,7 @@ pub struct SecondTier {
 }
 
 /// A second of one tier in one direction.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTierDirection {
     /// Storage: bytes whose I/O completed, whole blocks. Above: bytes of the entries whose
     /// operation ended.
@@ -74,8 +75,14 @@ pub struct SecondTierDirection {
     pub latency_p99_us: Option<u64>,
 }
 
+impl Timed for SecondReport {
+    fn end_s(&mut self) -> &mut f64 {
+        &mut self.end_s
+    }
+}
+
 impl SecondReport {
-    pub(super) fn all(result: &RunResult) -> Vec<SecondReport> {
+    pub(super) fn all(result: &RunResult) -> Timeline<SecondReport> {
         result.timeline.iter().map(SecondReport::of).collect()
     }
 

@@ -14,7 +14,7 @@ pub(super) fn block_layer(results: &[Named]) -> String {
     let traced = || {
         let with_name = |named: &'_ Named| {
             let name = if results.len() > 1 { format!("{}: ", named.name) } else { String::new() };
-            Some((name, named.document.ringfall.block_trace.clone()?))
+            Some((name, named.document.ringfall.block_trace.as_ref()?.clone()))
         };
         results.iter().filter_map(with_name).collect::<Vec<_>>()
     };

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Named, STYLE, block, parts, shown};
 use crate::escape;
 use crate::results::Document;
+use crate::results::document::{EvictionReport, KernelCounters};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -16,7 +17,10 @@ fn known(setting: Option<impl std::fmt::Display>) -> String {
 
 pub(super) fn page(results: &[Named]) -> String {
     let title = match results {
-        [one] => format!("ringfall: {}", known(one.document.ringfall.config.model.as_deref())),
+        [one] => format!(
+            "ringfall: {}",
+            known(one.document.ringfall.config.as_ref().and_then(|c| c.model.as_deref()))
+        ),
         several => format!("ringfall: {} results", several.len()),
     };
     let mut html = format!(
@@ -73,50 +77,51 @@ fn section(html: &mut String, title: &str, text: &str, charts: &str) {
 }
 
 fn head(html: &mut String, named: &Named, several: bool) {
-    let document = &named.document;
-    let (ours, summary) = (&document.ringfall, &document.summary);
-    let config = &ours.config;
+    let (ours, summary) = (&named.document.ringfall, &named.document.summary);
+    let config = ours.config.as_ref();
     if several {
         let _infallible = write!(html, "<h2>{}</h2>", escape::html(&named.name));
     }
-    let state = match (ours.window.interrupted, &ours.window.failure) {
-        (true, _) => ", interrupted".to_owned(),
-        (false, Some(failure)) => format!(", failed: {failure}"),
-        (false, None) => String::new(),
+    let state = match (ours.window.interrupted.known(), ours.window.failure.as_ref()) {
+        (Some(true), _) => ", interrupted".to_owned(),
+        (_, Some(failure)) => format!(", failed: {failure}"),
+        (_, None) => String::new(),
     };
     let device = ours
         .machine
         .device
         .as_ref()
         .map_or("unknown device", |device| device.model.as_deref().unwrap_or(&device.name));
+    let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     let _infallible = write!(
         html,
         "<div class=\"sub\">{} · {} users · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
-        escape::html(&known(config.model.as_deref())),
-        known(config.num_users),
-        escape::html(&known(config.arrival.as_deref())),
-        shown(ours.window.seconds),
+        escape::html(&known(config.and_then(|c| c.model.as_deref()))),
+        known(config.and_then(|c| c.num_users)),
+        escape::html(&known(config.and_then(|c| c.arrival.as_deref()))),
+        optional(ours.window.seconds.known()),
         escape::html(&state),
         escape::html(device)
     );
-    let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key).copied());
+    let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key));
+    let request_p95 = summary.end_to_end_latency_ms.as_ref().and_then(|l| l.p95.known());
+    let hit_rate = summary.cache_stats.cache_hit_rate.known();
     let cards = [
-        (optional(ours.io.read.bandwidth_gib_per_s), "storage read, GiB/s"),
-        (optional(ours.io.write.bandwidth_gib_per_s), "storage write, GiB/s"),
-        (optional(summary.avg_throughput_tokens_per_sec), "tokens/s"),
-        (optional(summary.requests_per_second), "requests/s"),
+        (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
+        (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
+        (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
+        (optional(summary.requests_per_second.known()), "requests/s"),
         (p95("storage_read_p95_ms"), "entry read P95, ms"),
         (p95("storage_write_p95_ms"), "entry write P95, ms"),
-        (optional(summary.end_to_end_latency_ms.as_ref().map(|l| l.p95)), "request P95, ms"),
-        (optional(summary.cache_stats.cache_hit_rate.map(|rate| rate * 100.0)), "hit rate, %"),
-        (optional(ours.cost.cpu_s_per_gib), "CPU-s a GiB"),
+        (optional(request_p95), "request P95, ms"),
+        (optional(hit_rate.map(|rate| rate * 100.0)), "hit rate, %"),
+        (optional(ours.cost.cpu_s_per_gib.known()), "CPU-s a GiB"),
     ];
     for (value, label) in cards {
         let _infallible =
             write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
     }
-    if let Some(health) = &summary.cache_stats.storage_health {
+    if let Some(health) = summary.cache_stats.storage_health.as_ref() {
         let class = if health.overall_status == "PASS" { "good" } else { "bad" };
         let _infallible = write!(
             html,
@@ -168,44 +173,39 @@ fn tiers(html: &mut String, results: &[Named]) {
         let cells = results.iter().map(|named| pick(&named.document)).collect();
         (name.to_owned(), cells)
     };
-    let stats = |document: &Document| document.summary.cache_stats.clone();
-    let count = |entries: Option<u64>| entries.map_or("–".to_owned(), |n| n.to_string());
+    let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     let rows = [
-        row("CPU tier, entries at the end", &|d| count(stats(d).cpu_entries)),
+        row("CPU tier, entries at the end", &|d| d.summary.cache_stats.cpu_entries.to_string()),
         row("CPU tier, GiB used of", &|d| {
-            let all = d.ringfall.config.cpu_memory_bytes.map(ringfall_engine::units::gib);
-            let used = stats(d).cpu_memory_used_gb.map_or("–".to_owned(), shown);
-            format!("{used} of {}", all.map_or("–".to_owned(), shown))
+            let config = d.ringfall.config.as_ref();
+            let all = config.and_then(|config| config.cpu_memory_bytes);
+            let used = gib(d.summary.cache_stats.cpu_memory_used_gb.known());
+            format!("{used} of {}", gib(all.map(ringfall_engine::units::gib)))
         }),
         row("CPU tier, GiB read / written", &|d| {
-            let tiers = stats(d).tiers;
-            let (read, written) =
-                (tiers.tier_cpu_kv_bytes_read_gb, tiers.tier_cpu_kv_bytes_written_gb);
-            format!("{} / {}", shown(read), shown(written))
+            let stats = &d.summary.cache_stats;
+            let read = gib(stats.tier_cpu_kv_bytes_read_gb.known());
+            format!("{read} / {}", gib(stats.tier_cpu_kv_bytes_written_gb.known()))
         }),
-        row("storage, entries at the end", &|d| count(stats(d).storage_entries)),
+        row("storage, entries at the end", &|d| d.summary.cache_stats.storage_entries.to_string()),
         row("storage, GiB read / written", &|d| {
-            let tiers = stats(d).tiers;
-            let (read, written) =
-                (tiers.tier_storage_kv_bytes_read_gb, tiers.tier_storage_kv_bytes_written_gb);
-            format!("{} / {}", shown(read), shown(written))
+            let stats = &d.summary.cache_stats;
+            let read = gib(stats.tier_storage_kv_bytes_read_gb.known());
+            format!("{read} / {}", gib(stats.tier_storage_kv_bytes_written_gb.known()))
         }),
-        row("demoted from CPU to storage", &|d| {
-            let moved = &d.ringfall.evictions.cpu_to_storage;
-            let gib = shown(ringfall_engine::units::gib(moved.bytes));
-            format!("{} entries, {gib} GiB", moved.entries)
-        }),
-        row("deleted from storage", &|d| {
-            let moved = &d.ringfall.evictions.storage_to_none;
-            let gib = shown(ringfall_engine::units::gib(moved.bytes));
-            format!("{} entries, {gib} GiB", moved.entries)
-        }),
+        row("demoted from CPU to storage", &|d| moved(&d.ringfall.evictions.cpu_to_storage)),
+        row("deleted from storage", &|d| moved(&d.ringfall.evictions.storage_to_none)),
         row("blocks verified, bad", &|d| {
             let verify = &d.ringfall.verify;
             format!("{}, {}", verify.blocks_checked, verify.blocks_bad)
         }),
     ];
     table(html, results, "", &rows);
+}
+
+fn moved(row: &EvictionReport) -> String {
+    let gib = row.bytes.known().map(ringfall_engine::units::gib);
+    format!("{} entries, {} GiB", row.entries, gib.map_or("–".to_owned(), shown))
 }
 
 fn device(html: &mut String, results: &[Named]) {
@@ -219,12 +219,15 @@ fn device(html: &mut String, results: &[Named]) {
         (name.to_owned(), cells.collect())
     };
     let gib = |bytes: u64| format!("{} GiB", shown(ringfall_engine::units::gib(bytes)));
+    let kernel = |pick: fn(&KernelCounters) -> Option<u64>| {
+        move |d: &Document| pick(d.ringfall.device.kernel.as_ref()?).map(gib)
+    };
     let rows = [
-        row("device", &|d| d.ringfall.device.kernel.as_ref().map(|k| k.device.clone())),
-        row("read, kernel", &|d| d.ringfall.device.kernel.as_ref().map(|k| gib(k.read_bytes))),
-        row("read, ringfall", &|d| Some(gib(d.ringfall.device.engine_read_bytes))),
-        row("written, kernel", &|d| d.ringfall.device.kernel.as_ref().map(|k| gib(k.write_bytes))),
-        row("written, ringfall", &|d| Some(gib(d.ringfall.device.engine_write_bytes))),
+        row("device", &|d| d.ringfall.device.kernel.as_ref()?.device.as_ref().cloned()),
+        row("read, kernel", &kernel(|kernel| kernel.read_bytes.known())),
+        row("read, ringfall", &|d| d.ringfall.device.engine_read_bytes.known().map(gib)),
+        row("written, kernel", &kernel(|kernel| kernel.write_bytes.known())),
+        row("written, ringfall", &|d| d.ringfall.device.engine_write_bytes.known().map(gib)),
         row("ringfall / kernel", &|d| {
             d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
         }),
@@ -244,7 +247,7 @@ fn device(html: &mut String, results: &[Named]) {
             Some(format!("{:.1} %", share * 100.0))
         }),
         row("utilisation", &|d| {
-            d.ringfall.device.utilisation.map(|share| format!("{:.1} %", share * 100.0))
+            d.ringfall.device.utilisation.known().map(|share| format!("{:.1} %", share * 100.0))
         }),
     ];
     table(html, results, "", &rows);
@@ -259,12 +262,19 @@ fn plain(value: &Value) -> String {
     }
 }
 
+fn command_line(document: &Document) -> String {
+    document.ringfall.command_line.as_ref().map_or(String::new(), |words| words.join(" "))
+}
+
 fn configuration(html: &mut String, results: &[Named]) {
     html.push_str("<h2>Configuration</h2>");
     if results.len() > 1 {
         html.push_str("<p>What differs is bold.</p>");
     }
-    let settings = |named: &Named| named.document.ringfall.config.settings.clone();
+    let settings = |named: &Named| {
+        let config = named.document.ringfall.config.as_ref();
+        config.map_or_else(Map::new, |config| config.settings.clone())
+    };
     let keys: BTreeSet<String> = results
         .iter()
         .flat_map(|named| settings(named).keys().cloned().collect::<Vec<_>>())
@@ -304,7 +314,7 @@ fn configuration(html: &mut String, results: &[Named]) {
     }
     rows.push((
         "command line".to_owned(),
-        results.iter().map(|named| named.document.ringfall.command_line.join(" ")).collect(),
+        results.iter().map(|named| command_line(&named.document)).collect(),
     ));
     table(html, results, "", &rows);
 }

@@ -5,17 +5,12 @@ use ringfall_engine::metrics::Histogram;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{Named, heat};
-use crate::results::document::{EncodedHistogram, KernelSecondReport, SecondReport};
+use crate::results::document::{KernelSecondReport, SecondReport};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Points of a percentile curve: evenly spaced by how rare the rest is.
 const CURVE_POINTS: u32 = 120;
-
-/// A histogram read back. One that does not decode is left out: the table still has its figures.
-fn decoded(encoded: Option<&EncodedHistogram>) -> Option<Histogram> {
-    encoded?.decode().ok()
-}
 
 /// `(1/(1 − q), ms)` up to the rarest percentile that the count can tell.
 fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
@@ -34,7 +29,8 @@ fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together:
     let mut lines = Vec::new();
     let several = results.len() > 1;
     for (result, named) in results.iter().enumerate() {
-        let find = |key| decoded(named.document.ringfall.histograms.get(key)?.as_ref());
+        // One that does not decode is left out: the table still has its figures.
+        let find = |key| named.document.ringfall.histograms.decoded(key);
         if several && together {
             let mut all = Histogram::new();
             kinds.iter().filter_map(|kind| find(kind.0)).for_each(|one| all.merge(&one));
@@ -236,7 +232,7 @@ pub(super) fn heat_maps(results: &[Named]) -> String {
 pub(super) fn scaling(results: &[Named]) -> String {
     let mut lines = Vec::new();
     for (colour, named) in results.iter().enumerate() {
-        let Some(scaler) = &named.document.ringfall.autoscaler else { continue };
+        let Some(scaler) = named.document.ringfall.autoscaler.as_ref() else { continue };
         let mut points: Vec<(f64, f64)> =
             scaler.curve.iter().map(|step| (f64::from(step.users), step.gib_per_s)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));

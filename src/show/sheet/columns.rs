@@ -2,6 +2,7 @@
 
 use crate::results::Document;
 use crate::results::document::LatencyMs;
+use crate::results::document::figure::Derived;
 
 /// A value of the table; `Nothing` was not measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +68,7 @@ fn gib(bytes: u64) -> f64 {
 /// What was run.
 #[must_use]
 pub fn parameters(document: &Document) -> Vec<Row> {
-    let config = &document.ringfall.config;
+    let Some(config) = document.ringfall.config.as_ref() else { return Vec::new() };
     let is_on = |key: &str| config.settings.get(key).and_then(serde_json::Value::as_bool);
     let number = |key: &str| config.settings.get(key).and_then(serde_json::Value::as_f64);
     let text = |key: &str| config.settings.get(key).and_then(serde_json::Value::as_str);
@@ -104,8 +105,11 @@ pub fn parameters(document: &Document) -> Vec<Row> {
 }
 
 fn latency(rows: &mut Vec<Row>, name: &str, latency: Option<&LatencyMs>) {
-    let mut put = |part: &str, pick: fn(&LatencyMs) -> f64| {
-        rows.push(row(&format!("{name} {part} (ms)"), latency.map(pick)));
+    let mut put = |part: &str, pick: fn(&LatencyMs) -> Derived<f64>| {
+        rows.push(row(
+            &format!("{name} {part} (ms)"),
+            latency.and_then(|latency| pick(latency).known()),
+        ));
     };
     put("Mean", |l| l.mean);
     put("P50", |l| l.p50);
@@ -120,12 +124,12 @@ fn latency(rows: &mut Vec<Row>, name: &str, latency: Option<&LatencyMs>) {
 pub fn metrics(document: &Document) -> Vec<Row> {
     let (summary, stats) = (&document.summary, &document.summary.cache_stats);
     let mut rows = vec![
-        row("Total Requests", summary.total_requests),
-        row("Total Tokens", summary.total_tokens),
-        row("Elapsed Time (s)", summary.elapsed_time),
-        row("Avg Throughput (tok/s)", summary.avg_throughput_tokens_per_sec),
-        row("Storage Throughput (tok/s)", summary.storage_throughput_tokens_per_sec),
-        row("Requests/sec", summary.requests_per_second),
+        row("Total Requests", summary.total_requests.known()),
+        row("Total Tokens", summary.total_tokens.known()),
+        row("Elapsed Time (s)", summary.elapsed_time.known()),
+        row("Avg Throughput (tok/s)", summary.avg_throughput_tokens_per_sec.known()),
+        row("Storage Throughput (tok/s)", summary.storage_throughput_tokens_per_sec.known()),
+        row("Requests/sec", summary.requests_per_second.known()),
     ];
     latency(&mut rows, "E2E Latency", summary.end_to_end_latency_ms.as_ref());
     latency(&mut rows, "Storage Latency", summary.storage_io_latency_ms.as_ref());
@@ -141,35 +145,37 @@ pub fn metrics(document: &Document) -> Vec<Row> {
             ] {
                 let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
                 let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
-                rows.push((name, stats.latencies_ms.get(&key).copied().into()));
+                rows.push((name, stats.latencies_ms.get(&key).into()));
             }
         }
     }
-    let tiers = &stats.tiers;
     rows.extend([
-        row("Cache Hit Rate", stats.cache_hit_rate),
-        row("Read/Write Ratio", stats.read_write_ratio),
-        row("Total Read (GB)", stats.total_read_gb),
-        row("Total Write (GB)", stats.total_write_gb),
-        row("Prefill Bytes Written (GB)", stats.prefill_bytes_written_gb),
-        row("Decode Bytes Read (GB)", stats.decode_bytes_read_gb),
-        row("Tier GPU KV Bytes Written (GB)", tiers.tier_gpu_kv_bytes_written_gb),
-        row("Tier CPU KV Bytes Written (GB)", tiers.tier_cpu_kv_bytes_written_gb),
-        row("Tier Storage KV Bytes Written (GB)", tiers.tier_storage_kv_bytes_written_gb),
-        row("Tier GPU KV Bytes Read (GB)", tiers.tier_gpu_kv_bytes_read_gb),
-        row("Tier CPU KV Bytes Read (GB)", tiers.tier_cpu_kv_bytes_read_gb),
-        row("Tier Storage KV Bytes Read (GB)", tiers.tier_storage_kv_bytes_read_gb),
-        row("Tier GPU Read Bandwidth (GiB/s)", tiers.tier_gpu_read_bandwidth_gbps),
-        row("Tier GPU Write Bandwidth (GiB/s)", tiers.tier_gpu_write_bandwidth_gbps),
-        row("Tier CPU Read Bandwidth (GiB/s)", tiers.tier_cpu_read_bandwidth_gbps),
-        row("Tier CPU Write Bandwidth (GiB/s)", tiers.tier_cpu_write_bandwidth_gbps),
-        row("Tier Storage Read Bandwidth (GiB/s)", tiers.tier_storage_read_bandwidth_gbps),
-        row("Tier Storage Write Bandwidth (GiB/s)", tiers.tier_storage_write_bandwidth_gbps),
-        row("GPU Entries", stats.gpu_entries),
-        row("CPU Entries", stats.cpu_entries),
-        row("Storage Entries", stats.storage_entries),
-        row("Multi-turn Hit Rate", summary.multi_turn_stats.hit_rate),
-        row("CPU Cost (CPU-s/GiB)", document.ringfall.cost.cpu_s_per_gib),
+        row("Cache Hit Rate", stats.cache_hit_rate.known()),
+        row("Read/Write Ratio", stats.read_write_ratio.known()),
+        row("Total Read (GB)", stats.total_read_gb.known()),
+        row("Total Write (GB)", stats.total_write_gb.known()),
+        row("Prefill Bytes Written (GB)", stats.prefill_bytes_written_gb.known()),
+        row("Decode Bytes Read (GB)", stats.decode_bytes_read_gb.known()),
+        row("Tier GPU KV Bytes Written (GB)", stats.tier_gpu_kv_bytes_written_gb.known()),
+        row("Tier CPU KV Bytes Written (GB)", stats.tier_cpu_kv_bytes_written_gb.known()),
+        row("Tier Storage KV Bytes Written (GB)", stats.tier_storage_kv_bytes_written_gb.known()),
+        row("Tier GPU KV Bytes Read (GB)", stats.tier_gpu_kv_bytes_read_gb.known()),
+        row("Tier CPU KV Bytes Read (GB)", stats.tier_cpu_kv_bytes_read_gb.known()),
+        row("Tier Storage KV Bytes Read (GB)", stats.tier_storage_kv_bytes_read_gb.known()),
+        row("Tier GPU Read Bandwidth (GiB/s)", stats.tier_gpu_read_bandwidth_gbps.known()),
+        row("Tier GPU Write Bandwidth (GiB/s)", stats.tier_gpu_write_bandwidth_gbps.known()),
+        row("Tier CPU Read Bandwidth (GiB/s)", stats.tier_cpu_read_bandwidth_gbps.known()),
+        row("Tier CPU Write Bandwidth (GiB/s)", stats.tier_cpu_write_bandwidth_gbps.known()),
+        row("Tier Storage Read Bandwidth (GiB/s)", stats.tier_storage_read_bandwidth_gbps.known()),
+        row(
+            "Tier Storage Write Bandwidth (GiB/s)",
+            stats.tier_storage_write_bandwidth_gbps.known(),
+        ),
+        row("GPU Entries", stats.gpu_entries.known()),
+        row("CPU Entries", stats.cpu_entries.known()),
+        row("Storage Entries", stats.storage_entries.known()),
+        row("Multi-turn Hit Rate", summary.multi_turn_stats.hit_rate.known()),
+        row("CPU Cost (CPU-s/GiB)", document.ringfall.cost.cpu_s_per_gib.known()),
         row("Storage Health", stats.storage_health.as_ref().map(|health| &*health.overall_status)),
     ]);
     rows

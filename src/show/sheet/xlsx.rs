@@ -7,7 +7,8 @@ use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
 use super::columns::{Cell, metrics, parameters};
 use crate::escape;
 use crate::results::Document;
-use crate::results::document::{LatencyMs, LatencyMsMax, QosClass};
+use crate::results::document::figure::Derived;
+use crate::results::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
 
 /// Longest column that is made as wide as its text.
 const COLUMN_CHARS_MAX: usize = 48;
@@ -77,13 +78,14 @@ fn qos(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(
     ];
     titles(sheet, heading, &names)?;
     let mut row = 0;
-    for (class, metrics) in document.summary.qos_metrics.all() {
+    let classes = document.summary.qos_metrics.as_ref().into_iter().flat_map(QosMetrics::all);
+    for (class, metrics) in classes {
         let QosClass::Measured { total_requests, latency_ms, sla, .. } = metrics else { continue };
         row += 1;
         sheet.write(row, 0, class)?;
         sheet.write(row, 1, *total_requests as f64)?;
-        sheet.write(row, 2, latency_ms.percentiles.p95)?;
-        sheet.write(row, 3, latency_ms.percentiles.p99)?;
+        put(sheet, row, 2, &latency_ms.percentiles.p95.known().into())?;
+        put(sheet, row, 3, &latency_ms.percentiles.p99.known().into())?;
         sheet.write(row, 4, sla.met)?;
         sheet.write(row, 5, sla.compliance)?;
     }
@@ -109,7 +111,7 @@ fn timeline(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Res
     ];
     titles(sheet, heading, &names)?;
     let rows = &document.ringfall.timeline;
-    for (row, second) in (1..).zip(rows) {
+    for (row, second) in (1..).zip(rows.iter()) {
         let length = second.seconds.max(1e-9);
         let rate = |bytes: u64| Cell::from(ringfall_engine::units::gib(bytes) / length);
         let ms = |us: Option<u64>| Cell::from(us.map(|us| us as f64 / 1e3));
@@ -161,7 +163,7 @@ fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Resu
     sheet.set_column_width(0, 34)?;
     let ours = &document.ringfall;
     let waits = &ours.waits;
-    let rows: [(&str, &Option<LatencyMsMax>); 8] = [
+    let rows: [(&str, &Derived<Option<LatencyMsMax>>); 8] = [
         ("Single I/O, read", &ours.io.read.latency_ms),
         ("Single I/O, write", &ours.io.write.latency_ms),
         ("Data sync", &ours.io.flush.latency_ms),
@@ -175,34 +177,35 @@ fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Resu
     let mut line = |sheet: &mut Worksheet,
                     name: &str,
                     latency: &LatencyMs,
-                    rest: Option<(u64, f64)>|
+                    rest: Option<(Derived<u64>, Derived<f64>)>|
      -> Result<(), XlsxError> {
         row += 1;
         sheet.write(row, 0, name)?;
         let percentiles =
             [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.p9999];
         for (column, value) in (2..).zip(percentiles) {
-            sheet.write(row, column, value)?;
+            put(sheet, row, column, &value.known().into())?;
         }
         if let Some((count, max)) = rest {
-            sheet.write(row, 1, count as f64)?;
-            sheet.write(row, 8, max)?;
+            put(sheet, row, 1, &count.known().into())?;
+            put(sheet, row, 8, &max.known().into())?;
         }
         Ok(())
     };
     for (name, latency) in rows {
-        if let Some(LatencyMsMax { percentiles, max, count }) = latency {
+        if let Some(LatencyMsMax { percentiles, max, count }) = latency.as_ref() {
             line(sheet, name, percentiles, Some((*count, *max)))?;
         }
     }
-    for (class, metrics) in document.summary.qos_metrics.all() {
+    let classes = document.summary.qos_metrics.as_ref().into_iter().flat_map(QosMetrics::all);
+    for (class, metrics) in classes {
         if let QosClass::Measured { latency_ms, .. } = metrics {
             let name = format!("Request, end to end, {class}");
             let LatencyMsMax { percentiles, max, count } = latency_ms;
             line(sheet, &name, percentiles, Some((*count, *max)))?;
         }
     }
-    if let Some(latency) = &document.summary.end_to_end_latency_ms {
+    if let Some(latency) = document.summary.end_to_end_latency_ms.as_ref() {
         line(sheet, "Request, end to end, all", latency, None)?;
     }
     if row == 0 {

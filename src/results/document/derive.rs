@@ -1,0 +1,169 @@
+//! What is worked out from other figures: percentiles from the histograms, rates and shares from
+//! the counters. The only place where that is done, for a run and for merged results alike; a
+//! figure whose parts are unknown is unknown.
+
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::units::GIB;
+
+use super::Document;
+use super::cache_stats::{CacheStatsReport, TierLatencies};
+use super::engine::{
+    Agreement, DeviceReport, EvictionReport, EvictionsReport, IoDirection, IoReport, WaitsReport,
+};
+use super::figure::{Derived, Part};
+use super::histograms::{CLASSES, Histograms};
+use super::latency::{LatencyMs, LatencyMsMax};
+use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
+use super::summary::{QosMetrics, Summary};
+use crate::facts::SAMPLES_MAX;
+
+/// `part / whole`; unknown when a part is, or there is nothing to divide by.
+fn quotient(part: Option<f64>, whole: Option<f64>) -> Derived<Option<f64>> {
+    let whole = whole.filter(|&whole| whole > 0.0);
+    Derived::maybe(part.zip(whole).map(|(part, whole)| part / whole))
+}
+
+/// Both together, at most as much as 64 bits hold.
+fn both(one: Option<u64>, other: Option<u64>) -> Option<f64> {
+    Some(one?.saturating_add(other?) as f64)
+}
+
+fn gib(bytes: Option<f64>) -> Option<f64> {
+    bytes.map(|bytes| bytes / GIB as f64)
+}
+
+/// Sum of a histogram's times, s.
+fn seconds(histogram: Option<&Histogram>) -> Option<f64> {
+    histogram.map(|histogram| histogram.sum_ns() as f64 / 1e9)
+}
+
+fn short(histogram: Option<&Histogram>) -> Derived<Option<LatencyMs>> {
+    Derived::maybe(histogram.and_then(LatencyMs::of))
+}
+
+fn long(histogram: Option<&Histogram>) -> Derived<Option<LatencyMsMax>> {
+    Derived::maybe(histogram.and_then(LatencyMsMax::of))
+}
+
+impl Document {
+    /// Works out all that is derived; the document was written by that command.
+    pub(super) fn derive(&mut self, histograms: &Histograms, command_line: &[String]) {
+        self.total_storage_io_latency = Derived::maybe(seconds(histograms.get("storage_io")));
+        self.total_generation_latency = Derived::maybe(seconds(histograms.get("generation")));
+        let window_s = self.seconds();
+        of_the_summary(&mut self.summary, window_s, histograms);
+        of_the_cache(&mut self.summary.cache_stats, window_s, histograms);
+        let (kept, of) = (self.end_to_end_latencies.len(), self.requests_completed.known());
+        let Ours { io, waits, evictions, device, cost, source, .. } = &mut *self.ringfall;
+        of_single_ios(io, window_s, histograms);
+        of_waits(waits, histograms);
+        of_evictions(evictions, histograms);
+        of_the_device(device, window_s);
+        let cpu_s = cost.cpu_user_s.known().zip(cost.cpu_system_s.known());
+        let moved = gib(both(io.read.bytes.known(), io.write.bytes.known()));
+        cost.cpu_s_per_gib = quotient(cpu_s.map(|(user, system)| user + system), moved);
+        let hits = source.block_hits;
+        source.block_hit_rate =
+            quotient(hits.number(), both(hits.known(), source.block_misses.known()));
+        let ours = &mut *self.ringfall;
+        ours.samples = Derived::maybe(of.map(|of| SamplesReport {
+            kept,
+            of,
+            kept_max: SAMPLES_MAX,
+            sampled: of > kept as u64,
+        }));
+        ours.version = Derived::of(env!("CARGO_PKG_VERSION").to_owned());
+        ours.schema_version = Derived::of(SCHEMA_VERSION);
+        ours.command_line = Derived::of(command_line.to_vec());
+        ours.histograms = histograms.encoded();
+    }
+}
+
+fn of_the_summary(summary: &mut Summary, window_s: Option<f64>, histograms: &Histograms) {
+    let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
+    let storage_s = seconds(histograms.get("storage_io"));
+    summary.avg_throughput_tokens_per_sec = quotient(tokens, window_s);
+    summary.total_storage_io_time = Derived::maybe(storage_s);
+    summary.storage_throughput_tokens_per_sec = quotient(tokens, storage_s);
+    summary.requests_per_second = quotient(requests, window_s);
+    summary.end_to_end_latency_ms = short(histograms.sum(&CLASSES).as_ref());
+    summary.storage_io_latency_ms = short(histograms.get("storage_io"));
+    summary.generation_latency_ms = short(histograms.get("generation"));
+    summary.qos_metrics = match CLASSES.map(|name| histograms.get(name)) {
+        [Some(a), Some(b), Some(c)] => Derived::of(QosMetrics::of([a, b, c])),
+        _ => Derived::default(),
+    };
+    let turns = &mut summary.multi_turn_stats;
+    turns.hit_rate = quotient(
+        turns.cache_hits.number(),
+        both(turns.cache_hits.known(), turns.cache_misses.known()),
+    );
+}
+
+fn of_the_cache(stats: &mut CacheStatsReport, window_s: Option<f64>, histograms: &Histograms) {
+    stats.cache_hit_rate = quotient(
+        stats.cache_hits.number(),
+        both(stats.cache_hits.known(), stats.cache_misses.known()),
+    );
+    stats.read_write_ratio =
+        quotient(stats.total_read_bytes.number(), stats.total_write_bytes.number());
+    let rate = |gib: Option<f64>| quotient(gib, window_s);
+    stats.tier_gpu_read_bandwidth_gbps = rate(stats.tier_gpu_kv_bytes_read_gb.known());
+    stats.tier_gpu_write_bandwidth_gbps = rate(stats.tier_gpu_kv_bytes_written_gb.known());
+    stats.tier_cpu_read_bandwidth_gbps = rate(stats.tier_cpu_kv_bytes_read_gb.known());
+    stats.tier_cpu_write_bandwidth_gbps = rate(stats.tier_cpu_kv_bytes_written_gb.known());
+    stats.tier_storage_read_bandwidth_gbps = rate(stats.tier_storage_kv_bytes_read_gb.known());
+    stats.tier_storage_write_bandwidth_gbps = rate(stats.tier_storage_kv_bytes_written_gb.known());
+    stats.latencies_ms = TierLatencies::of(histograms);
+}
+
+fn of_single_ios(io: &mut IoReport, window_s: Option<f64>, histograms: &Histograms) {
+    let direction = |io: &mut IoDirection, histogram: Option<&Histogram>| {
+        io.bandwidth_gib_per_s = quotient(gib(io.bytes.number()), window_s);
+        io.iops = quotient(io.count.number(), window_s);
+        io.size_mean_bytes = quotient(io.bytes.number(), io.count.number());
+        io.depth_mean = quotient(seconds(histogram), window_s);
+        io.latency_ms = long(histogram);
+    };
+    direction(&mut io.read, histograms.get("io_read"));
+    direction(&mut io.write, histograms.get("io_write"));
+    io.flush.latency_ms = long(histograms.get("io_flush"));
+    io.first_touch_share = quotient(io.first_touch_bytes.number(), io.write.bytes.number());
+}
+
+fn of_waits(waits: &mut WaitsReport, histograms: &Histograms) {
+    let of = |name: &str| long(histograms.get(name));
+    *waits = WaitsReport {
+        room_ms: of("wait_room"),
+        buffer_ms: of("wait_buffer"),
+        queue_place_ms: of("wait_queue_place"),
+        allocation_permit_ms: of("wait_allocation_permit"),
+        request_queue_ms: of("wait_request_queue"),
+    };
+}
+
+fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
+    let set = |row: &mut Part<EvictionReport>, pair: &str| {
+        row.read_ms = long(histograms.get(&format!("evict_{pair}_read")));
+        row.write_ms = long(histograms.get(&format!("evict_{pair}_write")));
+    };
+    set(&mut evictions.gpu_to_cpu, "gpu_to_cpu");
+    set(&mut evictions.cpu_to_storage, "cpu_to_storage");
+    set(&mut evictions.storage_to_none, "storage_to_none");
+}
+
+fn of_the_device(device: &mut DeviceReport, window_s: Option<f64>) {
+    let (read, written) = (device.engine_read_bytes, device.engine_write_bytes);
+    let ratio = |ours, theirs| quotient(ours, theirs).known();
+    let kernel = device.kernel.as_ref();
+    device.agreement = Derived::maybe(kernel.map(|kernel| Agreement {
+        read_ratio: ratio(read.number(), kernel.read_bytes.number()),
+        write_ratio: ratio(written.number(), kernel.write_bytes.number()),
+        total_ratio: ratio(
+            both(read.known(), written.known()),
+            both(kernel.read_bytes.known(), kernel.write_bytes.known()),
+        ),
+    }));
+    let busy_s = kernel.and_then(|kernel| kernel.busy_ms.number()).map(|ms| ms / 1e3);
+    device.utilisation = quotient(busy_s, window_s);
+}

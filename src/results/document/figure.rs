@@ -1,0 +1,390 @@
+//! What a figure of the document is made of: a value that may be unknown, in a type that says what
+//! becomes of it when results are merged.
+//!
+//! In JSON each of them is its bare value, and null (or not there at all) where it is unknown: a
+//! figure that a result lacks is never taken for zero. The parameter says what the schema promises
+//! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`
+//! and `OfRun` may be null in any document, since merging may make them so.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::merge::{Inputs, Merge};
+
+/// What a figure holds, and whether a run may leave it null.
+pub trait Shape: JsonSchema {
+    /// The value, when there is one.
+    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema;
+}
+
+/// Types that are a figure's value as they are.
+macro_rules! shapes {
+    ($($name:ty),* $(,)?) => {
+        $(impl $crate::results::document::figure::Shape for $name {
+            type Value = $name;
+        })*
+    };
+}
+pub(crate) use shapes;
+
+shapes!(u32, u64, usize, f64, bool, String);
+
+impl<T> Shape for Option<T>
+where
+    T: Shape<Value = T> + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned,
+{
+    type Value = T;
+}
+
+impl<T> Shape for Vec<T>
+where
+    T: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema,
+{
+    type Value = Vec<T>;
+}
+
+/// Values that add up.
+pub trait Number: Copy + PartialOrd {
+    /// The sum; integers stop at their largest value.
+    fn plus(self, other: Self) -> Self;
+    /// As a double, rounded to the nearest.
+    fn as_f64(self) -> f64;
+}
+
+macro_rules! integers {
+    ($($name:ty),*) => {
+        $(impl Number for $name {
+            fn plus(self, other: $name) -> $name {
+                self.saturating_add(other)
+            }
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+        })*
+    };
+}
+integers!(u32, u64, usize);
+
+impl Number for f64 {
+    fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+    fn as_f64(self) -> f64 {
+        self
+    }
+}
+
+/// A figure type: its name, what its schema is, its rule's name.
+macro_rules! figure {
+    ($(#[$doc:meta])* $name:ident, $schema:ty) => {
+        $(#[$doc])*
+        pub struct $name<T: Shape>(Option<T::Value>);
+
+        impl<T: Shape> $name<T> {
+            /// The figure of that value.
+            #[must_use]
+            pub const fn of(value: T::Value) -> Self {
+                $name(Some(value))
+            }
+
+            /// The figure of a value that may be unknown.
+            #[must_use]
+            pub const fn maybe(value: Option<T::Value>) -> Self {
+                $name(value)
+            }
+
+            /// The value, if it is known.
+            #[must_use]
+            pub const fn as_ref(&self) -> Option<&T::Value> {
+                self.0.as_ref()
+            }
+
+            /// Whether it is not known.
+            #[must_use]
+            pub const fn is_unknown(&self) -> bool {
+                self.0.is_none()
+            }
+        }
+
+        impl<T: Shape<Value: Copy>> $name<T> {
+            /// The value, if it is known.
+            #[must_use]
+            pub const fn known(&self) -> Option<T::Value> {
+                self.0
+            }
+        }
+
+        impl<T: Shape<Value: Number>> $name<T> {
+            /// The value as a double, if it is known.
+            #[must_use]
+            pub fn number(&self) -> Option<f64> {
+                self.0.map(Number::as_f64)
+            }
+        }
+
+        impl<T: Shape> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                $name(self.0.clone())
+            }
+        }
+
+        impl<T: Shape<Value: Copy>> Copy for $name<T> {}
+
+        impl<T: Shape> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        /// As people read it; a dash where it is unknown.
+        impl<T: Shape<Value: fmt::Display>> fmt::Display for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match &self.0 {
+                    Some(value) => value.fmt(f),
+                    None => f.write_str("–"),
+                }
+            }
+        }
+
+        impl<T: Shape> PartialEq for $name<T> {
+            fn eq(&self, other: &Self) -> bool {
+                self.0 == other.0
+            }
+        }
+
+        impl<T: Shape> Default for $name<T> {
+            fn default() -> Self {
+                $name(None)
+            }
+        }
+
+        impl<T: Shape> Serialize for $name<T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        // As an `Option`: one that is not there is unknown.
+        impl<'de, T: Shape> Deserialize<'de> for $name<T> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Option::deserialize(deserializer).map($name)
+            }
+        }
+
+        impl<T: Shape> JsonSchema for $name<T> {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                <$schema>::schema_name()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                <$schema>::schema_id()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                generator.subschema_for::<$schema>()
+            }
+        }
+    };
+}
+
+figure!(
+    /// Counted or added up: merged results have the sum, and none where one lacks it.
+    Sum, T
+);
+figure!(
+    /// The largest of those known.
+    Max, T
+);
+figure!(
+    /// The smallest of those known.
+    Min, T
+);
+figure!(
+    /// Whether it is true of any.
+    Any, T
+);
+figure!(
+    /// The first that is known.
+    First, Option<T::Value>
+);
+figure!(
+    /// What all results agree in; null where they differ. Nothing that is measured is one: two
+    /// results that both counted 5 have counted 10.
+    Same, Option<T::Value>
+);
+figure!(
+    /// What only a single run has: null in merged results.
+    OfRun, Option<T::Value>
+);
+figure!(
+    /// Worked out from other figures of the same document, by [`derive`](super::derive), for a run
+    /// as for merged results.
+    Derived, T
+);
+
+impl<T: Shape<Value: Number>> Merge for Sum<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut known = all.iter().map(|one| one.0);
+        let first = known.next().flatten();
+        Sum(known.fold(first, |sum, one| Some(sum?.plus(one?))))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "sum"));
+    }
+}
+
+/// The value that none of the others comes before.
+fn extreme<N: Number>(
+    all: impl Iterator<Item = Option<N>>,
+    before: fn(&N, &N) -> bool,
+) -> Option<N> {
+    all.flatten().reduce(|chosen, one| if before(&one, &chosen) { one } else { chosen })
+}
+
+impl<T: Shape<Value: Number>> Merge for Max<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Max(extreme(all.iter().map(|one| one.0), |one, other| one > other))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "max"));
+    }
+}
+
+impl<T: Shape<Value: Number>> Merge for Min<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Min(extreme(all.iter().map(|one| one.0), |one, other| one < other))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "min"));
+    }
+}
+
+impl<T: Shape<Value = bool>> Merge for Any<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Any(Some(all.iter().any(|one| one.0 == Some(true))))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "any"));
+    }
+}
+
+impl<T: Shape> Merge for First<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        First(all.iter().find_map(|one| one.0.clone()))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "first"));
+    }
+}
+
+impl<T: Shape> Merge for Same<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Same(same(all.iter().map(|one| &one.0)).flatten())
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "same"));
+    }
+}
+
+/// What all of them are.
+pub(super) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Option<T> {
+    let mut all = all;
+    let first = all.next()?;
+    all.all(|one| one == first).then(|| first.clone())
+}
+
+impl<T: Shape> Merge for OfRun<T> {
+    fn merged(_: &[&Self], _: &Inputs) -> Self {
+        OfRun(None)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "of one run"));
+    }
+}
+
+impl<T: Shape> Merge for Derived<T> {
+    fn merged(_: &[&Self], _: &Inputs) -> Self {
+        Derived(None)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "derived"));
+    }
+}
+
+/// Figures that belong together. Of a part that a document lacks all are unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part<T>(pub T);
+
+impl<T> Deref for Part<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Part<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Serialize> Serialize for Part<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Part<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(|part: Option<T>| Part(part.unwrap_or_default()))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Part<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<T>()
+    }
+}
+
+impl<T: Merge> Merge for Part<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        Part(T::merged(&all.iter().map(|one| &one.0).collect::<Vec<_>>(), inputs))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        T::rules(path, into);
+    }
+}
