@@ -232,7 +232,7 @@ fn traces_and_the_autoscaler_work_without_a_drive() {
 fn an_interrupted_simulation_keeps_what_it_has() {
     let scratch = Scratch::new("interrupted");
     let line = format!(
-        "simulate --device {DEVICES}/fast-nvme.yaml --duration 86400 --num-users 20000 --seed 1 \
+        "simulate --device {DEVICES}/fast-nvme.yaml --duration 86400 --num-users 500 --seed 1 \
          --output result.json --io-trace-log t.csv.zst"
     );
     let mut command = ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>());

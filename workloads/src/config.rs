@@ -380,6 +380,12 @@ impl WorkloadConfig {
     }
 }
 
+/// Lengths of a user's requests, tokens, whose upper end is `tokens`: the reference benchmark draws
+/// them from a quarter of it to all of it.
+pub(crate) fn quarter_to(tokens: u32) -> std::ops::RangeInclusive<u32> {
+    (tokens / 4).max(1)..=tokens
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

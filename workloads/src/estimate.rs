@@ -1,9 +1,8 @@
 //! What a configuration comes to before anything of it is made: entries written before measuring,
 //! memory for lists, requests that arrive in a time. All sums stop at the largest number.
 
-use crate::config::{Arrival, PhaseMode, WorkloadConfig};
+use crate::config::{Arrival, PhaseMode, WorkloadConfig, quarter_to};
 use crate::rag;
-use crate::user::context_tokens;
 use crate::workload::PopulationItem;
 
 /// A list that grows as it is filled has room for up to twice what is in it.
@@ -57,7 +56,7 @@ impl WorkloadConfig {
         if self.phases == PhaseMode::DecodeOnly {
             return [self.entry_bytes(self.decode_only_entry_tokens); 2];
         }
-        let lows = self.personas.iter().map(|persona| context_tokens(persona.context_tokens[0]));
+        let lows = self.personas.iter().map(|persona| quarter_to(persona.context_tokens[0]));
         let highs = self.personas.iter().map(|persona| persona.context_tokens[1]);
         let low = lows.map(|range| *range.start()).min().unwrap_or(1);
         [low, highs.max().unwrap_or(1)].map(|tokens| self.entry_bytes(tokens))

@@ -160,12 +160,7 @@ impl Request {
         io_ns: u64,
         stats: &mut WorkloadStats,
     ) -> Option<Step> {
-        self.storage_io_ns += io_ns;
-        match self.phase {
-            Phase::Decode | Phase::Rewrite { .. } | Phase::DecodeAgain => self.decode_ns += io_ns,
-            Phase::Generate => {}
-            _ => self.prefill_ns += io_ns,
-        }
+        self.book(io_ns);
         let ended_early = match outcome {
             Outcome::Failed => Some(RequestEnd::Failed),
             // Without its entry there is nothing to decode: no token of it was served.
@@ -225,6 +220,16 @@ impl Request {
                 Some(self.write_block(config, next + 1))
             }
             _ => None,
+        }
+    }
+
+    /// Counts the I/O time of the last step for the phase that it was of.
+    fn book(&mut self, io_ns: u64) {
+        self.storage_io_ns += io_ns;
+        match self.phase {
+            Phase::Decode | Phase::Rewrite { .. } | Phase::DecodeAgain => self.decode_ns += io_ns,
+            Phase::Generate => {}
+            _ => self.prefill_ns += io_ns,
         }
     }
 

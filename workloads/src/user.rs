@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use crate::config::{Arrival, PhaseMode, WorkloadConfig};
+use crate::config::{Arrival, PhaseMode, WorkloadConfig, quarter_to};
 use crate::contract::{Class, Nanos};
 use crate::conversation::Turn;
 use crate::dataset::Dataset;
@@ -156,19 +156,9 @@ impl Cursor {
             || (self.turns > 0 && rng.random_bool(config.conversation_end_probability));
         let turn = if over || !config.multi_turn { 0 } else { self.turns };
         self.turns = turn + 1;
-        let context_tokens = rng.random_range(context_tokens(profile.context_tokens));
+        let context_tokens = rng.random_range(quarter_to(profile.context_tokens));
         (turn, context_tokens, rng.random_range(quarter_to(profile.generation_tokens)))
     }
-}
-
-/// Contexts of a user whose upper end is `tokens`.
-pub(crate) fn context_tokens(tokens: u32) -> std::ops::RangeInclusive<u32> {
-    quarter_to(tokens)
-}
-
-/// The reference draws lengths from a quarter of a user's upper end to all of it.
-fn quarter_to(tokens: u32) -> std::ops::RangeInclusive<u32> {
-    (tokens / 4).max(1)..=tokens
 }
 
 /// What a request draws besides its lengths.
