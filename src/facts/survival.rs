@@ -113,7 +113,11 @@ impl Survival {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
+    use rand::SeedableRng as _;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
 
@@ -153,6 +157,77 @@ mod tests {
         let median = waiting.quantile(0.5).unwrap();
         assert!(near(median.at_least_ns, 5), "{median:?}");
         assert_eq!((median.estimate_ns, median.at_most_ns), (None, None));
+    }
+
+    /// One server that takes 100 ms a request, the most urgent class first, and arrivals at random
+    /// at these rates a second; the latency in ms that each request of the first 600 s has in the
+    /// end, by class, and its arrival.
+    fn served(rates: [f64; 3], seed: u64) -> [Vec<(u64, u64)>; 3] {
+        const SERVICE_MS: f64 = 100.0;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        // The arrivals go on until the last request of the window is served.
+        let mut arrivals = rates.map(|rate| {
+            let (mut at, mut all) = (0.0, VecDeque::new());
+            while at < 20.0 * WINDOW_MS {
+                at -= (1.0 - rng.random::<f64>()).ln() * 1_000.0 / rate;
+                all.push_back(at);
+            }
+            all
+        });
+        let (mut now, mut latencies) = (0.0f64, [const { Vec::new() }; 3]);
+        while arrivals.iter().any(|class| class.front().is_some_and(|at| *at < WINDOW_MS)) {
+            let waiting = |class: &VecDeque<f64>| class.front().is_some_and(|at| *at <= now);
+            let Some(class) = arrivals.iter().position(waiting) else {
+                let heads = arrivals.iter().filter_map(|class| class.front());
+                now = heads.copied().fold(f64::INFINITY, f64::min);
+                continue;
+            };
+            now += SERVICE_MS;
+            let arrived = arrivals[class].pop_front().unwrap();
+            if arrived < WINDOW_MS {
+                latencies[class].push((arrived as u64, (now - arrived) as u64));
+            }
+        }
+        latencies
+    }
+
+    const WINDOW_MS: f64 = 600_000.0;
+
+    #[test]
+    fn under_overload_the_truth_is_within_the_bounds_and_the_survivors_are_far_from_it() {
+        // 10 a second can be served, 12 arrive: batch is left with 4 of the 6 that it asks for.
+        for seed in 0..20 {
+            let classes = served([2.0, 4.0, 6.0], seed);
+            for (class, requests) in classes.iter().enumerate() {
+                let window_ms = WINDOW_MS as u64;
+                let (ended, lost): (Vec<_>, Vec<_>) =
+                    requests.iter().partition(|(at, takes)| at + takes <= window_ms);
+                let ended: Vec<u64> = ended.iter().map(|(_, takes)| *takes).collect();
+                let lost: Vec<u64> = lost.iter().map(|(at, _)| window_ms - at).collect();
+                let every: Vec<u64> = requests.iter().map(|(_, takes)| *takes).collect();
+                let (truth, survivors) = (histogram(&every), histogram(&ended));
+                let all = Survival::of(&survivors, &histogram(&lost));
+                for share in [0.5, 0.95, 0.99] {
+                    let told = all.quantile(share).unwrap();
+                    let (truth, seen) = (truth.quantile_ns(share), survivors.quantile_ns(share));
+                    let (truth, seen) = (truth.unwrap(), seen.unwrap());
+                    let most = told.at_most_ns.unwrap_or(u64::MAX);
+                    assert!(
+                        told.at_least_ns <= truth && truth <= most,
+                        "{class}: {told:?} {truth}"
+                    );
+                    match (class, told.estimate_ns) {
+                        // Those that are served in time: the estimate is the truth.
+                        (0 | 1, estimate) => {
+                            assert!(estimate.unwrap().abs_diff(truth) < truth / 20)
+                        }
+                        // Those that starve: nearer to it than the survivors, or not reached.
+                        (_, Some(estimate)) => assert!(seen < estimate && estimate <= truth),
+                        (_, None) => assert!(seen < truth / 4 * 3, "{seen} {truth}"),
+                    }
+                }
+            }
+        }
     }
 
     proptest! {
