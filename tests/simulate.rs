@@ -108,7 +108,12 @@ fn the_rows_of_a_trace_are_what_its_results_count() {
     let decode = of("Tier-1", "Decode").0 + of("Tier-2", "Decode").0;
     // Rows go on while the last operations end; the results end with the window.
     let counted = stats["decode_reads"].as_u64().unwrap();
-    assert!(counted > 0 && decode >= counted && decode <= counted + 100, "{decode} {counted}");
+    // Reads of prompts are rows of that phase too.
+    let prompts = result["ringfall"]["cache"]["prompt_hits"].as_u64().unwrap();
+    let all = counted + prompts;
+    assert!(counted > 0 && decode >= all && decode <= all + 100, "{decode} {counted} {prompts}");
+    let hits = stats["cache_hits"].as_u64().unwrap();
+    assert_eq!(all, hits, "every read is one of the decode phase or of a prompt");
     let told = &result["ringfall"]["simulation"]["io_trace"]["rows"];
     assert_eq!(told.as_u64().unwrap() as usize, plain.lines().count() - 1);
 
