@@ -166,6 +166,15 @@ mod tests {
             let survivors = ms(ended.quantile_ns(share).unwrap());
             assert!(survivors < 0.6 * truth, "{share}: {survivors} {truth}");
         }
-        assert!(all.p95.unwrap().told(|ms| format!("{ms:.0}")).starts_with("≥ "));
+        // As long as the queue grows nobody knows how long its tail will be.
+        assert_eq!(all.p95.unwrap().at_most_ms, None);
+    }
+
+    #[test]
+    fn what_can_not_be_estimated_is_told_by_its_lower_bound() {
+        let known = QuantileMs { estimate_ms: Some(2.0), at_least_ms: 1.0, at_most_ms: None };
+        let told = |known: &QuantileMs| known.told(|ms| format!("{ms:.1}"));
+        assert_eq!(told(&known), "2.0");
+        assert_eq!(told(&QuantileMs { estimate_ms: None, ..known }), "≥ 1.0");
     }
 }
