@@ -339,3 +339,14 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     lines.push(("search", format!("{} steps; {}", report.curve.len(), report.reason)));
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso_8601_to_the_microsecond() {
+        assert_eq!(iso_8601(1_738_367_999.25), "2025-01-31T23:59:59.250000+00:00");
+        assert_eq!(iso_8601(0.0), "1970-01-01T00:00:00.000000+00:00");
+    }
+}

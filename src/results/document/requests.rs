@@ -48,9 +48,9 @@ pub struct RequestsOfClass {
     pub p999: Option<QuantileMs>,
     /// The class's target for the P95, ms; null for all classes together.
     pub target_p95_ms: Option<u64>,
-    /// Estimated share of the requests, finished or not, that took no longer than the target, 0 to
-    /// 1. `summary.qos_metrics` has the share of those that finished. Null without requests, and
-    /// for all classes together.
+    /// Estimated share of the requests, finished or not, that took no longer than the target, from
+    /// 0 to 1; null without requests, and for all classes together. The share of those that
+    /// finished stands in `summary.qos_metrics`.
     pub share_within_target: Option<f64>,
 }
 
