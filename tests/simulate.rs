@@ -36,18 +36,18 @@ fn hash(text: &str) -> u64 {
 const GOLDEN: [(&str, u64); 3] = [
     (
         "--model tiny-1b --num-users 20 --duration 60 --seed 1 --arrival closed",
-        0x2e03_7ad6_0ce3_db3a,
+        0xd4fe_a05f_16e1_1d82,
     ),
     (
         "--model llama3.1-8b --num-users 50 --duration 30 --seed 2 --cpu-mem-gb 4 \
          --storage-capacity-gb 16 --shards 3 --max-concurrent-allocs 4",
-        0x9bf3_ac4a_e055_b5fd,
+        0xc3d5_053b_d295_4463,
     ),
     (
         "--model llama3.1-8b --num-users 40 --duration 40 --seed 3 --enable-rag --rag-num-docs 5 \
          --arrival poisson --request-rate 20 --cpu-mem-gb 2 --generation-mode fast --shards 2 \
          --num-gpus 2 --tensor-parallel 2",
-        0x1212_df4f_2480_7bbd,
+        0x0a3c_880e_46bf_20cf,
     ),
 ];
 

@@ -138,6 +138,12 @@ fn head(html: &mut String, named: &Named, several: bool) {
         );
     }
     html.push_str("</div>\n");
+    notes(html, named);
+}
+
+/// Errors and warnings of a result.
+fn notes(html: &mut String, named: &Named) {
+    let ours = &named.document.ringfall;
     let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
     let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
         Some(flag) => format!("{} (try {flag})", warning.text),

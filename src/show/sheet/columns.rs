@@ -2,7 +2,9 @@
 
 use crate::results::Document;
 use crate::results::document::figure::Derived;
-use crate::results::document::{LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
+use crate::results::document::{
+    CacheStatsReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport,
+};
 
 /// A value of the table; `Nothing` was not measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,21 +148,7 @@ pub fn metrics(document: &Document) -> Vec<Row> {
         "Gen Latency",
         document.latency_of(|summary| &summary.generation_latency_ms),
     );
-    for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
-        for direction in ["Read", "Write"] {
-            for (percentile, suffix) in [
-                ("P50", "p50"),
-                ("P95", "p95"),
-                ("P99", "p99"),
-                ("P99.9", "p999"),
-                ("P99.99", "p9999"),
-            ] {
-                let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
-                let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
-                rows.push((name, stats.latencies_ms.get(&key).into()));
-            }
-        }
-    }
+    storage_latencies(&mut rows, stats);
     rows.extend([
         row("Cache Hit Rate", document.hit_rate()),
         row("Read/Write Ratio", document.read_write_ratio()),
@@ -192,6 +180,25 @@ pub fn metrics(document: &Document) -> Vec<Row> {
     ]);
     unfinished(&mut rows, document);
     rows
+}
+
+/// Latencies of entries on storage: whole, on the device, and what the host took.
+fn storage_latencies(rows: &mut Vec<Row>, stats: &CacheStatsReport) {
+    for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
+        for direction in ["Read", "Write"] {
+            for (percentile, suffix) in [
+                ("P50", "p50"),
+                ("P95", "p95"),
+                ("P99", "p99"),
+                ("P99.9", "p999"),
+                ("P99.99", "p9999"),
+            ] {
+                let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
+                let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
+                rows.push((name, stats.latencies_ms.get(&key).into()));
+            }
+        }
+    }
 }
 
 /// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where it
