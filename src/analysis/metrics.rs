@@ -87,11 +87,11 @@ fn stats(d: &Document) -> &CacheStatsReport {
 }
 
 fn end_to_end(d: &Document) -> Option<&LatencyMs> {
-    d.summary.end_to_end_latency_ms.as_ref()
+    d.latency_of(|summary| &summary.end_to_end_latency_ms)
 }
 
 fn storage_io(d: &Document) -> Option<&LatencyMs> {
-    d.summary.storage_io_latency_ms.as_ref()
+    d.latency_of(|summary| &summary.storage_io_latency_ms)
 }
 
 fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
@@ -238,7 +238,7 @@ pub const METRICS: &[Metric] = &[
         "cache hit rate",
         Neither,
         false,
-        |d| stats(d).cache_hit_rate.known(),
+        Document::hit_rate,
         Some("Cache Hit Rate")
     ),
     metric!(
@@ -246,7 +246,7 @@ pub const METRICS: &[Metric] = &[
         "bytes read per byte written",
         Neither,
         false,
-        |d| stats(d).read_write_ratio.known(),
+        Document::read_write_ratio,
         Some("Read/Write Ratio")
     ),
     metric!(

@@ -7,7 +7,7 @@ mod shard_main;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use ringfall_engine::clock::{Clock, Nanos, SECOND};
@@ -16,7 +16,9 @@ use ringfall_engine::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::TimeShares;
-use ringfall_workloads::contract::{Action, Event, Outcome, RequestEnd, RequestId, RequestRecord};
+use ringfall_workloads::contract::{
+    Action, Event, Outcome, Purpose, RequestEnd, RequestId, RequestRecord,
+};
 use ringfall_workloads::source::SourceRequest;
 
 use crate::facts::{CacheStats, RequestStats};
@@ -110,6 +112,8 @@ pub struct Driver {
     /// Operations of the engine running for us.
     operations: Cell<u32>,
     totals: RefCell<Box<Totals>>,
+    /// Requests under way that began with a system prompt.
+    prompted: RefCell<BTreeSet<RequestId>>,
     window: Cell<(Nanos, Nanos)>,
     stopped: Cell<bool>,
     /// Rings when the next deadline may have come nearer.
@@ -148,6 +152,7 @@ impl Driver {
             waits: RefCell::default(),
             operations: Cell::new(0),
             totals: RefCell::default(),
+            prompted: RefCell::default(),
             window: Cell::new((Nanos::MAX, Nanos::MAX)),
             stopped: Cell::new(false),
             poke: Notify::default(),
@@ -446,7 +451,8 @@ impl Driver {
                 self.waits.borrow_mut().push(Reverse((until, request)));
                 self.poke.notify_all();
             }
-            Action::Done { request: _, record } => {
+            Action::Done { request, record } => {
+                self.prompted.borrow_mut().remove(&request);
                 self.note_late(&record);
                 self.serving.set(self.serving.get() - 1);
                 self.record(record.finished, |totals, index| {
@@ -472,18 +478,11 @@ impl Driver {
             }
             Action::Read { request, key, scope, class, purpose, times } => {
                 let driver = Rc::clone(self);
+                let has_prompt = self.note_prompt(request, purpose);
                 self.operations.set(self.operations.get() + 1);
                 (self.spawn)(Box::pin(async move {
-                    let (outcome, bytes, io_ns) =
-                        driver.read((key, scope), class, purpose, times).await;
-                    driver.record(driver.workload_now(), |totals, second| {
-                        let before = (totals.cache.hits, totals.cache.misses);
-                        totals.cache.record_read(purpose, times, outcome, bytes);
-                        let now = (totals.cache.hits, totals.cache.misses);
-                        let second = totals.second(second);
-                        second.hits += now.0 - before.0;
-                        second.misses += now.1 - before.1;
-                    });
+                    let purpose = (purpose, has_prompt);
+                    let (outcome, io_ns) = driver.read((key, scope), class, purpose, times).await;
                     driver.step_done(request, outcome, io_ns);
                 }));
             }
@@ -495,6 +494,18 @@ impl Driver {
                     driver.step_done(request, outcome, io_ns);
                 }));
             }
+        }
+    }
+
+    /// Whether the request began with a system prompt, of which it is reading now.
+    fn note_prompt(&self, request: RequestId, purpose: Purpose) -> bool {
+        let mut prompted = self.prompted.borrow_mut();
+        match purpose {
+            Purpose::Prefix => {
+                prompted.insert(request);
+                true
+            }
+            _ => prompted.contains(&request),
         }
     }
 

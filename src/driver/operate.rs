@@ -19,32 +19,49 @@ impl Driver {
         }
     }
 
-    /// Reads so many times; the outcome, the entry's size if it was found, and the time taken.
+    /// Reads so many times; the outcome and the time taken. Each read counts when it ends: a step
+    /// of many reads may begin in the window and end after it.
     pub(super) async fn read(
         &self,
         (key, scope): (Key, Scope),
         class: Class,
-        purpose: Purpose,
+        (purpose, has_prompt): (Purpose, bool),
         times: u32,
-    ) -> (Outcome, u64, u64) {
+    ) -> (Outcome, u64) {
         let home = self.home(key, scope);
         let begun = self.clock.now();
-        let mut entry_bytes = 0;
         for reads_done in 0..times {
             let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
                 ReadOutcome::Hit { bytes, tier, .. } => {
-                    entry_bytes = bytes;
                     self.log(key, false, tier, purpose, bytes);
+                    self.count_read(purpose, Outcome::Hit, bytes, has_prompt);
                     continue;
                 }
-                ReadOutcome::Miss => Outcome::Miss { reads_done },
+                ReadOutcome::Miss => {
+                    let missed = Outcome::Miss { reads_done: 0 };
+                    self.count_read(purpose, missed, 0, has_prompt);
+                    Outcome::Miss { reads_done }
+                }
                 ReadOutcome::Failed(_) => Outcome::Failed,
             };
-            return (outcome, entry_bytes, self.clock.now() - begun);
+            return (outcome, self.clock.now() - begun);
         }
-        (Outcome::Hit, entry_bytes, self.clock.now() - begun)
+        (Outcome::Hit, self.clock.now() - begun)
     }
 
+    fn count_read(&self, purpose: Purpose, outcome: Outcome, bytes: u64, has_prompt: bool) {
+        self.record(self.workload_now(), |totals, second| {
+            let before = (totals.cache.hits, totals.cache.misses);
+            totals.cache.record_read(purpose, 1, outcome, bytes, has_prompt);
+            let now = (totals.cache.hits, totals.cache.misses);
+            let second = totals.second(second);
+            second.hits += now.0 - before.0;
+            second.misses += now.1 - before.1;
+        });
+    }
+
+    /// Writes an entry; the outcome and the time taken, without the wait for a permit, which has a
+    /// figure of its own.
     pub(super) async fn write(
         &self,
         key: Key,
@@ -66,6 +83,7 @@ impl Driver {
             }
             false => None,
         };
+        let begun = self.clock.now();
         let mode = match purpose {
             Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
                 WriteMode::IfAbsent
@@ -96,13 +114,20 @@ impl Driver {
 
     /// Writes an entry that must be there before measuring begins.
     pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
-        self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0
+        let outcome = self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0;
+        // What is written beforehand and shared by all is a chunk of a document.
+        if outcome == Outcome::Written && scope == Scope::Shared {
+            self.totals.borrow_mut().cache.record_ingested(bytes);
+        }
+        outcome
     }
 
     fn log(&self, key: Key, is_write: bool, tier: Tier, purpose: Purpose, bytes: u64) {
         let Some(log) = &*self.log.borrow() else { return };
         let phase = match purpose {
             Purpose::Decode | Purpose::Rewrite => TracePhase::Decode,
+            // As the reference has it: only writes are prefill.
+            Purpose::History | Purpose::Prefix | Purpose::Rag if !is_write => TracePhase::Decode,
             // Not part of the load: whoever replays it finds out what must be there.
             Purpose::Populate => return,
             _ => TracePhase::Prefill,

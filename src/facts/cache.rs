@@ -11,36 +11,48 @@ pub struct CacheStats {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Hits on system prompts.
+    /// Hits on system prompts, and on the own entry of a turn that has one.
     pub system_prompt_hits: u64,
-    /// Hits on a turn's own entry, and on RAG chunks.
+    /// Hits on the own entry of a turn without a system prompt, on RAG chunks and on blocks.
     pub user_cache_hits: u64,
     /// Hits on earlier turns.
     pub multi_turn_hits: u64,
     /// Misses on earlier turns.
     pub multi_turn_misses: u64,
+    /// Reads of a system prompt that found it.
+    pub prefix_hits: u64,
     /// Reads of a system prompt that did not find it.
     pub prefix_misses: u64,
     /// Bytes of system prompts read instead of being prefilled.
     pub prefix_saved_bytes: u64,
-    /// Entries written for turns (and again after a decode miss) and system prompts.
+    /// Entries written for turns (and again after a decode miss), system prompts and blocks.
     pub prefill_writes: u64,
     /// Bytes of those.
     pub prefill_written_bytes: u64,
-    /// Successful reads while generating.
+    /// RAG chunks ingested, in the window or before it.
+    pub ingested: u64,
+    /// Bytes of those.
+    pub ingested_bytes: u64,
+    /// Successful reads of a turn's own entry, of earlier turns and of RAG chunks.
     pub decode_reads: u64,
     /// Bytes of those.
     pub decode_read_bytes: u64,
+    /// Successful reads of a turn's own entry while generating.
+    pub own_turn_reads: u64,
+    /// Bytes of those.
+    pub own_turn_read_bytes: u64,
 }
 
 impl CacheStats {
-    /// Counts one read step: `entry_bytes` is the entry's size, 0 when unknown (a miss).
+    /// Counts reads of one entry that ended: `entry_bytes` is its size, 0 when unknown (a miss);
+    /// `has_prompt` says whether the request that reads began with a system prompt.
     pub fn record_read(
         &mut self,
         purpose: Purpose,
         times: u32,
         outcome: Outcome,
         entry_bytes: u64,
+        has_prompt: bool,
     ) {
         let (hits, missed) = match outcome {
             Outcome::Hit => (u64::from(times), false),
@@ -53,6 +65,7 @@ impl CacheStats {
             Purpose::Populate => return,
             Purpose::Prefix => {
                 self.system_prompt_hits += hits;
+                self.prefix_hits += hits;
                 self.prefix_misses += misses;
                 self.prefix_saved_bytes += hits * entry_bytes;
             }
@@ -61,9 +74,12 @@ impl CacheStats {
                 self.multi_turn_misses += misses;
             }
             Purpose::Decode => {
-                self.user_cache_hits += hits;
-                self.decode_reads += hits;
-                self.decode_read_bytes += hits * entry_bytes;
+                match has_prompt {
+                    true => self.system_prompt_hits += hits,
+                    false => self.user_cache_hits += hits,
+                }
+                self.own_turn_reads += hits;
+                self.own_turn_read_bytes += hits * entry_bytes;
             }
             Purpose::Rag | Purpose::Prefill | Purpose::Rewrite => self.user_cache_hits += hits,
             Purpose::Block => {
@@ -72,6 +88,10 @@ impl CacheStats {
                 // The block that was missing and all after it are written: each is a miss then.
                 return;
             }
+        }
+        if matches!(purpose, Purpose::History | Purpose::Decode | Purpose::Rag) {
+            self.decode_reads += hits;
+            self.decode_read_bytes += hits * entry_bytes;
         }
         self.hits += hits;
         self.misses += misses;
@@ -88,6 +108,12 @@ impl CacheStats {
         }
     }
 
+    /// Counts a RAG chunk that was ingested, in the window or before it.
+    pub fn record_ingested(&mut self, entry_bytes: u64) {
+        self.ingested += 1;
+        self.ingested_bytes += entry_bytes;
+    }
+
     /// Counts a trace's block that could not be read, whether it was written now or turned out to
     /// be there (without one before it, it could not be used).
     pub fn record_block_miss(&mut self) {
@@ -102,12 +128,17 @@ impl CacheStats {
         self.user_cache_hits += other.user_cache_hits;
         self.multi_turn_hits += other.multi_turn_hits;
         self.multi_turn_misses += other.multi_turn_misses;
+        self.prefix_hits += other.prefix_hits;
         self.prefix_misses += other.prefix_misses;
         self.prefix_saved_bytes += other.prefix_saved_bytes;
         self.prefill_writes += other.prefill_writes;
         self.prefill_written_bytes += other.prefill_written_bytes;
+        self.ingested += other.ingested;
+        self.ingested_bytes += other.ingested_bytes;
         self.decode_reads += other.decode_reads;
         self.decode_read_bytes += other.decode_read_bytes;
+        self.own_turn_reads += other.own_turn_reads;
+        self.own_turn_read_bytes += other.own_turn_read_bytes;
     }
 
     /// Share of reads that found their entry; `None` without reads.

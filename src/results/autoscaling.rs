@@ -6,6 +6,7 @@ use ringfall_workloads::autoscale::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::compact_utc;
 use crate::results::RunResult;
 use crate::results::sla::SLA;
 
@@ -14,8 +15,9 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// One row of `summary.autoscaling_stats`: a user count that was held, and what was done next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingRow {
-    /// End of its window, s since 1970.
-    pub timestamp: f64,
+    /// End of its window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`. The
+    /// reference's is local time without a zone.
+    pub timestamp: String,
     /// `qos` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
@@ -202,6 +204,24 @@ fn mode(conclusion: &Conclusion) -> Mode {
     }
 }
 
+/// A time since 1970 as ISO 8601 in UTC, to the microsecond.
+fn iso_8601(unix_s: f64) -> String {
+    let micros = (unix_s.max(0.0) * 1e6).round() as u64;
+    let compact = compact_utc(micros / 1_000_000);
+    let (date, time) = compact.trim_end_matches('Z').split_once('T').unwrap_or((&compact, ""));
+    let pairs = |text: &str, from: usize| text.get(from..from + 2).unwrap_or_default().to_owned();
+    let year = date.get(..4).unwrap_or_default();
+    format!(
+        "{year}-{}-{}T{}:{}:{}.{:06}+00:00",
+        pairs(date, 4),
+        pairs(date, 6),
+        pairs(time, 0),
+        pairs(time, 2),
+        pairs(time, 4),
+        micros % 1_000_000
+    )
+}
+
 /// `summary.autoscaling_stats`; empty without an autoscaler.
 pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
     let Some(conclusion) = &result.autoscale else { return Vec::new() };
@@ -211,7 +231,7 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
         end_s += step.end_s;
         let stopped = entry.act == Act::Stop;
         AutoscalingRow {
-            timestamp: end_s,
+            timestamp: iso_8601(end_s),
             mode: mode(conclusion),
             action: entry.act,
             users: step.users,
@@ -318,4 +338,15 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     }
     lines.push(("search", format!("{} steps; {}", report.curve.len(), report.reason)));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso_8601_to_the_microsecond() {
+        assert_eq!(iso_8601(1_738_367_999.25), "2025-01-31T23:59:59.250000+00:00");
+        assert_eq!(iso_8601(0.0), "1970-01-01T00:00:00.000000+00:00");
+    }
 }

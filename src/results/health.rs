@@ -15,14 +15,34 @@ use crate::results::RunResult;
 pub struct Criterion {
     /// What, in the reference's words.
     pub name: Cow<'static, str>,
-    /// The limit.
-    pub target: f64,
-    /// What was measured.
-    pub actual: f64,
+    /// The limit; of a bandwidth the words `>0`, as in the reference.
+    pub target: Measure,
+    /// What was measured; a bandwidth in digits with two decimals, as in the reference.
+    pub actual: Measure,
     /// Of both.
     pub unit: Cow<'static, str>,
     /// Whether it was met.
     pub passed: bool,
+}
+
+/// A number, or the words that the reference has in its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Measure {
+    /// As a number.
+    Number(f64),
+    /// In words or digits.
+    Words(Cow<'static, str>),
+}
+
+/// As people read it.
+impl std::fmt::Display for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Measure::Number(number) => write!(f, "{number:.2}"),
+            Measure::Words(words) => f.write_str(words),
+        }
+    }
 }
 
 /// The verdict. A criterion that nothing was measured for is left out.
@@ -67,12 +87,13 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
     let below = |name: &'static str, target, histogram: &Histogram| {
         let actual = histogram.quantile_ns(0.95)? as f64 / 1e6;
         let (name, unit) = (name.into(), "ms".into());
-        Some(Criterion { name, target, actual, unit, passed: actual < target })
+        let (limit, found) = (Measure::Number(target), Measure::Number(actual));
+        Some(Criterion { name, target: limit, actual: found, unit, passed: actual < target })
     };
     let hit_rate = result.cache.hit_rate().map(|actual| Criterion {
         name: "Cache Hit Rate > 30%".into(),
-        target: HIT_RATE,
-        actual,
+        target: Measure::Number(HIT_RATE),
+        actual: Measure::Number(actual),
         unit: "ratio".into(),
         passed: actual > HIT_RATE,
     });
@@ -90,12 +111,16 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
 
 fn throughput(result: &RunResult) -> Vec<Criterion> {
     let seconds = result.window.seconds;
-    let more_than_none = |name: &'static str, bytes: u64| Criterion {
-        name: name.into(),
-        target: 0.0,
-        actual: if seconds > 0.0 { ringfall_engine::units::gib(bytes) / seconds } else { 0.0 },
-        unit: "GiB/s".into(),
-        passed: bytes > 0,
+    let more_than_none = |name: &'static str, bytes: u64| {
+        let gib = ringfall_engine::units::gib(bytes);
+        let rate = if seconds > 0.0 { gib / seconds } else { 0.0 };
+        Criterion {
+            name: name.into(),
+            target: Measure::Words(">0".into()),
+            actual: Measure::Words(format!("{rate:.2}").into()),
+            unit: "GiB/s".into(),
+            passed: bytes > 0,
+        }
     };
     let mut criteria = Vec::new();
     if result.plan.phases != Phases::PrefillOnly {

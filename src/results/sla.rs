@@ -24,13 +24,18 @@ pub(crate) const SLA: [Sla; 3] = [
 /// P95 target of each class, ns.
 #[must_use]
 pub fn p95_targets_ns() -> [u64; 3] {
-    SLA.map(|sla| sla.targets_ms[0] * MILLISECOND)
+    SLA.map(|sla| sla.target_p95_ns())
 }
 
 impl Sla {
+    /// The P95 target, ns.
+    pub fn target_p95_ns(&self) -> u64 {
+        self.targets_ms[0] * MILLISECOND
+    }
+
     /// Share of the requests that took no longer than the P95 target; `None` without requests.
     pub fn compliance(&self, end_to_end: &Histogram) -> Option<f64> {
-        let within = end_to_end.count_at_most(self.targets_ms[0] * MILLISECOND);
+        let within = end_to_end.count_at_most(self.target_p95_ns());
         crate::facts::quotient(within, end_to_end.count())
     }
 }

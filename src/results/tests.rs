@@ -4,7 +4,7 @@ use ringfall_engine::metrics::{Histogram, Metrics};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
 use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Facts, Options, PerformanceProfile, Phases, resolve};
@@ -102,9 +102,9 @@ pub(crate) fn busy() -> RunResult {
     for class in Class::ALL {
         result.requests.record(&record(class, 60));
     }
-    result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100);
-    result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100);
-    result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7);
+    result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100, false);
+    result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
+    result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
     result.cache.record_write(Purpose::Prefill, 100);
     result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
     result.timeline.push(TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() });
@@ -163,6 +163,8 @@ const KEYS: &[&str] = &[
     "summary.prefix_cache_stats.{prefix_hits,prefix_misses,system_prompt_reuse}",
     "summary.prefix_cache_stats.{common_phrase_reuse,bytes_saved}",
     "ringfall.{version,schema_version,command_line,config,machine,window,timeline,histograms}",
+    "ringfall.{requests,cache,not_measured}",
+    "ringfall.errors.{requests_failed,requests_refused}",
     "ringfall.{io,waits,evictions,device,cost,roofline,errors,verify,samples,warnings}",
 ];
 
@@ -203,13 +205,17 @@ fn every_key_of_the_specification_is_there() {
 }
 
 #[test]
-fn what_was_not_measured_is_null_or_absent() {
+fn what_was_not_measured_is_zero_in_the_references_keys_and_null_or_absent_in_ours() {
     let document = to_json(&nothing());
     assert_eq!(missing(&document, KEYS), Vec::<String>::new());
     let at = |path: &str| document.pointer(path).cloned().unwrap_or_default();
-    assert_eq!(at("/summary/end_to_end_latency_ms"), Value::Null);
-    assert_eq!(at("/summary/cache_stats/cache_hit_rate"), Value::Null);
-    assert_eq!(at("/summary/storage_throughput_tokens_per_sec"), Value::Null);
+    assert_eq!(at("/summary/end_to_end_latency_ms/p95"), json!(0.0));
+    assert_eq!(at("/summary/cache_stats/cache_hit_rate"), json!(0.0));
+    assert_eq!(at("/summary/storage_throughput_tokens_per_sec"), json!(0.0));
+    let unmeasured = at("/ringfall/not_measured");
+    assert!(unmeasured.as_array().unwrap().contains(&json!("summary.end_to_end_latency_ms")));
+    assert_eq!(at("/ringfall/cache/hit_rate"), Value::Null);
+    assert_eq!(at("/ringfall/requests/all/p95"), Value::Null);
     assert_eq!(at("/summary/qos_metrics/batch/no_data"), Value::Bool(true));
     assert_eq!(at("/ringfall/device/kernel"), Value::Null);
     assert_eq!(at("/ringfall/cost/peak_rss_bytes"), Value::Null);
@@ -221,6 +227,112 @@ fn what_was_not_measured_is_null_or_absent() {
     assert!(!stats.keys().any(|key| key.starts_with("gpu_") && key.ends_with("_ms")));
 }
 
+/// The nulls of the reference's keys that are null in the reference too, or say nothing that its
+/// harness adds or averages.
+const NULLS: [&str; 1] = ["/summary/autoscaling_summary"];
+
+fn nulls(value: &Value, path: &str, into: &mut Vec<String>) {
+    match value {
+        Value::Null => into.push(path.to_owned()),
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| nulls(value, &format!("{path}/{key}"), into));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn keys_of_the_reference_hold_numbers_when_no_request_finished() {
+    for result in [nothing(), busy()] {
+        let mut document = to_json(&result);
+        document.as_object_mut().unwrap().remove("ringfall");
+        let mut found = Vec::new();
+        nulls(&document, "", &mut found);
+        assert_eq!(found, NULLS);
+    }
+}
+
+#[test]
+fn own_turns_of_requests_with_a_prompt_are_system_prompt_hits() {
+    let mut cache = CacheStats::default();
+    cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
+    cache.record_read(Purpose::Decode, 5, Outcome::Hit, 10, true);
+    cache.record_read(Purpose::Decode, 3, Outcome::Hit, 10, false);
+    cache.record_read(Purpose::History, 2, Outcome::Hit, 10, true);
+    cache.record_read(Purpose::Rag, 1, Outcome::Hit, 10, true);
+    assert_eq!((cache.system_prompt_hits, cache.prefix_hits), (6, 1));
+    assert_eq!((cache.user_cache_hits, cache.multi_turn_hits, cache.hits), (4, 2, 12));
+    assert_eq!((cache.decode_reads, cache.decode_read_bytes), (11, 110));
+    assert_eq!((cache.own_turn_reads, cache.own_turn_read_bytes), (8, 80));
+}
+
+#[test]
+fn ingested_chunks_are_prefill_writes_as_in_the_reference() {
+    let mut result = busy();
+    let before = to_json(&result);
+    result.cache.record_ingested(GIB);
+    let after = to_json(&result);
+    let difference = |key: &str| {
+        let of = |document: &Value| document["summary"]["cache_stats"][key].as_f64().unwrap();
+        of(&after) - of(&before)
+    };
+    for key in ["prefill_writes", "write_iops", "prefill_bytes_written_gb", "total_write_gb"] {
+        assert!((difference(key) - 1.0).abs() < 1e-9, "{key}: {}", difference(key));
+    }
+    assert_eq!(after["ringfall"]["cache"]["writes"], before["ringfall"]["cache"]["writes"]);
+    assert_eq!(difference("tier_storage_kv_bytes_written_gb"), 0.0);
+}
+
+#[test]
+fn requests_that_did_not_finish_are_told_and_warned_of() {
+    let mut result = busy();
+    for ms in 0..30 {
+        result.requests.record_unfinished(Class::Batch, (1_000 + ms) * MILLISECOND);
+    }
+    let warnings = warnings_of(&result);
+    let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == "unfinished").collect();
+    assert_eq!(told.len(), 1, "{warnings:?}");
+    assert!(told[0].text.contains("30 batch requests") && told[0].flag_to_try.is_some());
+    let document = to_json(&result);
+    let requests = &document["ringfall"]["requests"];
+    let counts = |class: &str| (&requests[class]["finished"], &requests[class]["unfinished"]);
+    assert_eq!(counts("all"), (&json!(3), &json!(30)));
+    assert_eq!(counts("batch"), (&json!(1), &json!(30)));
+    assert_eq!(requests["batch"]["p95"]["estimate_ms"], Value::Null);
+    assert!(requests["batch"]["p95"]["at_least_ms"].as_f64().unwrap() > 1_000.0);
+    assert_eq!(
+        requests["interactive"]["p95"]["estimate_ms"],
+        requests["interactive"]["p95"]["at_most_ms"]
+    );
+    assert_eq!(document["ringfall"]["histograms"]["unfinished_batch"]["count"], 30);
+    assert_eq!(document["summary"]["qos_metrics"]["batch"]["total_requests"], 1);
+}
+
+#[test]
+fn one_unfinished_request_among_many_is_no_warning() {
+    let mut result = nothing();
+    (0..1_000).for_each(|_| result.requests.record(&record(Class::Batch, 60)));
+    result.requests.record_unfinished(Class::Batch, 30 * MILLISECOND);
+    assert!(warnings_of(&result).iter().all(|warning| warning.code != "unfinished"));
+}
+
+#[test]
+fn the_throughput_timeline_is_cumulative_since_the_windows_start() {
+    let mut result = nothing();
+    for (end_s, generated_tokens) in [(1.0, 10), (2.0, 30)] {
+        let second = TimelineSecond { end_s, seconds: 1.0, generated_tokens, ..Default::default() };
+        result.timeline.push(second);
+    }
+    let rows = to_json(&result)["throughput_timeline"].clone();
+    assert_eq!(
+        rows,
+        json!([
+            { "timestamp": 1.0, "throughput_tokens_per_sec": 10.0 },
+            { "timestamp": 2.0, "throughput_tokens_per_sec": 20.0 },
+        ])
+    );
+}
+
 #[test]
 fn units_and_sums_are_right() {
     let document = to_json(&busy());
@@ -229,7 +341,15 @@ fn units_and_sums_are_right() {
     let near = |a: f64, b: f64| (a - b).abs() < 1e-3 * b.abs();
     assert!(near(stat("storage_read_p95_ms"), 12.0) && near(stat("storage_read_host_p50_ms"), 2.0));
     assert!(near(stat("tier_storage_read_bandwidth_gbps"), 0.1));
-    assert!(near(stat("total_read_gb"), 2.0) && near(stat("total_write_bytes"), 3.0 * GIB as f64));
+    assert!(near(stat("total_read_gb"), 2.0) && near(stat("total_write_bytes"), 2.0 * GIB as f64));
+    // What was demoted was read in the CPU tier and written to storage once more.
+    assert!(near(stat("tier_cpu_kv_bytes_read_gb"), 2.0));
+    let ours = |name: &str| number(&format!("/ringfall/cache/{name}"));
+    assert!(near(ours("moved_read_bytes"), 3.0 * GIB as f64));
+    assert!(near(ours("moved_write_bytes"), 3.0 * GIB as f64));
+    assert!(near(ours("cpu_read_bytes"), GIB as f64));
+    assert_eq!((stat("decode_reads"), ours("own_turn_reads")), (4.0, 3.0));
+    assert_eq!((stat("system_prompt_hits"), ours("prompt_hits")), (1.0, 1.0));
     assert!(near(stat("cache_hit_rate"), 5.0 / 6.0));
     assert_eq!((stat("cache_hits"), stat("cache_misses")), (5.0, 1.0));
     assert_eq!((stat("offloads_cpu"), stat("offloads_storage")), (1.0, 2.0));
@@ -273,7 +393,10 @@ fn health_judges_by_its_profile() {
     result.engine.io_write.bytes = 0;
     assert_eq!(health::judge(&result).overall_status, "FAIL");
     result.plan.phases = Phases::DecodeOnly;
-    assert_eq!(health::judge(&result).overall_status, "PASS", "this mode never writes");
+    let verdict = health::judge(&result);
+    assert_eq!(verdict.overall_status, "PASS", "this mode never writes");
+    let criterion = serde_json::to_value(&verdict.criteria[0]).unwrap();
+    assert_eq!((&criterion["target"], &criterion["actual"]), (&json!(">0"), &json!("0.10")));
 }
 
 #[test]
@@ -362,7 +485,7 @@ proptest! {
                 true => Outcome::Miss { reads_done: done },
                 false => Outcome::Hit,
             };
-            cache.record_read(purposes[purpose], times, outcome, 10);
+            cache.record_read(purposes[purpose], times, outcome, 10, done % 2 == 0);
         }
         let by_kind = cache.system_prompt_hits + cache.user_cache_hits + cache.multi_turn_hits;
         prop_assert_eq!(cache.hits, by_kind);

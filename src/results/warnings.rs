@@ -1,13 +1,15 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
-use ringfall_engine::clock::SECOND;
+use ringfall_engine::clock::{MILLISECOND, SECOND};
 use ringfall_engine::units::gib;
+use ringfall_workloads::contract::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::host::Machine;
 use crate::results::RunResult;
+use crate::results::sla::SLA;
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +27,10 @@ const KERNEL_TOLERANCE: f64 = 0.01;
 /// Share of the writes that were a block's first before it is worth a word.
 const FIRST_TOUCH_SHARE: f64 = 0.05;
 
+/// Share by which the P95 of all requests may part from that of those that finished before it is
+/// worth a word.
+const UNFINISHED_TOLERANCE: f64 = 0.1;
+
 fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
     Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
@@ -35,6 +41,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
     of_the_device(result, &mut warnings);
     of_the_requests(result, &mut warnings);
+    of_the_unfinished(result, &mut warnings);
     of_the_space(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
@@ -85,6 +92,55 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
 }
 
+/// The flag that lets fewer requests arrive.
+fn flag_for_less(result: &RunResult) -> &'static str {
+    match result.plan.traffic {
+        Traffic::Trace { .. } => "--trace-speedup",
+        _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
+        _ => "--arrival closed",
+    }
+}
+
+/// Percentiles of the requests that finished, where those that did not would change them.
+fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let requests = &result.requests;
+    for (at, class) in Class::ALL.into_iter().enumerate() {
+        let all = requests.latency_of_all(class);
+        let Some(p95) = all.quantile(0.95).filter(|_| all.unfinished() > 0) else { continue };
+        let survivors_ns = requests.end_to_end[at].quantile_ns(0.95);
+        let parts = survivors_ns.zip(p95.estimate_ns).is_none_or(|(survivors, estimate)| {
+            survivors.abs_diff(estimate) as f64 > UNFINISHED_TOLERANCE * survivors as f64
+        });
+        if !parts {
+            continue;
+        }
+        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / MILLISECOND as f64);
+        let of_all = match p95.estimate_ns {
+            Some(estimate) => format!("is estimated at {}", ms(estimate)),
+            None => format!(
+                "can't be estimated, as too many had not finished: it is {} or more",
+                ms(p95.at_least_ns)
+            ),
+        };
+        let of_those = match survivors_ns {
+            Some(survivors) => format!("the P95 of those that finished is {}, but ", ms(survivors)),
+            None => String::new(),
+        };
+        let text = format!(
+            "{} {} requests had not finished when the window closed, and {} had: {of_those}the P95 \
+             of all {of_all}",
+            all.unfinished(),
+            SLA[at].class,
+            all.finished(),
+        );
+        let flag = match result.plan.arrival {
+            Arrival::Closed => "--duration",
+            _ => flag_for_less(result),
+        };
+        warnings.push(warning("unfinished", text, Some(flag)));
+    }
+}
+
 /// What came, came too fast, or could not be read.
 fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let backlog = &result.workload;
@@ -95,12 +151,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
             backlog.queued_at_end,
             backlog.queue_age_at_end_ns as f64 / SECOND as f64
         );
-        let flag = match result.plan.traffic {
-            Traffic::Trace { .. } => "--trace-speedup",
-            _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
-            _ => "--arrival closed",
-        };
-        warnings.push(warning("backlog", text, Some(flag)));
+        warnings.push(warning("backlog", text, Some(flag_for_less(result))));
     }
     let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
     for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {

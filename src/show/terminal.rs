@@ -6,14 +6,16 @@ use std::io::Write;
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
+use ringfall_workloads::contract::Class;
 
 use super::total;
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
-use crate::facts::quotient;
+use crate::facts::{RequestStats, class_index, quotient};
 use crate::remedy::told_io;
 use crate::results::correlation::correlate;
+use crate::results::document::{QuantileMs, RequestsOfClass};
 use crate::results::sla::{COMPLIANCE, SLA};
 use crate::results::{RunResult, Warning, autoscaling, health, source};
 
@@ -162,11 +164,14 @@ fn who(plan: &Plan) -> String {
 }
 
 fn ms(ns: Option<u64>) -> String {
-    match ns.map(|ns| ns as f64 / 1e6) {
-        None => "-".to_owned(),
-        Some(ms) if ms < 10.0 => format!("{ms:.2}"),
-        Some(ms) if ms < 1000.0 => format!("{ms:.1}"),
-        Some(ms) => format!("{ms:.0}"),
+    ns.map_or("-".to_owned(), |ns| short_ms(ns as f64 / 1e6))
+}
+
+fn short_ms(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 1000.0 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
     }
 }
 
@@ -305,6 +310,44 @@ fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::R
     {
         latency_row(text, name, class);
     }
+    unfinished(text, style, &result.requests)
+}
+
+/// Latencies with the requests taken into account that had not finished; nothing without any.
+fn unfinished(text: &mut String, style: Style, requests: &RequestStats) -> std::fmt::Result {
+    let [ended, lost] = [&requests.end_to_end, &requests.unfinished].map(|classes| {
+        let mut all = Histogram::new();
+        classes.iter().for_each(|class| all.merge(class));
+        all
+    });
+    if lost.count() == 0 {
+        return Ok(());
+    }
+    let title = format!(
+        "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
+        "with unfinished, ms", "finished", "unfin.", "P50", "P95", "P99"
+    );
+    writeln!(text, "{}", style.bold(&title))?;
+    let mut row = |name: &str, ended: &Histogram, lost: &Histogram| {
+        let all = RequestsOfClass::of(ended, lost, None);
+        let told = |known: &Option<QuantileMs>| {
+            known.as_ref().map_or("-".to_owned(), |known| known.told(short_ms))
+        };
+        let (p50, p95, p99) = (told(&all.p50), told(&all.p95), told(&all.p99));
+        let (finished, unfinished) = (all.finished, all.unfinished);
+        match finished + unfinished {
+            0 => Ok(()),
+            _ => writeln!(
+                text,
+                "  {name:<24}{finished:>9} {unfinished:>9} {p50:>9} {p95:>9} {p99:>9}"
+            ),
+        }
+    };
+    row("all requests, estimated", &ended, &lost)?;
+    let classes = requests.end_to_end.iter().zip(&requests.unfinished);
+    for (sla, (ended, lost)) in SLA.iter().zip(classes) {
+        row(&format!("  {}", sla.class), ended, lost)?;
+    }
     Ok(())
 }
 
@@ -322,16 +365,7 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             )?;
         }
     }
-    let mut classes = Vec::new();
-    for (sla, histogram) in SLA.iter().zip(&result.requests.end_to_end) {
-        if let Some(share) = sla.compliance(histogram) {
-            classes.push(format!("{} {:.0} %", sla.class, share * 100.0));
-        }
-    }
-    if !classes.is_empty() {
-        let wanted = COMPLIANCE * 100.0;
-        writeln!(text, "  in time      {} ({wanted:.0} % wanted)", classes.join(", "))?;
-    }
+    within_target(text, &result.requests)?;
     let verdict = health::judge(result);
     let status = match &*verdict.overall_status {
         "FAIL" => style.warn("FAIL"),
@@ -339,10 +373,32 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
     };
     writeln!(text, "  health       {status} {}/{}", verdict.passed_count, verdict.total_count)?;
     for failed in verdict.criteria.iter().filter(|criterion| !criterion.passed) {
-        let (name, actual, unit) = (&failed.name, failed.actual, &failed.unit);
-        writeln!(text, "               not met: {name}: {actual:.2} {unit}")?;
+        let (name, actual, unit) = (&failed.name, &failed.actual, &failed.unit);
+        writeln!(text, "               not met: {name}: {actual} {unit}")?;
     }
     Ok(())
+}
+
+/// Share of each class's requests within its target: of those that finished, as the reference has
+/// it, and of all.
+fn within_target(text: &mut String, requests: &RequestStats) -> std::fmt::Result {
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}", share * 100.0));
+    let mut classes = Vec::new();
+    for (sla, class) in SLA.iter().zip(Class::ALL) {
+        let all = requests.latency_of_all(class);
+        if let Some(of_all) = all.share_within(sla.target_p95_ns()) {
+            let of_finished = sla.compliance(&requests.end_to_end[class_index(class)]);
+            let (of_finished, of_all) = (percent(of_finished), percent(Some(of_all)));
+            classes.push(format!("{} {of_finished} / {of_all} %", sla.class));
+        }
+    }
+    if classes.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "  in target    {}", classes.join(", "))?;
+    let goal = COMPLIANCE * 100.0;
+    writeln!(text, "               (of those finished / of all, estimated; goal {goal:.0} %)")
 }
 
 fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {

@@ -1,6 +1,7 @@
 use ringfall_engine::error::{ErrorKind, IoError, Operation};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
+use ringfall_workloads::contract::Class;
 
 use super::terminal::summary;
 use super::*;
@@ -76,4 +77,20 @@ fn the_summary_fits_a_screen_of_80_columns() {
     let coloured = summary(Style { colour: true }, &result);
     assert!(coloured.contains('\x1b'));
     assert!(!summary(Style { colour: false }, &nothing()).is_empty());
+}
+
+#[test]
+fn unfinished_requests_stand_beside_the_finished_ones() {
+    let mut result = busy();
+    let plain = summary(Style { colour: false }, &result);
+    assert!(!plain.contains("unfin."), "{plain}");
+    (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
+    result.warnings = warnings_of(&result);
+    let plain = summary(Style { colour: false }, &result);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
+    }
+    for part in ["unfin.", "≥ 6", "batch 100 / 3 %", "30 batch requests"] {
+        assert!(plain.contains(part), "{part} in\n{plain}");
+    }
 }

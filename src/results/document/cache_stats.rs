@@ -19,102 +19,152 @@ use crate::results::health::{Health, judge};
 shapes!(Health);
 
 figures! {
-/// What was found, moved and kept. `gb` and `gbps` are GiB and GiB/s, as in the reference.
+/// What was found, moved and kept. `gb` and `gbps` are GiB and GiB/s, as in the reference. Each key
+/// says whether its definition is the reference's; the reference counts an operation when it
+/// begins and until its threads have stopped, ringfall when it ends inside the window.
 pub struct CacheStatsReport {
-    /// Share of reads that found their entry.
-    pub cache_hit_rate: Derived<Option<f64>>,
-    /// Reads that found it.
+    /// Share of the reads that found their entry, 0 to 1; 0 without reads. Same definition as the
+    /// reference's; see `cache_misses`.
+    pub cache_hit_rate: Derived<f64>,
+    /// Number of reads that found their entry. Same definition as the reference's.
     pub cache_hits: Sum<u64>,
-    /// Reads that did not.
+    /// Number of reads that did not find their entry. Same definition as the reference's, which
+    /// counts one miss more for nearly each request with a system prompt: it never writes prompts,
+    /// whereas ringfall writes a prompt once and finds it from then on.
     pub cache_misses: Sum<u64>,
-    /// Entries in the GPU tier at the end; null in merged results, as are the next four.
+    /// Entries in the GPU tier at the end; null in merged results, as are the next four. Same
+    /// definition as the reference's.
     pub gpu_entries: OfRun<u64>,
-    /// Entries in the CPU tier at the end.
+    /// Entries in the CPU tier at the end. Same definition as the reference's.
     pub cpu_entries: OfRun<u64>,
-    /// Entries in the storage tier at the end.
+    /// Entries in the storage tier at the end. Same definition as the reference's.
     pub storage_entries: OfRun<u64>,
-    /// GPU memory used at the end, GiB.
+    /// GPU memory used at the end, GiB. Same definition as the reference's.
     pub gpu_memory_used_gb: OfRun<f64>,
-    /// CPU memory used at the end, GiB.
+    /// CPU memory used at the end, GiB. Same definition as the reference's.
     pub cpu_memory_used_gb: OfRun<f64>,
-    /// Entries that reached the CPU tier, written there at once or demoted.
+    /// Entries that reached the CPU tier, written there at once or demoted. Same definition as the
+    /// reference's.
     pub offloads_cpu: Sum<u64>,
-    /// Entries that reached the storage tier.
+    /// Entries that reached the storage tier, written there at once or demoted. Same definition as
+    /// the reference's.
     pub offloads_storage: Sum<u64>,
-    /// Does the storage meet what the profile asks? Null in merged results.
+    /// Whether the storage meets what the performance profile asks for; null in merged results.
+    /// Same criteria as the reference's.
     pub storage_health: OfRun<Health>,
-    /// Entries written for turns, system prompts and blocks.
+    /// Entries written for turns (also after a decode miss), system prompts and blocks of a trace,
+    /// and ingested chunks of documents. Same definition as the reference's, which never writes
+    /// prompts and has no blocks; chunks are ingested before the window here, and in it there.
+    /// `ringfall.cache.writes` has what was written in the window.
     pub prefill_writes: Sum<u64>,
-    /// Successful reads while generating.
+    /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
+    /// of retrieved chunks. Same definition as the reference's. `ringfall.cache.own_turn_reads` has
+    /// the reads of a turn's own entry alone.
     pub decode_reads: Sum<u64>,
-    /// KV bytes written in the GPU tier by the operations that ended in the window, GiB.
+    /// KV bytes written to the GPU tier, GiB. Same definition as the reference's.
     pub tier_gpu_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes read in the GPU tier by the operations that ended in the window, GiB.
+    /// KV bytes read from the GPU tier, demotions included, GiB. Same definition as the
+    /// reference's.
     pub tier_gpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read in the GPU tier over the window, GiB/s.
-    pub tier_gpu_read_bandwidth_gbps: Derived<Option<f64>>,
-    /// KV bytes written in the GPU tier over the window, GiB/s.
-    pub tier_gpu_write_bandwidth_gbps: Derived<Option<f64>>,
-    /// KV bytes written in the CPU tier by the operations that ended in the window, GiB.
+    /// KV bytes read from the GPU tier over the window, GiB/s; demotions included, as in the
+    /// reference.
+    pub tier_gpu_read_bandwidth_gbps: Derived<f64>,
+    /// KV bytes written to the GPU tier over the window, GiB/s. Same definition as the
+    /// reference's.
+    pub tier_gpu_write_bandwidth_gbps: Derived<f64>,
+    /// KV bytes written to the CPU tier, at once or by demotion, GiB. Same definition as the
+    /// reference's.
     pub tier_cpu_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes read in the CPU tier by the operations that ended in the window, GiB.
+    /// KV bytes read from the CPU tier, by requests and by demotions to storage, GiB. Same
+    /// definition as the reference's. `ringfall.cache.cpu_read_bytes` has those of requests alone.
     pub tier_cpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read in the CPU tier over the window, GiB/s.
-    pub tier_cpu_read_bandwidth_gbps: Derived<Option<f64>>,
-    /// KV bytes written in the CPU tier over the window, GiB/s.
-    pub tier_cpu_write_bandwidth_gbps: Derived<Option<f64>>,
-    /// KV bytes of the entries whose I/O on storage completed in the window, demotions included,
-    /// without the rest of an entry's last block, written, GiB.
+    /// KV bytes read from the CPU tier over the window, GiB/s; demotions included, as in the
+    /// reference.
+    pub tier_cpu_read_bandwidth_gbps: Derived<f64>,
+    /// KV bytes written to the CPU tier over the window, GiB/s. Same definition as the
+    /// reference's.
+    pub tier_cpu_write_bandwidth_gbps: Derived<f64>,
+    /// KV bytes whose write to storage completed in the window, demotions included, without the
+    /// rest of an entry's last block, GiB. Differs from the reference, which counts whole entries,
+    /// also those written after the window's end.
     pub tier_storage_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes of the entries whose I/O on storage completed in the window, demotions included,
-    /// without the rest of an entry's last block, read, GiB.
+    /// KV bytes whose read from storage completed in the window, without the rest of an entry's
+    /// last block, GiB. Differs from the reference, which counts an entry when its read begins,
+    /// also after the window's end.
     pub tier_storage_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read in the storage tier over the window, GiB/s.
-    pub tier_storage_read_bandwidth_gbps: Derived<Option<f64>>,
-    /// KV bytes written in the storage tier over the window, GiB/s.
-    pub tier_storage_write_bandwidth_gbps: Derived<Option<f64>>,
-    /// Bytes of entries written for turns, system prompts and blocks, GiB.
+    /// KV bytes read from storage over the window, GiB/s. Differs from the reference, which divides
+    /// the bytes of reads that end after the window by the length of the window.
+    pub tier_storage_read_bandwidth_gbps: Derived<f64>,
+    /// KV bytes written to storage over the window, GiB/s. Differs from the reference as the read
+    /// bandwidth does.
+    pub tier_storage_write_bandwidth_gbps: Derived<f64>,
+    /// Bytes of the entries that `prefill_writes` counts, GiB. Same definition as that of the
+    /// reference's release of January 2026.
     pub prefill_bytes_written_gb: Sum<f64>,
-    /// Bytes read while generating, GiB.
+    /// Bytes of the reads that `decode_reads` counts, GiB: the primary metric of published results.
+    /// Same definition as that of the reference's release of January 2026.
+    /// `ringfall.cache.own_turn_read_bytes` has the bytes of a turn's own entry alone.
     pub decode_bytes_read_gb: Sum<f64>,
-    /// Hits on system prompts.
+    /// Number of hits on system prompts and on the own entries of turns that have one. Same
+    /// definition as the reference's. `ringfall.cache.prompt_hits` has the hits on the prompts
+    /// themselves.
     pub system_prompt_hits: Sum<u64>,
-    /// Common phrases are not simulated: null.
-    pub common_phrase_hits: Sum<Option<u64>>,
-    /// Hits on a turn's own entry, on retrieved chunks and on a trace's blocks.
+    /// Always 0, as in the reference: no workload has common phrases.
+    pub common_phrase_hits: Sum<u64>,
+    /// Number of hits on the own entries of turns without a system prompt, on retrieved chunks and
+    /// on blocks of a trace. Same definition as the reference's, which has no blocks.
     pub user_cache_hits: Sum<u64>,
-    /// Hits on earlier turns.
+    /// Number of hits on earlier turns. Same definition as the reference's.
     pub multi_turn_hits: Sum<u64>,
-    /// KV bytes read from all tiers.
+    /// Bytes of the entries that requests read from all tiers. Same definition as the reference's.
+    /// `ringfall.cache.moved_read_bytes` has demotions too.
     pub total_read_bytes: Sum<u64>,
-    /// KV bytes written to all tiers.
+    /// Bytes of the entries written to all tiers, each once, demotions apart; with ingested chunks.
+    /// Same definition as the reference's. `ringfall.cache.moved_write_bytes` has demotions too.
     pub total_write_bytes: Sum<u64>,
-    /// KV bytes read from all tiers, GiB.
+    /// As `total_read_bytes`, GiB.
     pub total_read_gb: Sum<f64>,
-    /// KV bytes written to all tiers, GiB.
+    /// As `total_write_bytes`, GiB.
     pub total_write_gb: Sum<f64>,
-    /// Read over written bytes.
-    pub read_write_ratio: Derived<Option<f64>>,
-    /// Reads of entries (a count; historic name).
+    /// `total_read_bytes` over `total_write_bytes`, or over 1 without writes. Same definition as
+    /// the reference's.
+    pub read_write_ratio: Derived<f64>,
+    /// Number of reads of entries (not a rate; the reference's name). Same definition as the
+    /// reference's.
     pub read_iops: Sum<u64>,
-    /// Writes of entries (a count; historic name).
+    /// Number of entries written, each once, with ingested chunks (not a rate; the reference's
+    /// name). Same definition as the reference's.
     pub write_iops: Sum<u64>,
-    /// Tokens of the entries that storage wrote, took in or read.
-    pub storage_tokens_processed: Sum<Option<u64>>,
+    /// Tokens of the entries that storage wrote, took in by demotion or read. Same definition as
+    /// the reference's.
+    pub storage_tokens_processed: Sum<f64>,
     /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage also
-    /// `storage_{read,write}_{device,host}_…`; a tier without operations has none.
+    /// `storage_{read,write}_{device,host}_…`; a tier without operations has none, as in the
+    /// reference. Differs from the reference, whose device time of a write is its `fsync` alone.
     #[serde(flatten)]
     pub latencies_ms: TierLatencies,
 }
 }
 
-/// KV bytes that a tier moved: read, written.
+/// KV bytes that a tier moved: read, written. Above storage a demotion's read counts with the tier
+/// that it leaves, and its write with the one that it reaches.
 fn tier_bytes(result: &RunResult, tier: Tier) -> [u64; 2] {
     let (engine, metrics) = (&result.engine, result.engine.tier(tier));
+    let demoted = |from: Tier| engine.evictions[from.index()].bytes;
     match tier {
         Tier::Storage => [engine.io_read.entry_bytes, engine.io_write.entry_bytes],
-        Tier::Gpu | Tier::Cpu => [metrics.read.entry_bytes, metrics.write.entry_bytes],
+        Tier::Gpu => [metrics.read.entry_bytes + demoted(tier), metrics.write.entry_bytes],
+        Tier::Cpu => [
+            metrics.read.entry_bytes + demoted(tier),
+            metrics.write.entry_bytes + demoted(Tier::Gpu),
+        ],
     }
+}
+
+/// KV bytes that all tiers moved, demotions among them: read, written.
+pub(super) fn moved_bytes(result: &RunResult) -> [u64; 2] {
+    let tiers = Tier::ALL.map(|tier| tier_bytes(result, tier));
+    std::array::from_fn(|direction| tiers.iter().map(|tier| tier[direction]).sum())
 }
 
 impl CacheStatsReport {
@@ -123,10 +173,10 @@ impl CacheStatsReport {
         let (cache, engine) = (&result.cache, &result.engine);
         let [[gpu_read, gpu_written], [cpu_read, cpu_written], [disk_read, disk_written]] =
             Tier::ALL.map(|tier| tier_bytes(result, tier));
-        let (read, written) =
-            (gpu_read + cpu_read + disk_read, gpu_written + cpu_written + disk_written);
         let operations =
             |pick: fn(&TierMetrics) -> u64| -> u64 { engine.tiers.iter().map(pick).sum() };
+        let read = operations(|tier| tier.read.entry_bytes);
+        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_bytes;
         // As in the reference: entries that reached the tier, written there at once or demoted.
         let reached = |tier: Tier, above: Tier| {
             engine.tier(tier).write.total.count() + engine.evictions[above.index()].entries
@@ -144,7 +194,7 @@ impl CacheStatsReport {
             offloads_cpu: Sum::of(reached(Tier::Cpu, Tier::Gpu)),
             offloads_storage: Sum::of(reached(Tier::Storage, Tier::Cpu)),
             storage_health: OfRun::of(judge(result)),
-            prefill_writes: Sum::of(cache.prefill_writes),
+            prefill_writes: Sum::of(cache.prefill_writes + cache.ingested),
             decode_reads: Sum::of(cache.decode_reads),
             tier_gpu_kv_bytes_written_gb: sum_gib(gpu_written),
             tier_gpu_kv_bytes_read_gb: sum_gib(gpu_read),
@@ -152,9 +202,10 @@ impl CacheStatsReport {
             tier_cpu_kv_bytes_read_gb: sum_gib(cpu_read),
             tier_storage_kv_bytes_written_gb: sum_gib(disk_written),
             tier_storage_kv_bytes_read_gb: sum_gib(disk_read),
-            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes),
+            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + cache.ingested_bytes),
             decode_bytes_read_gb: sum_gib(cache.decode_read_bytes),
             system_prompt_hits: Sum::of(cache.system_prompt_hits),
+            common_phrase_hits: Sum::of(0),
             user_cache_hits: Sum::of(cache.user_cache_hits),
             multi_turn_hits: Sum::of(cache.multi_turn_hits),
             total_read_bytes: Sum::of(read),
@@ -162,23 +213,23 @@ impl CacheStatsReport {
             total_read_gb: sum_gib(read),
             total_write_gb: sum_gib(written),
             read_iops: Sum::of(operations(|tier| tier.read.total.count())),
-            write_iops: Sum::of(operations(|tier| tier.write.total.count())),
-            storage_tokens_processed: Sum::maybe(storage_tokens(result)),
+            write_iops: Sum::of(operations(|tier| tier.write.total.count()) + cache.ingested),
+            storage_tokens_processed: Sum::of(storage_tokens(result)),
             ..CacheStatsReport::default()
         }
     }
 }
 
-/// Tokens of the entries written to storage, demoted there, or read from it, as the reference
-/// counts them. `None` when the model has no size, which `config` refuses.
-fn storage_tokens(result: &RunResult) -> Option<u64> {
+/// Tokens of the entries written to storage, demoted there, or read from it. As in the reference, 0
+/// when the model's tokens have no size (which `config` refuses).
+fn storage_tokens(result: &RunResult) -> f64 {
     let storage = result.engine.tier(Tier::Storage);
     let demoted = result.engine.evictions[Tier::Cpu.index()].bytes;
     let bytes = storage.read.entry_bytes + storage.write.entry_bytes + demoted;
-    let token_bytes = result.plan.model_spec.bytes_per_token().ok()?;
     // An entry is one GPU's share of its tokens.
-    let tokens = u128::from(bytes) * u128::from(result.plan.tensor_parallel);
-    u64::try_from(tokens / u128::from(token_bytes)).ok()
+    let share = f64::from(result.plan.tensor_parallel);
+    let token_bytes = result.plan.model_spec.bytes_per_token();
+    token_bytes.map_or(0.0, |token_bytes| bytes as f64 * share / token_bytes as f64)
 }
 
 /// Latencies of the tiers by their keys. Derived; a tier that had no operation has none.

@@ -6,6 +6,7 @@ use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
 
 use super::Document;
+use super::cache::CacheReport;
 use super::cache_stats::{CacheStatsReport, TierLatencies};
 use super::engine::{
     Agreement, DeviceReport, EvictionReport, EvictionsReport, IoDirection, IoReport, WaitsReport,
@@ -14,7 +15,8 @@ use super::figure::{Derived, Part};
 use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
-use super::summary::{QosMetrics, Summary};
+use super::requests::RequestsReport;
+use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use crate::facts::SAMPLES_MAX;
 
 /// `part / whole`; unknown when a part is, or there is nothing to divide by.
@@ -28,6 +30,13 @@ fn both(one: Option<u64>, other: Option<u64>) -> Option<f64> {
     Some(one?.saturating_add(other?) as f64)
 }
 
+/// As `quotient`, and 0 where there is nothing to divide by: what the reference puts there, whose
+/// readers add and average these keys.
+fn quotient_or_zero(part: Option<f64>, whole: Option<f64>) -> Derived<f64> {
+    let ratio = |part, whole| if whole > 0.0 { part / whole } else { 0.0 };
+    Derived::maybe(part.zip(whole).map(|(part, whole)| ratio(part, whole)))
+}
+
 fn gib(bytes: Option<f64>) -> Option<f64> {
     bytes.map(|bytes| bytes / GIB as f64)
 }
@@ -37,8 +46,8 @@ fn seconds(histogram: Option<&Histogram>) -> Option<f64> {
     histogram.map(|histogram| histogram.sum_ns() as f64 / 1e9)
 }
 
-fn short(histogram: Option<&Histogram>) -> Derived<Option<LatencyMs>> {
-    Derived::maybe(histogram.and_then(LatencyMs::of))
+fn short(histogram: Option<&Histogram>) -> Derived<LatencyMs> {
+    Derived::maybe(histogram.map(LatencyMs::or_zeros))
 }
 
 fn long(histogram: Option<&Histogram>) -> Derived<Option<LatencyMsMax>> {
@@ -65,7 +74,12 @@ impl Document {
         let hits = source.block_hits;
         source.block_hit_rate =
             quotient(hits.number(), both(hits.known(), source.block_misses.known()));
+        let not_measured = self.not_measured();
+        let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
         let ours = &mut *self.ringfall;
+        of_our_cache(&mut ours.cache, stats, turns);
+        ours.requests = Derived::maybe(RequestsReport::of(histograms));
+        ours.not_measured = Derived::of(not_measured);
         ours.samples = Derived::maybe(of.map(|of| SamplesReport {
             kept,
             of,
@@ -79,13 +93,53 @@ impl Document {
     }
 }
 
+impl Document {
+    /// Places of the reference's keys that hold a zero for want of anything to measure.
+    fn not_measured(&self) -> Vec<String> {
+        let (summary, stats) = (&self.summary, &self.summary.cache_stats);
+        let turns = &summary.multi_turn_stats;
+        let none = |one: Option<u64>, other: Option<u64>| both(one, other) == Some(0.0);
+        let no_request = summary.total_requests.known() == Some(0);
+        let no_storage_time = summary.total_storage_io_time.known() == Some(0.0);
+        let places: [(&str, bool); 7] = [
+            ("summary.end_to_end_latency_ms", no_request),
+            ("summary.storage_io_latency_ms", no_request),
+            ("summary.generation_latency_ms", no_request),
+            ("summary.storage_throughput_tokens_per_sec", no_storage_time),
+            (
+                "summary.cache_stats.cache_hit_rate",
+                none(stats.cache_hits.known(), stats.cache_misses.known()),
+            ),
+            (
+                "summary.multi_turn_stats.hit_rate",
+                none(turns.cache_hits.known(), turns.cache_misses.known()),
+            ),
+            (
+                "summary.cache_stats.read_write_ratio",
+                none(stats.total_read_bytes.known(), stats.total_write_bytes.known()),
+            ),
+        ];
+        places.into_iter().filter(|place| place.1).map(|place| place.0.to_owned()).collect()
+    }
+}
+
+fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &MultiTurnStats) {
+    let share = |hits: Option<u64>, misses: Option<u64>| {
+        quotient(hits.map(|hits| hits as f64), both(hits, misses))
+    };
+    cache.hit_rate = share(stats.cache_hits.known(), stats.cache_misses.known());
+    cache.multi_turn_hit_rate = share(turns.cache_hits.known(), turns.cache_misses.known());
+    cache.moved_read_write_ratio =
+        quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
+}
+
 fn of_the_summary(summary: &mut Summary, window_s: Option<f64>, histograms: &Histograms) {
     let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
     let storage_s = seconds(histograms.get("storage_io"));
-    summary.avg_throughput_tokens_per_sec = quotient(tokens, window_s);
+    summary.avg_throughput_tokens_per_sec = quotient_or_zero(tokens, window_s);
     summary.total_storage_io_time = Derived::maybe(storage_s);
-    summary.storage_throughput_tokens_per_sec = quotient(tokens, storage_s);
-    summary.requests_per_second = quotient(requests, window_s);
+    summary.storage_throughput_tokens_per_sec = quotient_or_zero(tokens, storage_s);
+    summary.requests_per_second = quotient_or_zero(requests, window_s);
     summary.end_to_end_latency_ms = short(histograms.sum(&CLASSES).as_ref());
     summary.storage_io_latency_ms = short(histograms.get("storage_io"));
     summary.generation_latency_ms = short(histograms.get("generation"));
@@ -94,20 +148,21 @@ fn of_the_summary(summary: &mut Summary, window_s: Option<f64>, histograms: &His
         _ => Derived::default(),
     };
     let turns = &mut summary.multi_turn_stats;
-    turns.hit_rate = quotient(
+    turns.hit_rate = quotient_or_zero(
         turns.cache_hits.number(),
         both(turns.cache_hits.known(), turns.cache_misses.known()),
     );
 }
 
 fn of_the_cache(stats: &mut CacheStatsReport, window_s: Option<f64>, histograms: &Histograms) {
-    stats.cache_hit_rate = quotient(
+    stats.cache_hit_rate = quotient_or_zero(
         stats.cache_hits.number(),
         both(stats.cache_hits.known(), stats.cache_misses.known()),
     );
-    stats.read_write_ratio =
-        quotient(stats.total_read_bytes.number(), stats.total_write_bytes.number());
-    let rate = |gib: Option<f64>| quotient(gib, window_s);
+    // As the reference has it: without writes, all that was read.
+    let written = stats.total_write_bytes.number().map(|bytes| bytes.max(1.0));
+    stats.read_write_ratio = quotient_or_zero(stats.total_read_bytes.number(), written);
+    let rate = |gib: Option<f64>| quotient_or_zero(gib, window_s);
     stats.tier_gpu_read_bandwidth_gbps = rate(stats.tier_gpu_kv_bytes_read_gb.known());
     stats.tier_gpu_write_bandwidth_gbps = rate(stats.tier_gpu_kv_bytes_written_gb.known());
     stats.tier_cpu_read_bandwidth_gbps = rate(stats.tier_cpu_kv_bytes_read_gb.known());

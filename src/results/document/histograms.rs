@@ -20,6 +20,9 @@ const EVICTION_PAIRS: [&str; TIER_COUNT] = ["gpu_to_cpu", "cpu_to_storage", "sto
 /// The requests from intended arrival to end, by QoS class, the most urgent first.
 pub const CLASSES: [&str; 3] =
     ["end_to_end_interactive", "end_to_end_responsive", "end_to_end_batch"];
+/// The ages of the requests that had not ended when the window closed, in the same order.
+pub const UNFINISHED: [&str; 3] =
+    ["unfinished_interactive", "unfinished_responsive", "unfinished_batch"];
 
 /// A histogram that merges exactly with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -160,6 +163,9 @@ impl Histograms {
         put("io_write".into(), &engine.io_write.latency);
         put("io_flush".into(), &engine.io_flush.latency);
         for (name, histogram) in CLASSES.iter().zip(&requests.end_to_end) {
+            put((*name).to_owned(), histogram);
+        }
+        for (name, histogram) in UNFINISHED.iter().zip(&requests.unfinished) {
             put((*name).to_owned(), histogram);
         }
         put("storage_io".into(), &requests.storage_io);

@@ -36,6 +36,20 @@ pub struct LatencyMs {
 }
 
 impl LatencyMs {
+    /// As the reference's keys have them: zeros for an empty histogram.
+    #[must_use]
+    pub fn or_zeros(histogram: &Histogram) -> LatencyMs {
+        let zero = Derived::of(0.0);
+        LatencyMs::of(histogram).unwrap_or(LatencyMs {
+            mean: zero,
+            p50: zero,
+            p95: zero,
+            p99: zero,
+            p999: zero,
+            p9999: zero,
+        })
+    }
+
     /// Of a histogram; none when it is empty.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMs> {

@@ -6,6 +6,7 @@
 //! is worked out from other figures is `Derived`, and `derive` works it out, for a run as for
 //! merged results. A new figure is a field here and the line that sets it.
 
+mod cache;
 mod cache_stats;
 mod config;
 mod derive;
@@ -19,21 +20,24 @@ pub mod merge;
 mod merged;
 mod ours;
 mod read;
+mod requests;
 mod summary;
 mod timeline;
 
+pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
 pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
     KernelSecondReport, WaitsReport,
 };
-pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms};
+pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
 pub use merged::{Difference, InputFacts, MergedReport, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use read::{FileProblem, Kind, ResultFile, read_bytes};
+pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use summary::{QosClass, QosMetrics, Summary, ThroughputSecond};
 pub use timeline::{SecondReport, SecondTier, SecondTierDirection};
 
@@ -41,37 +45,46 @@ use crate::facts::RequestSample;
 use crate::results::source::Validation;
 use crate::results::{RunResult, source};
 use figure::{Derived, OfRun, Part, Same, Sum};
-use list::{Rows, Samples};
+use list::{Samples, Timeline};
 use merge::{Inputs, Merge, figures};
 
 figures! {
 /// The result of a run.
 pub struct Document {
-    /// Requests that finished in the window without a failed step.
+    /// As `summary.total_requests`. Same relation as in the reference.
     pub requests_completed: Sum<u64>,
-    /// Tokens that they generated.
+    /// As `summary.total_tokens`. Same relation as in the reference.
     pub total_tokens_generated: Sum<u64>,
-    /// Sum of their storage I/O, s.
+    /// As `summary.total_storage_io_time`, s. Same relation as in the reference.
     pub total_storage_io_latency: Derived<f64>,
-    /// Sum of their waiting for generated tokens, s.
+    /// Sum of the times that the requests waited for generated tokens, s. Same definition as the
+    /// reference's.
     pub total_generation_latency: Derived<f64>,
-    /// From intended arrival to end, s; at most 100,000 values, a uniform sample beyond.
+    /// Times of the requests that finished from intended arrival to end, s. Same definition as the
+    /// reference's, but that at most 100,000 values are kept, a uniform sample beyond
+    /// (`ringfall.samples`).
     pub end_to_end_latencies: Samples<f64>,
-    /// Storage I/O of the same requests, s.
+    /// Storage I/O times of the same requests, s. Same definition as the reference's: see
+    /// `summary.storage_io_latency_ms`.
     pub storage_latencies: Samples<f64>,
-    /// Waiting for generated tokens of the same requests, s.
+    /// Times that the same requests waited for generated tokens, s. Same definition as the
+    /// reference's.
     pub generation_latencies: Samples<f64>,
-    /// Prefill phases of those that had one, s.
+    /// Times of the prefill phases of the requests that had one, s. Differs from the reference,
+    /// which has only the write of the turn's entry here: reads of the prompt, of earlier turns
+    /// and of retrieved chunks are part of it.
     pub prefill_latencies: Samples<f64>,
-    /// Decode phases of those that had one, s.
+    /// Times of the decode phases of the requests that had one, s. Same definition as the
+    /// reference's, but that the write after a decode miss is part of it.
     pub decode_latencies: Samples<f64>,
-    /// One row a second of the window.
-    pub throughput_timeline: Rows<ThroughputSecond>,
-    /// Earlier turns that were found.
+    /// Throughput up to the end of each second of the window.
+    pub throughput_timeline: Timeline<ThroughputSecond>,
+    /// As `summary.multi_turn_stats.cache_hits`. Same relation as in the reference.
     pub multi_turn_cache_hits: Sum<u64>,
-    /// Earlier turns that were not.
+    /// As `summary.multi_turn_stats.cache_misses`. Same relation as in the reference.
     pub multi_turn_cache_misses: Sum<u64>,
-    /// Every draw follows from it.
+    /// Random seed of the run. Same definition as the reference's; null in merged results whose
+    /// seeds differ.
     pub seed: Same<u64>,
     /// What the reference benchmark reports.
     pub summary: Part<Summary>,
@@ -140,6 +153,35 @@ impl Document {
         merged
     }
 
+    /// Latencies of the requests that finished; none when none did, where the key holds zeros.
+    #[must_use]
+    pub fn latency_of(&self, pick: fn(&Summary) -> &Derived<LatencyMs>) -> Option<&LatencyMs> {
+        let has_finished = self.summary.total_requests.known() != Some(0);
+        pick(&self.summary).as_ref().filter(|_| has_finished)
+    }
+
+    /// Share of the reads that found their entry; none without reads, where the key holds 0.
+    #[must_use]
+    pub fn hit_rate(&self) -> Option<f64> {
+        let stats = &self.summary.cache_stats;
+        share_if_any(stats.cache_hit_rate, stats.cache_hits, stats.cache_misses)
+    }
+
+    /// Share of the reads of earlier turns that found them; none without such reads.
+    #[must_use]
+    pub fn multi_turn_hit_rate(&self) -> Option<f64> {
+        let turns = &self.summary.multi_turn_stats;
+        share_if_any(turns.hit_rate, turns.cache_hits, turns.cache_misses)
+    }
+
+    /// Bytes read for each byte written; none without bytes written.
+    #[must_use]
+    pub fn read_write_ratio(&self) -> Option<f64> {
+        let stats = &self.summary.cache_stats;
+        let has_written = stats.total_write_bytes.known() != Some(0);
+        stats.read_write_ratio.known().filter(|_| has_written)
+    }
+
     /// Length of the measurement window, s.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
@@ -151,6 +193,12 @@ impl Document {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
     }
+}
+
+/// A share, unless it is one of nothing.
+fn share_if_any(share: Derived<f64>, hits: Sum<u64>, misses: Sum<u64>) -> Option<f64> {
+    let has_none = hits.known() == Some(0) && misses.known() == Some(0);
+    share.known().filter(|_| !has_none)
 }
 
 #[cfg(test)]

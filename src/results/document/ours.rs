@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cache::CacheReport;
 use super::config::ConfigReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
 use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
@@ -11,6 +12,7 @@ use super::kept::Agreed;
 use super::list::{ByKind, Timeline, Union};
 use super::merge::figures;
 use super::merged::MergedReport;
+use super::requests::RequestsReport;
 use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
 use crate::host::Machine;
@@ -24,7 +26,7 @@ use ringfall_engine::units::GIB;
 shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RooflineReport, SamplesReport);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 figures! {
 /// All that the reference's keys lack.
@@ -45,6 +47,13 @@ pub struct Ours {
     pub timeline: Timeline<SecondReport>,
     /// Histograms by name, to merge results exactly; null where nothing was measured.
     pub histograms: EncodedHistograms,
+    /// Finished and unfinished requests, and the latencies of both together; null when a result
+    /// that was merged did not count the unfinished ones.
+    pub requests: Derived<Option<RequestsReport>>,
+    /// What the cache did, by stricter definitions than those of the reference's keys.
+    pub cache: Part<CacheReport>,
+    /// Places under `summary` that hold zeros as in the reference because nothing was measured.
+    pub not_measured: Derived<Vec<String>>,
     /// Single I/Os.
     pub io: Part<IoReport>,
     /// Waiting that is no I/O.
@@ -161,8 +170,10 @@ figures! {
 pub struct ErrorsReport {
     /// I/O errors of the window.
     pub by_kind: ByKind<ErrorRow>,
-    /// Requests with a failed step.
+    /// Number of requests that ended in the window with a failed step.
     pub requests_failed: Sum<u64>,
+    /// Number of requests that ended in the window because no tier could hold their entry.
+    pub requests_refused: Sum<u64>,
     /// Entries larger than the last tier.
     pub entries_refused: Sum<u64>,
     /// Entries that could not be written before measuring.
@@ -281,6 +292,7 @@ impl ErrorsReport {
         ErrorsReport {
             by_kind: errors.collect(),
             requests_failed: Sum::of(result.requests.failed),
+            requests_refused: Sum::of(result.requests.refused),
             entries_refused: Sum::of(engine.refused_entries),
             population_failed: Sum::of(result.population_failed),
             first_ever: result.errors.iter().map(told_io).collect(),
@@ -299,6 +311,7 @@ impl Ours {
             machine: Part(result.machine.clone()),
             window: Part(WindowReport::of(result)),
             timeline: SecondReport::all(result),
+            cache: Part(CacheReport::of(result)),
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),
             device: Part(DeviceReport::of(result)),

@@ -7,94 +7,132 @@ use serde::{Deserialize, Serialize};
 use super::cache_stats::CacheStatsReport;
 use super::figure::{Derived, OfRun, Part, Same, Sum, shapes};
 use super::latency::{LatencyMs, LatencyMsMax, ms};
-use super::list::Rows;
+use super::list::{Timed, Timeline};
 use super::merge::figures;
 use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
 use crate::results::sla::{COMPLIANCE, SLA, Sla};
 
-/// One second's throughput.
+/// Throughput up to the end of one second of the window.
+///
+/// Differs from the reference, which writes a row each interval of its autoscaler and none without
+/// one: here there is a row for each second of every run. `ringfall.timeline` has the throughput
+/// of each second by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputSecond {
-    /// Its end, s since 1970.
+    /// End of the second, s since the window's start. Same definition as the reference's.
     pub timestamp: f64,
-    /// Tokens a second of the requests that finished in it.
+    /// Tokens generated since the window's start over the time since then, tokens/s. Same
+    /// definition as the reference's.
     pub throughput_tokens_per_sec: f64,
 }
 
+impl Timed for ThroughputSecond {
+    fn end_s(&mut self) -> &mut f64 {
+        &mut self.timestamp
+    }
+}
+
 impl ThroughputSecond {
-    pub(super) fn of(result: &RunResult) -> Rows<ThroughputSecond> {
-        let rows = result.timeline.iter().map(|second| ThroughputSecond {
-            timestamp: result.window.start_unix_s + second.end_s,
-            throughput_tokens_per_sec: second.generated_tokens as f64 / second.seconds.max(1e-9),
+    pub(super) fn of(result: &RunResult) -> Timeline<ThroughputSecond> {
+        let mut tokens = 0u64;
+        let rows = result.timeline.iter().map(|second| {
+            tokens = tokens.saturating_add(second.generated_tokens);
+            ThroughputSecond {
+                timestamp: second.end_s,
+                throughput_tokens_per_sec: tokens as f64 / second.end_s.max(1e-6),
+            }
         });
         rows.collect()
     }
 }
 
 figures! {
-/// What the reference benchmark reports.
+/// What the reference benchmark reports, under its keys. Each key says whether its definition is
+/// the reference's; where it differs, a stricter figure of our own stands under `ringfall`.
 pub struct Summary {
-    /// Requests that finished in the window without a failed step.
+    /// Number of requests that finished in the window. Same definition as the reference's, but
+    /// that a request with a failed step or an entry too large for every tier is not counted here:
+    /// it was not served (`ringfall.errors` has them). The reference counts it.
     pub total_requests: Sum<u64>,
-    /// Tokens that they generated.
+    /// Number of tokens that those requests generated. Differs from the reference as
+    /// `total_requests` does.
     pub total_tokens: Sum<u64>,
-    /// Length of the window, s.
+    /// Length of the measurement window, s. Differs from the reference, whose time includes what
+    /// its threads need to stop after the window.
     pub elapsed_time: Sum<f64>,
-    /// Tokens over the window.
-    pub avg_throughput_tokens_per_sec: Derived<Option<f64>>,
-    /// Sum of the requests' storage I/O, s.
+    /// Tokens generated over the length of the window, tokens/s. Same definition as the
+    /// reference's.
+    pub avg_throughput_tokens_per_sec: Derived<f64>,
+    /// Sum of the storage I/O times of the requests, s. Same definition as the reference's: see
+    /// `storage_io_latency_ms`.
     pub total_storage_io_time: Derived<f64>,
-    /// Tokens over that sum.
-    pub storage_throughput_tokens_per_sec: Derived<Option<f64>>,
-    /// Requests over the window.
-    pub requests_per_second: Derived<Option<f64>>,
-    /// From intended arrival to end.
-    pub end_to_end_latency_ms: Derived<Option<LatencyMs>>,
-    /// Storage I/O of a request.
-    pub storage_io_latency_ms: Derived<Option<LatencyMs>>,
-    /// Waiting for generated tokens.
-    pub generation_latency_ms: Derived<Option<LatencyMs>>,
+    /// Tokens generated over the summed storage I/O time of the requests, tokens/s; 0 without such
+    /// time. Same definition as the reference's.
+    pub storage_throughput_tokens_per_sec: Derived<f64>,
+    /// Requests finished over the length of the window. Same definition as the reference's.
+    pub requests_per_second: Derived<f64>,
+    /// Latency of the requests that finished. Same definition as the reference's, so requests that
+    /// had not finished when the window closed are left out, and under overload the figures are
+    /// too low: `ringfall.requests` counts those too. Zeros when no request finished
+    /// (`ringfall.not_measured` says so).
+    pub end_to_end_latency_ms: Derived<LatencyMs>,
+    /// Time that the requests that finished spent reading and writing entries in all tiers. Same
+    /// definition as the reference's, without the wait for an allocation permit; differs in that
+    /// waiting for a tier to have room and for a place in the device's queue is part of it, since
+    /// in the reference a thread makes the room itself (`ringfall.waits` has these waits). Zeros
+    /// when no request finished.
+    pub storage_io_latency_ms: Derived<LatencyMs>,
+    /// Time that the requests that finished waited for generated tokens. Same definition as the
+    /// reference's. Zeros when no request finished.
+    pub generation_latency_ms: Derived<LatencyMs>,
     /// What was found, moved and kept.
     pub cache_stats: Part<CacheStatsReport>,
-    /// By QoS class.
+    /// Requests that finished, by QoS class. Same definition as the reference's;
+    /// `ringfall.requests` takes the unfinished ones into account.
     pub qos_metrics: Derived<QosMetrics>,
-    /// System prompts.
+    /// Reads of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,
-    /// What the autoscaler did, a row a step; empty without one.
+    /// What the autoscaler did, a row a step; empty without one. Differs from the reference, which
+    /// has no row for a step that changed nothing.
     pub autoscaling_stats: Same<Vec<AutoscalingRow>>,
-    /// What it came to.
+    /// What the autoscaler came to; null without one, as in the reference.
     pub autoscaling_summary: OfRun<AutoscalingSummary>,
-    /// Earlier turns of conversations.
+    /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats>,
 }
 }
 
 figures! {
-/// System prompts.
+/// Reads of system prompts. Zeros when prefix caching is off, where the reference has no keys.
 pub struct PrefixCacheStats {
-    /// Reads that found their prompt.
+    /// Number of reads of a prompt's entry that found it. Differs from the reference, which counts
+    /// the requests that have a prompt and never writes one.
     pub prefix_hits: Sum<u64>,
-    /// Reads that did not.
+    /// Number of reads of a prompt's entry that did not find it. Differs from the reference, which
+    /// counts the requests that have no prompt.
     pub prefix_misses: Sum<u64>,
-    /// As `prefix_hits`.
+    /// As `prefix_hits`: every prefix is a system prompt. Same relation as in the reference.
     pub system_prompt_reuse: Sum<u64>,
-    /// Not simulated: null.
-    pub common_phrase_reuse: Sum<Option<u64>>,
-    /// Bytes read instead of prefilled.
+    /// Always 0, as in the reference: no workload has common phrases.
+    pub common_phrase_reuse: Sum<u64>,
+    /// Bytes of prompts that were read instead of prefilled. Differs from the reference, which
+    /// counts the bytes of all requests' prompts, read or not.
     pub bytes_saved: Sum<u64>,
 }
 }
 
 figures! {
-/// Earlier turns of conversations.
+/// Reads of earlier turns of conversations.
 pub struct MultiTurnStats {
-    /// Found.
+    /// Number of reads of an earlier turn that found it. Same definition as the reference's.
     pub cache_hits: Sum<u64>,
-    /// Not found.
+    /// Number of reads of an earlier turn that did not find it. Same definition as the
+    /// reference's.
     pub cache_misses: Sum<u64>,
-    /// Share found.
-    pub hit_rate: Derived<Option<f64>>,
+    /// Share of these reads that found their turn, 0 to 1; 0 without any. Same definition as the
+    /// reference's.
+    pub hit_rate: Derived<f64>,
 }
 }
 
@@ -210,10 +248,10 @@ impl Summary {
             elapsed_time: Sum::of(result.window.seconds),
             cache_stats: Part(CacheStatsReport::of(result)),
             prefix_cache_stats: Part(PrefixCacheStats {
-                prefix_hits: Sum::of(cache.system_prompt_hits),
+                prefix_hits: Sum::of(cache.prefix_hits),
                 prefix_misses: Sum::of(cache.prefix_misses),
-                system_prompt_reuse: Sum::of(cache.system_prompt_hits),
-                common_phrase_reuse: Sum::default(),
+                system_prompt_reuse: Sum::of(cache.prefix_hits),
+                common_phrase_reuse: Sum::of(0),
                 bytes_saved: Sum::of(cache.prefix_saved_bytes),
             }),
             autoscaling_stats: Same::of(autoscaling::rows(result)),

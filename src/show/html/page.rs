@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use super::{Named, STYLE, block, parts, shown};
 use crate::escape;
 use crate::results::Document;
-use crate::results::document::{EvictionReport, KernelCounters};
+use crate::results::document::{
+    EvictionReport, KernelCounters, QosClass, QuantileMs, RequestsOfClass,
+};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -40,6 +42,7 @@ pub(super) fn page(results: &[Named]) -> String {
         "By percentile; the further right, the rarer. Both axes are logarithmic.",
         &parts::latencies(results),
     );
+    requests(&mut html, results);
     let text = "What finished in each second of the measurement window.";
     section(&mut html, "Over time", text, &parts::timelines(results));
     section(
@@ -104,8 +107,11 @@ fn head(html: &mut String, named: &Named, several: bool) {
         escape::html(device)
     );
     let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key));
-    let request_p95 = summary.end_to_end_latency_ms.as_ref().and_then(|l| l.p95.known());
-    let hit_rate = summary.cache_stats.cache_hit_rate.known();
+    let request_p95 = named
+        .document
+        .latency_of(|summary| &summary.end_to_end_latency_ms)
+        .and_then(|latency| latency.p95.known());
+    let hit_rate = named.document.hit_rate();
     let cards = [
         (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
         (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
@@ -132,6 +138,12 @@ fn head(html: &mut String, named: &Named, several: bool) {
         );
     }
     html.push_str("</div>\n");
+    notes(html, named);
+}
+
+/// Errors and warnings of a result.
+fn notes(html: &mut String, named: &Named) {
+    let ours = &named.document.ringfall;
     let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
     let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
         Some(flag) => format!("{} (try {flag})", warning.text),
@@ -165,6 +177,55 @@ fn table(html: &mut String, results: &[Named], first: &str, rows: &[(String, Vec
         html.push_str("</tr>");
     }
     html.push_str("</table></div>\n");
+}
+
+/// Finished and unfinished requests, and the latencies of both together.
+fn requests(html: &mut String, results: &[Named]) {
+    let reports = || results.iter().filter_map(|named| named.document.ringfall.requests.as_ref());
+    if reports().all(|report| report.all.finished + report.all.unfinished == 0) {
+        return;
+    }
+    html.push_str(
+        "<h2>Requests, finished and unfinished</h2><p>Under overload the requests that finish are \
+         the lucky ones. These percentiles, ms, take those that had not finished when the window \
+         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where too many \
+         had not finished for an estimate.</p>",
+    );
+    let mut rows = Vec::new();
+    for class in ["all", "interactive", "responsive", "batch"] {
+        let row = |name: &str, pick: &dyn Fn(&RequestsOfClass) -> Option<String>| {
+            let cells = results.iter().map(|named| {
+                let report = named.document.ringfall.requests.as_ref()?;
+                let (_, of_class) = report.rows().into_iter().find(|(name, _)| *name == class)?;
+                pick(of_class)
+            });
+            let cells = cells.map(|cell| cell.unwrap_or("–".to_owned())).collect();
+            (format!("{class}: {name}"), cells)
+        };
+        let told = |known: &Option<QuantileMs>| Some(known.as_ref()?.told(shown));
+        rows.push(row("finished / unfinished", &|of| {
+            Some(format!("{} / {}", of.finished, of.unfinished))
+        }));
+        rows.push(row("P50", &|of| told(&of.p50)));
+        rows.push(row("P95", &|of| told(&of.p95)));
+        rows.push(row("P99", &|of| told(&of.p99)));
+        rows.push(row("P99.9", &|of| told(&of.p999)));
+        if class == "all" {
+            continue;
+        }
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        rows.push(row("within the P95 target, of all", &|of| of.share_within_target.map(percent)));
+        let of_finished = results.iter().map(|named| {
+            let metrics = named.document.summary.qos_metrics.as_ref()?;
+            match metrics.all().into_iter().find(|(name, _)| *name == class)?.1 {
+                QosClass::Measured { sla, .. } => Some(percent(sla.compliance)),
+                QosClass::Nothing { .. } => None,
+            }
+        });
+        let cells = of_finished.map(|cell| cell.unwrap_or("–".to_owned())).collect();
+        rows.push((format!("{class}: within the P95 target, of those finished"), cells));
+    }
+    table(html, results, "", &rows);
 }
 
 fn tiers(html: &mut String, results: &[Named]) {

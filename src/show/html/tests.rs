@@ -1,4 +1,5 @@
 use ringfall_engine::tier::Tier;
+use ringfall_workloads::contract::Class;
 
 use super::page::page;
 use super::*;
@@ -8,6 +9,7 @@ fn named(name: &str) -> Named {
     let mut result = busy();
     result.plan.model = "<script>alert(1)</script> & \"co\"".into();
     result.timeline[0].io[0].record(3_000_000);
+    (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
     result.timeline[0].tiers[Tier::Storage.index()].read.bytes = 1 << 30;
     Named { name: name.into(), document: Document::of(&result) }
 }
@@ -43,9 +45,18 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
         for fetching in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!html.contains(fetching), "{fetching}");
         }
-        for part in
-            ["Latency", "Over time", "Tiers", "Configuration", "Machine", "<polyline", "heat"]
-        {
+        for part in [
+            "Latency",
+            "finished and unfinished",
+            "1 / 30",
+            "≥ 6",
+            "Over time",
+            "Tiers",
+            "Configuration",
+            "Machine",
+            "<polyline",
+            "heat",
+        ] {
             assert!(html.contains(part), "{part}");
         }
     }

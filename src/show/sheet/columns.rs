@@ -1,8 +1,10 @@
 //! The columns: names as in the reference's export, values from a document.
 
 use crate::results::Document;
-use crate::results::document::LatencyMs;
 use crate::results::document::figure::Derived;
+use crate::results::document::{
+    CacheStatsReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport,
+};
 
 /// A value of the table; `Nothing` was not measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,27 +133,25 @@ pub fn metrics(document: &Document) -> Vec<Row> {
         row("Storage Throughput (tok/s)", summary.storage_throughput_tokens_per_sec.known()),
         row("Requests/sec", summary.requests_per_second.known()),
     ];
-    latency(&mut rows, "E2E Latency", summary.end_to_end_latency_ms.as_ref());
-    latency(&mut rows, "Storage Latency", summary.storage_io_latency_ms.as_ref());
-    latency(&mut rows, "Gen Latency", summary.generation_latency_ms.as_ref());
-    for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
-        for direction in ["Read", "Write"] {
-            for (percentile, suffix) in [
-                ("P50", "p50"),
-                ("P95", "p95"),
-                ("P99", "p99"),
-                ("P99.9", "p999"),
-                ("P99.99", "p9999"),
-            ] {
-                let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
-                let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
-                rows.push((name, stats.latencies_ms.get(&key).into()));
-            }
-        }
-    }
+    latency(
+        &mut rows,
+        "E2E Latency",
+        document.latency_of(|summary| &summary.end_to_end_latency_ms),
+    );
+    latency(
+        &mut rows,
+        "Storage Latency",
+        document.latency_of(|summary| &summary.storage_io_latency_ms),
+    );
+    latency(
+        &mut rows,
+        "Gen Latency",
+        document.latency_of(|summary| &summary.generation_latency_ms),
+    );
+    storage_latencies(&mut rows, stats);
     rows.extend([
-        row("Cache Hit Rate", stats.cache_hit_rate.known()),
-        row("Read/Write Ratio", stats.read_write_ratio.known()),
+        row("Cache Hit Rate", document.hit_rate()),
+        row("Read/Write Ratio", document.read_write_ratio()),
         row("Total Read (GB)", stats.total_read_gb.known()),
         row("Total Write (GB)", stats.total_write_gb.known()),
         row("Prefill Bytes Written (GB)", stats.prefill_bytes_written_gb.known()),
@@ -174,9 +174,62 @@ pub fn metrics(document: &Document) -> Vec<Row> {
         row("GPU Entries", stats.gpu_entries.known()),
         row("CPU Entries", stats.cpu_entries.known()),
         row("Storage Entries", stats.storage_entries.known()),
-        row("Multi-turn Hit Rate", summary.multi_turn_stats.hit_rate.known()),
+        row("Multi-turn Hit Rate", document.multi_turn_hit_rate()),
         row("CPU Cost (CPU-s/GiB)", document.ringfall.cost.cpu_s_per_gib.known()),
         row("Storage Health", stats.storage_health.as_ref().map(|health| &*health.overall_status)),
     ]);
+    unfinished(&mut rows, document);
     rows
 }
+
+/// Latencies of entries on storage: whole, on the device, and what the host took.
+fn storage_latencies(rows: &mut Vec<Row>, stats: &CacheStatsReport) {
+    for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
+        for direction in ["Read", "Write"] {
+            for (percentile, suffix) in [
+                ("P50", "p50"),
+                ("P95", "p95"),
+                ("P99", "p99"),
+                ("P99.9", "p999"),
+                ("P99.99", "p9999"),
+            ] {
+                let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
+                let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
+                rows.push((name, stats.latencies_ms.get(&key).into()));
+            }
+        }
+    }
+}
+
+/// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where it
+/// does not reach.
+fn unfinished(rows: &mut Vec<Row>, document: &Document) {
+    let report = document.ringfall.requests.as_ref().map(RequestsReport::rows);
+    for (at, name) in ["All", "Interactive", "Responsive", "Batch"].into_iter().enumerate() {
+        let class = report.as_ref().map(|classes| classes[at].1);
+        rows.push(row(&format!("{name} Requests Finished"), class.map(|class| class.finished)));
+        rows.push(row(&format!("{name} Requests Unfinished"), class.map(|class| class.unfinished)));
+        for (part, pick) in PERCENTILES_OF_ALL {
+            let known = class.and_then(|class| pick(class).as_ref());
+            let cell = known.map(|known| match known.estimate_ms {
+                Some(estimate) => Cell::from(estimate),
+                None => Cell::Text(known.told(|ms| format!("{ms:.3}"))),
+            });
+            let name = format!("{name} Requests {part} With Unfinished (ms)");
+            rows.push((name, cell.unwrap_or(Cell::Nothing)));
+        }
+        if at > 0 {
+            let share = class.and_then(|class| class.share_within_target);
+            rows.push(row(&format!("{name} Requests Within Target"), share));
+        }
+    }
+}
+
+type PickQuantile = fn(&RequestsOfClass) -> &Option<QuantileMs>;
+
+const PERCENTILES_OF_ALL: [(&str, PickQuantile); 4] = [
+    ("P50", |class| &class.p50),
+    ("P95", |class| &class.p95),
+    ("P99", |class| &class.p99),
+    ("P99.9", |class| &class.p999),
+];

@@ -1,11 +1,15 @@
 use std::io::Read;
 
+use ringfall_workloads::contract::Class;
+
 use super::*;
 use crate::results::tests::{busy, nothing};
 
 #[test]
 fn the_reference_columns_are_there_with_the_values_of_the_document() {
-    let document = Document::of(&busy());
+    let mut result = busy();
+    (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
+    let document = Document::of(&result);
     let all: Vec<(String, Cell)> =
         parameters(&document).into_iter().chain(metrics(&document)).collect();
     let cell =
@@ -24,6 +28,10 @@ fn the_reference_columns_are_there_with_the_values_of_the_document() {
         assert!(cell(name).is_some_and(|cell| cell != Cell::Nothing), "{name}");
     }
     assert_eq!(cell("Total Requests"), Some(Cell::Number(3.0)));
+    assert_eq!(cell("Batch Requests Finished"), Some(Cell::Number(1.0)));
+    assert_eq!(cell("Batch Requests Unfinished"), Some(Cell::Number(30.0)));
+    let p95 = cell("Batch Requests P95 With Unfinished (ms)");
+    assert!(matches!(&p95, Some(Cell::Text(text)) if text.starts_with("≥ 6")), "{p95:?}");
     let mut names: Vec<&String> = all.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();

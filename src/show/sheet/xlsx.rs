@@ -205,7 +205,7 @@ fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Resu
             line(sheet, &name, percentiles, Some((*count, *max)))?;
         }
     }
-    if let Some(latency) = document.summary.end_to_end_latency_ms.as_ref() {
+    if let Some(latency) = document.latency_of(|summary| &summary.end_to_end_latency_ms) {
         line(sheet, "Request, end to end, all", latency, None)?;
     }
     if row == 0 {

@@ -1,0 +1,65 @@
+//! `ringfall.cache`: what the cache did by stricter definitions than those that the reference's
+//! keys have.
+
+use super::cache_stats::moved_bytes;
+use super::figure::{Derived, Sum};
+use super::merge::figures;
+use crate::results::RunResult;
+
+figures! {
+/// What the cache did in the window, told apart more strictly than by the reference's keys.
+pub struct CacheReport {
+    /// Share of the reads that found their entry, 0 to 1; null without reads, where
+    /// `summary.cache_stats.cache_hit_rate` is 0 as in the reference.
+    pub hit_rate: Derived<Option<f64>>,
+    /// Share of the reads of earlier turns that found them, 0 to 1; null without such reads.
+    pub multi_turn_hit_rate: Derived<Option<f64>>,
+    /// Number of successful reads of a turn's own entry while generating: without the earlier turns
+    /// and retrieved chunks that `summary.cache_stats.decode_reads` counts too.
+    pub own_turn_reads: Sum<u64>,
+    /// Bytes of those reads.
+    pub own_turn_read_bytes: Sum<u64>,
+    /// Number of reads of a system prompt's entry that found it.
+    pub prompt_hits: Sum<u64>,
+    /// Number of entries written in the window, demotions and ingested documents not among them.
+    pub writes: Sum<u64>,
+    /// Bytes of those entries.
+    pub written_bytes: Sum<u64>,
+    /// Number of chunks of documents that were ingested, before the window or in it.
+    pub ingested_chunks: Sum<u64>,
+    /// Bytes of those chunks.
+    pub ingested_bytes: Sum<u64>,
+    /// Bytes of entries that requests read from the CPU tier, without the reads of demotions.
+    pub cpu_read_bytes: Sum<u64>,
+    /// KV bytes that all tiers read, demotions among them; on storage, what completed in the
+    /// window of operations that ended after it too.
+    pub moved_read_bytes: Sum<u64>,
+    /// KV bytes that all tiers wrote, demotions among them: an entry demoted from the CPU tier to
+    /// storage counts twice.
+    pub moved_write_bytes: Sum<u64>,
+    /// Bytes moved by reads for each byte moved by writes; null without writes.
+    pub moved_read_write_ratio: Derived<Option<f64>>,
+}
+}
+
+impl CacheReport {
+    pub(super) fn of(result: &RunResult) -> CacheReport {
+        let (cache, tiers) = (&result.cache, &result.engine.tiers);
+        let [read, written] = moved_bytes(result);
+        CacheReport {
+            own_turn_reads: Sum::of(cache.own_turn_reads),
+            own_turn_read_bytes: Sum::of(cache.own_turn_read_bytes),
+            prompt_hits: Sum::of(cache.prefix_hits),
+            writes: Sum::of(tiers.iter().map(|tier| tier.write.total.count()).sum()),
+            written_bytes: Sum::of(tiers.iter().map(|tier| tier.write.entry_bytes).sum()),
+            ingested_chunks: Sum::of(cache.ingested),
+            ingested_bytes: Sum::of(cache.ingested_bytes),
+            cpu_read_bytes: Sum::of(
+                result.engine.tier(ringfall_engine::tier::Tier::Cpu).read.entry_bytes,
+            ),
+            moved_read_bytes: Sum::of(read),
+            moved_write_bytes: Sum::of(written),
+            ..CacheReport::default()
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `ringfall.requests`: finished and unfinished requests side by side, and what that says of the
+//! latencies of all of them.
+
+use ringfall_engine::metrics::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::figure::shapes;
+use super::histograms::{CLASSES, Histograms, UNFINISHED};
+use super::latency::ms;
+use crate::facts::{Quantile, Survival};
+use crate::results::sla::{SLA, Sla};
+
+shapes!(RequestsReport);
+
+/// Requests that finished in the window and requests that had arrived and not finished when it
+/// closed, and the latencies of both together.
+///
+/// Under overload the requests that finish are the lucky ones, so percentiles of those alone are
+/// too low; the percentiles here take the others into account with the age that they had reached
+/// (Kaplan–Meier estimate of censored times).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestsReport {
+    /// Requests of all QoS classes.
+    pub all: RequestsOfClass,
+    /// Requests of the class `interactive`.
+    pub interactive: RequestsOfClass,
+    /// Requests of the class `responsive`.
+    pub responsive: RequestsOfClass,
+    /// Requests of the class `batch`.
+    pub batch: RequestsOfClass,
+}
+
+/// Requests of one QoS class, or of all classes together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestsOfClass {
+    /// Number of requests that finished in the window without a failed step.
+    pub finished: u64,
+    /// Number of requests that had arrived and not finished when the window closed.
+    pub unfinished: u64,
+    /// Median latency, from intended arrival to end; null without requests.
+    pub p50: Option<QuantileMs>,
+    /// 95th percentile of the latency; null without requests.
+    pub p95: Option<QuantileMs>,
+    /// 99th percentile of the latency; null without requests.
+    pub p99: Option<QuantileMs>,
+    /// 99.9th percentile of the latency; null without requests.
+    pub p999: Option<QuantileMs>,
+    /// The class's target for the P95, ms; null for all classes together.
+    pub target_p95_ms: Option<u64>,
+    /// Estimated share of the requests, finished or not, that took no longer than the target, from
+    /// 0 to 1; null without requests, and for all classes together. The share of those that
+    /// finished stands in `summary.qos_metrics`.
+    pub share_within_target: Option<f64>,
+}
+
+/// What is known of one percentile of all requests, finished or not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuantileMs {
+    /// Kaplan–Meier estimate, ms; null where too many requests had not finished to estimate it.
+    pub estimate_ms: Option<f64>,
+    /// Lower bound, ms: the percentile if all unfinished requests had ended as the window closed.
+    pub at_least_ms: f64,
+    /// Upper bound, ms: the percentile if no unfinished request ever ended; null when that has no
+    /// bound.
+    pub at_most_ms: Option<f64>,
+}
+
+impl QuantileMs {
+    fn of(known: Quantile) -> QuantileMs {
+        QuantileMs {
+            estimate_ms: known.estimate_ns.map(ms),
+            at_least_ms: ms(known.at_least_ns),
+            at_most_ms: known.at_most_ns.map(ms),
+        }
+    }
+
+    /// For people: the estimate, or the lower bound as `≥ …` where there is none.
+    #[must_use]
+    pub fn told(&self, number: impl Fn(f64) -> String) -> String {
+        match self.estimate_ms {
+            Some(estimate) => number(estimate),
+            None => format!("≥ {}", number(self.at_least_ms)),
+        }
+    }
+}
+
+impl RequestsOfClass {
+    /// Of the latencies of those that finished and the ages of those that did not.
+    #[must_use]
+    pub(crate) fn of(
+        finished: &Histogram,
+        unfinished: &Histogram,
+        sla: Option<&Sla>,
+    ) -> RequestsOfClass {
+        let all = Survival::of(finished, unfinished);
+        let at = |share| all.quantile(share).map(QuantileMs::of);
+        RequestsOfClass {
+            finished: all.finished(),
+            unfinished: all.unfinished(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            target_p95_ms: sla.map(|sla| sla.targets_ms[0]),
+            share_within_target: sla.and_then(|sla| all.share_within(sla.target_p95_ns())),
+        }
+    }
+}
+
+impl RequestsReport {
+    /// Of the histograms; none when one is missing.
+    pub(super) fn of(histograms: &Histograms) -> Option<RequestsReport> {
+        let class = |at: usize| -> Option<RequestsOfClass> {
+            let (ended, lost) = (histograms.get(CLASSES[at])?, histograms.get(UNFINISHED[at])?);
+            Some(RequestsOfClass::of(ended, lost, Some(&SLA[at])))
+        };
+        let (ended, lost) = (histograms.sum(&CLASSES)?, histograms.sum(&UNFINISHED)?);
+        Some(RequestsReport {
+            all: RequestsOfClass::of(&ended, &lost, None),
+            interactive: class(0)?,
+            responsive: class(1)?,
+            batch: class(2)?,
+        })
+    }
+
+    /// All classes together, then each class, most urgent first, by name.
+    #[must_use]
+    pub fn rows(&self) -> [(&'static str, &RequestsOfClass); 4] {
+        [
+            ("all", &self.all),
+            ("interactive", &self.interactive),
+            ("responsive", &self.responsive),
+            ("batch", &self.batch),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_engine::clock::SECOND;
+
+    use super::*;
+
+    /// A server that takes 1 s a request, and one arrival each half second: the n-th request waits
+    /// n/2 s, and when the window of 100 s closes the second half has not ended.
+    #[test]
+    fn an_overloaded_queue_is_estimated_within_its_bounds_and_survivors_are_too_fast() {
+        let (mut ended, mut lost, mut truth) =
+            (Histogram::new(), Histogram::new(), Histogram::new());
+        let window = 100 * SECOND;
+        for n in 0..200 {
+            let (arrived, finished) = (n * SECOND / 2, (n + 1) * SECOND);
+            truth.record(finished - arrived);
+            match finished <= window {
+                true => ended.record(finished - arrived),
+                false => lost.record(window - arrived),
+            }
+        }
+        let all = RequestsOfClass::of(&ended, &lost, None);
+        assert_eq!((all.finished, all.unfinished), (100, 100));
+        for (share, known) in [(0.5, &all.p50), (0.95, &all.p95), (0.99, &all.p99)] {
+            let (truth, known) = (ms(truth.quantile_ns(share).unwrap()), known.as_ref().unwrap());
+            assert!(known.at_least_ms <= truth, "{share}: {known:?}, {truth}");
+            assert!(known.at_most_ms.is_none_or(|most| truth <= most), "{share}: {known:?}");
+            let survivors = ms(ended.quantile_ns(share).unwrap());
+            assert!(survivors < 0.6 * truth, "{share}: {survivors} {truth}");
+        }
+        // As long as the queue grows nobody knows how long its tail will be.
+        assert_eq!(all.p95.unwrap().at_most_ms, None);
+    }
+
+    #[test]
+    fn what_can_not_be_estimated_is_told_by_its_lower_bound() {
+        let known = QuantileMs { estimate_ms: Some(2.0), at_least_ms: 1.0, at_most_ms: None };
+        let told = |known: &QuantileMs| known.told(|ms| format!("{ms:.1}"));
+        assert_eq!(told(&known), "2.0");
+        assert_eq!(told(&QuantileMs { estimate_ms: None, ..known }), "≥ 1.0");
+    }
+}
