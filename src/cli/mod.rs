@@ -26,6 +26,7 @@ const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf
 /// thread-per-core engine.
 #[derive(Debug, Parser)]
 #[command(name = "ringfall", version, max_term_width = 100, subcommand_required = true)]
+#[command(infer_long_args = true)]
 #[command(
     after_help = "`ringfall run` alone makes a small run of 30 s and cleans up after itself."
 )]
