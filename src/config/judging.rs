@@ -141,12 +141,7 @@ impl Limits {
         let gib = ringfall_engine::units::gib;
         let rows = [
             ("num_users", f64::from(settings.num_users), "users_max", f64::from(self.users_max)),
-            (
-                "duration",
-                settings.duration_s as f64,
-                "duration_s_max",
-                self.duration_s_max as f64,
-            ),
+            ("duration", settings.duration_s as f64, "duration_s_max", self.duration_s_max as f64),
             (
                 "gpu_mem_gb",
                 gib(settings.gpu_memory_bytes_each),

@@ -8,15 +8,16 @@ use ringfall_workloads::config::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, Traffic,
-};
+use super::{Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, Traffic};
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
 /// what the run is judged and bounded by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "each field is WorkloadConfig's of the same name, or its type says it")]
+#[expect(
+    missing_docs,
+    reason = "each field is WorkloadConfig's of the same name, or its type says it"
+)]
 pub struct WorkloadSection {
     pub personas: BTreeMap<String, Persona>,
     pub interactive_share: f64,

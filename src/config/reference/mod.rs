@@ -26,11 +26,7 @@ pub(super) fn section_of(text: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// As [`ConfigFile::read`]; a model that lacks a figure.
-pub(super) fn parse(
-    name: String,
-    text: String,
-    section: &str,
-) -> Result<ConfigFile, InputError> {
+pub(super) fn parse(name: String, text: String, section: &str) -> Result<ConfigFile, InputError> {
     let sections: Sections = serde_saphyr::from_str(&text).map_err(|error| {
         let all = format!(
             "the section {section:?} makes this a file in the reference benchmark's layout, which \
@@ -84,7 +80,8 @@ fn workload(sections: &Sections) -> WorkloadSection {
     set(&mut to.generation_realistic_ms, timing.realistic.map(milliseconds));
     let classes = sections.qos_distribution.unwrap_or_default();
     let interactive = classes.interactive_probability.unwrap_or(to.interactive_share);
-    let threshold = classes.responsive_threshold.unwrap_or(to.interactive_share + to.responsive_share);
+    let threshold =
+        classes.responsive_threshold.unwrap_or(to.interactive_share + to.responsive_share);
     to.interactive_share = interactive;
     // One draw, compared with the first and then with the second: the class between has the rest.
     to.responsive_share = without_rounding((threshold - interactive).max(0.0));

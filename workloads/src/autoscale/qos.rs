@@ -79,9 +79,7 @@ impl Qos {
         }
         match (self.good, self.bad) {
             (Some(good), None) if good >= self.settings.users_max => self.confirm(good),
-            (Some(good), None) => {
-                Wish::Step { users: self.settings.more(good), patient: false }
-            }
+            (Some(good), None) => Wish::Step { users: self.settings.more(good), patient: false },
             (Some(good), Some(bad)) => match between(good, bad, TOLERANCE) {
                 Some(users) => Wish::Step { users, patient: false },
                 None => self.confirm(good.min(bad)),
