@@ -55,7 +55,7 @@ fn a_published_invocation_reads_unchanged() {
 
 #[test]
 fn a_flag_may_be_shortened_while_it_is_the_only_one() {
-    let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --dur=7");
+    let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";
     assert_eq!(shortened, options(whole));
     let text = wrong("ringfall run --num 4");
