@@ -56,8 +56,8 @@ impl QosTargets {
             !is_bounded || !targets.is_sorted()
         })?;
         Some(format!(
-            "qos_targets_ms.{name} is {targets:?}: give P95, P99, P99.9 and P99.99 in rising order, \
-             1 to {TARGET_MS_MAX} ms"
+            "qos_targets_ms.{name} is {targets:?}: give P95, P99, P99.9 and P99.99 in rising \
+             order, 1 to {TARGET_MS_MAX} ms"
         ))
     }
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::kinds::{Kind, Wrong, choices_of};
 use super::{Options, SETTINGS, Setting, Settings, WorkloadSection};
 
-/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON; other
-/// spellings that are understood stand after a `|`.
+/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
+/// other spellings that are understood stand after a `|`.
 macro_rules! choice {
     (
         $(#[$doc:meta])*

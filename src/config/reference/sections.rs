@@ -1,5 +1,5 @@
-//! The sections and keys of the reference benchmark's `config.yaml`, as its reader takes them: every
-//! key may be left out, and none but these may be there.
+//! The sections and keys of the reference benchmark's `config.yaml`, as its reader takes them:
+//! every key may be left out, and none but these may be there.
 
 use std::collections::BTreeMap;
 
