@@ -151,7 +151,9 @@ impl Limits {
             ("cpu_mem_gb", gib(settings.cpu_memory_bytes), "cpu_mem_gb_max", self.cpu_mem_gb_max),
         ];
         // A limit that is no number bounds nothing, and is a mistake.
-        let passed = rows.into_iter().filter(|(_, value, _, most)| !(value <= most));
+        let is_passed =
+            |value: f64, most: f64| value.partial_cmp(&most).is_none_or(std::cmp::Ordering::is_gt);
+        let passed = rows.into_iter().filter(|row| is_passed(row.1, row.3));
         passed
             .map(|(key, value, limit, most)| {
                 let what = format!("{value} is more than workload.limits.{limit} allows, {most}");

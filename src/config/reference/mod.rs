@@ -18,8 +18,8 @@ const CHARS_A_TOKEN: u32 = 4;
 /// The section that makes a text a file of the reference's, if one does.
 pub(super) fn section_of(text: &str) -> Option<&'static str> {
     let top = |line: &&str| !line.starts_with([' ', '\t', '#']);
-    let keys = text.lines().filter(top).filter_map(super::file::key_of);
-    keys.filter_map(|key| SECTIONS.into_iter().find(|section| *section == key)).next()
+    let mut keys = text.lines().filter(top).filter_map(super::file::key_of);
+    keys.find_map(|key| SECTIONS.into_iter().find(|section| *section == key))
 }
 
 /// Reads such a text.
