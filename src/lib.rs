@@ -75,7 +75,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {
-            Ok(plan) => page(&config::render(&plan)),
+            Ok(plan) => {
+                commands::tell(&plan.told);
+                page(&config::render(&plan))
+            }
             Err(error) => wrong(&error),
         },
     }

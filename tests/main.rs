@@ -11,6 +11,7 @@ mod interrupt;
 mod limits;
 mod media;
 mod merge;
+mod published;
 mod readme;
 mod regressions;
 mod regressions_bounds;

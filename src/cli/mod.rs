@@ -6,7 +6,7 @@ mod saturate;
 mod simulate;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
@@ -17,7 +17,7 @@ pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
 
 use crate::config::nearest::nearest;
-use crate::config::{NOT_YET, Options, not_yet};
+use crate::config::{NOT_YET, Options, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
 const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
@@ -26,6 +26,7 @@ const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf
 /// thread-per-core engine.
 #[derive(Debug, Parser)]
 #[command(name = "ringfall", version, max_term_width = 100, subcommand_required = true)]
+#[command(infer_long_args = true)]
 #[command(
     after_help = "`ringfall run` alone makes a small run of 30 s and cleans up after itself."
 )]
@@ -129,7 +130,27 @@ pub enum Stop {
 /// # Errors
 /// [`Stop`]: help was asked for, or something is wrong with it.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
-    Cli::try_parse_from(args).map_err(explain)
+    Cli::try_parse_from(with_subcommand(args.into_iter().collect())).map_err(explain)
+}
+
+/// Names of the reference's program: who calls this one so means its only thing to do, a run.
+const REFERENCE_NAMES: [&str; 3] = ["kv-cache", "kv_cache", "mlperf-kv-cache"];
+
+/// The arguments with `run` where no subcommand was typed: before flags of a run, or when the
+/// program is called by the reference's name.
+fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
+    let called = args.first().and_then(|name| Path::new(name).file_stem()?.to_str());
+    let as_reference = called.is_some_and(|name| REFERENCE_NAMES.contains(&name));
+    let first = args.get(1).map(|first| first.to_string_lossy().into_owned());
+    let is_missing = match first.as_deref() {
+        None => as_reference,
+        Some("--help" | "-h" | "--version" | "-V") => as_reference,
+        Some(first) => first.starts_with('-'),
+    };
+    if is_missing {
+        args.insert(1, "run".into());
+    }
+    args
 }
 
 fn explain(error: clap::Error) -> Stop {
@@ -150,6 +171,15 @@ fn explain(error: clap::Error) -> Stop {
             let key = key.split('=').next().unwrap_or_default();
             if NOT_YET.contains(&key) {
                 return Stop::Wrong(not_yet(&flag));
+            }
+            let begun: Vec<String> = SETTINGS
+                .iter()
+                .filter(|setting| !key.is_empty() && setting.key.starts_with(key))
+                .map(Setting::flag)
+                .collect();
+            if begun.len() > 1 {
+                let all = begun.join(", ");
+                return Stop::Wrong(format!("{flag} is the beginning of {all}: type more of it"));
             }
             if let Some(near) = nearest(key, Options::KEYS.iter().copied()) {
                 return Stop::Wrong(format!(

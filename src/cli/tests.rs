@@ -54,6 +54,42 @@ fn a_published_invocation_reads_unchanged() {
 }
 
 #[test]
+fn a_flag_may_be_shortened_while_it_is_the_only_one() {
+    let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
+    let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";
+    assert_eq!(shortened, options(whole));
+    let text = wrong("ringfall run --num 4");
+    assert!(text.contains("--num-users") && text.contains("--num-gpus"), "{text}");
+}
+
+#[test]
+fn without_a_subcommand_flags_are_those_of_a_run() {
+    for line in ["ringfall --users 4", "/usr/bin/kv-cache --users 4", "kv-cache.py --users 4"] {
+        assert_eq!(options(line).num_users, Some(4), "{line}");
+    }
+    assert_eq!(options("kv-cache"), Options::default());
+    assert!(matches!(parsed("ringfall --version"), Err(Stop::Said(_))));
+    assert!(matches!(parsed("kv-cache schema"), Ok(Cli { command: Command::Schema })));
+}
+
+#[test]
+fn log_levels_have_the_reference_names_too() {
+    use crate::config::LogLevel::{Debug, Error, Info, Warn};
+    for (name, level) in [
+        ("DEBUG", Debug),
+        ("INFO", Info),
+        ("WARNING", Warn),
+        ("ERROR", Error),
+        ("CRITICAL", Error),
+        ("Warning", Warn),
+        ("info", Info),
+    ] {
+        let options = options(&format!("ringfall run --log-level {name}"));
+        assert_eq!(options.log_level, Some(level), "{name}");
+    }
+}
+
+#[test]
 fn a_switch_can_be_turned_off_again() {
     assert_eq!(options("ringfall run --pin=false").pin, Some(false));
     assert_eq!(options("ringfall run --pin --quiet").pin, Some(true));
@@ -76,7 +112,7 @@ fn what_is_not_there_yet_is_said_to_be_so() {
 #[test]
 fn a_slip_gets_the_nearest_flag() {
     assert!(wrong("ringfall run --num-usres 4").contains("--num-users"));
-    assert!(wrong("ringfall run --cpu-mem 4").contains("--cpu-mem-gb"));
+    assert!(wrong("ringfall run --cpu-mem-gib 4").contains("--cpu-mem-gb"));
     assert!(wrong("ringfall rum").contains("run"));
     assert!(wrong("ringfall").contains("ringfall run"));
 }

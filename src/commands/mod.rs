@@ -26,6 +26,13 @@ use crate::results::Document;
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
 
+/// Warns on standard error, a line each: the sentences may name files.
+pub fn tell(sentences: &[String]) {
+    for sentence in sentences {
+        eprintln!("warning: {}", escape::terminal(sentence));
+    }
+}
+
 /// Writes a page to standard output.
 fn print(page: &str) -> anyhow::Result<Exit> {
     write_out(&escape::terminal_page(page))

@@ -72,9 +72,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 
 /// Says what of the plan can't be met as it may have been meant.
 fn tell_advice(plan: &Plan) {
-    for sentence in config::advice(plan) {
-        eprintln!("warning: {sentence}");
-    }
+    super::tell(&config::advice(plan));
 }
 
 /// What a run reads before it begins.

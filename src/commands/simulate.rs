@@ -36,7 +36,11 @@ pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     match (&devices[..], &plans[..]) {
         ([device], [plan]) => simulated::one(plan, device, command_line),
-        _ => table(&devices, &plans),
+        _ => {
+            // What the file says is the same for all.
+            super::tell(plans.first().map_or(&[], |plan| &plan.told));
+            table(&devices, &plans)
+        }
     }
 }
 

@@ -296,7 +296,14 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 /// Sentences about what can't be met as it may have been meant; the run begins all the same.
 #[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
-    let mut sentences = Vec::new();
+    let mut sentences = plan.told.clone();
+    if !plan.tensor_parallel.is_power_of_two() {
+        sentences.push(format!(
+            "--tensor-parallel {} is not a power of two: the run goes on, but few deployments \
+             divide a model so",
+            plan.tensor_parallel
+        ));
+    }
     if let Some((smallest, largest, held)) = entries_and_room(plan)
         && largest > held
     {

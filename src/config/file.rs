@@ -1,11 +1,12 @@
-//! Reading a YAML configuration: every complaint names the key and the line.
+//! Reading a YAML configuration, ours or the reference benchmark's: every complaint names the key
+//! and the line.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use super::InputError;
 use super::nearest::nearest;
-use super::{NOT_YET, Options, not_yet};
+use super::{NOT_YET, Options, not_yet, reference};
 
 /// Largest configuration read: far above any written by hand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -19,6 +20,8 @@ pub struct ConfigFile {
     pub text: String,
     /// What it says.
     pub options: Options,
+    /// Sentences about what of it has no effect.
+    pub told: Vec<String>,
 }
 
 impl ConfigFile {
@@ -38,8 +41,11 @@ impl ConfigFile {
     /// # Errors
     /// As [`ConfigFile::read`].
     pub fn parse(name: String, text: String) -> Result<ConfigFile, InputError> {
+        if let Some(section) = reference::section_of(&text) {
+            return reference::parse(name, text, section);
+        }
         match serde_saphyr::from_str(&text) {
-            Ok(options) => Ok(ConfigFile { name, text, options }),
+            Ok(options) => Ok(ConfigFile { name, text, options, told: Vec::new() }),
             Err(error) => {
                 let all = "`ringfall config --defaults` lists all";
                 Err(InputError::new(explain(&name, &text, &error, all)))
@@ -70,7 +76,7 @@ pub(super) fn read_small(path: &Path) -> Result<String, String> {
 }
 
 /// The key of a line of the form `key: value`.
-fn key_of(line: &str) -> Option<&str> {
+pub(super) fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.split_once(':')?;
     let key = key.trim().trim_start_matches("- ").trim_matches(['"', '\'']);
     let plain = |c: char| c.is_alphanumeric() || "_-.".contains(c);

@@ -206,8 +206,8 @@ macro_rules! number_kinds {
 number_kinds! {
     /// What gaps are divided by; 0: there are none.
     Factor: |value| value == 0.0 || FACTORS.contains(&value), "0, or 0.000001 to 1000000000";
-    /// A part of a whole, of which nothing would be too little.
-    Share: |value| value > 0.0 && value <= 1.0, "above 0, to 1";
+    /// A part of a whole.
+    Share: |value| (0.0..=1.0).contains(&value), "0 to 1";
 }
 
 /// Memory or space, typed in GiB, checked in bytes.

@@ -42,10 +42,12 @@ settings! {
         arrival: Arrival = "open", "MODE";
         /// Requests per second, all users together; required by --arrival poisson
         ///
-        /// It also sets the pace of a trace or a dataset. 0 leaves the pace to the users or to the
-        /// trace.
+        /// It also sets the pace of a trace or a dataset; simulated users keep their own with
+        /// another --arrival. 0 leaves the pace to the users or to the trace.
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
         /// End the run after this many requests; 0 ends it when its time is over
+        ///
+        /// It has no effect with enable_autoscaling, which ends by itself.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -82,7 +84,7 @@ settings! {
         /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
         ///
         /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
-        /// given.
+        /// given, except that dataset_path wins over use_burst_trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
         /// too
@@ -108,7 +110,8 @@ settings! {
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
         /// How the tokens of a dataset are counted
         tokenizer: Tokenizer = "cl100k", "NAME";
-        /// Compare the hit rate with a recorded cache's: CSV or JSONL with a column cache_hit
+        /// Compare the hit rate with a recorded cache's: CSV, JSONL or a JSON array with a column
+        /// cache_hit
         validation_trace: Optional = "none", "FILE";
     }
 

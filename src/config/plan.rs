@@ -11,16 +11,24 @@ use serde::{Deserialize, Serialize};
 use super::kinds::{Kind, Wrong, choices_of};
 use super::{Options, SETTINGS, Setting, Settings, WorkloadSection};
 
-/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON.
+/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
+/// other spellings that are understood stand after a `|`.
 macro_rules! choice {
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }
+        $name:ident {
+            $($(#[$vdoc:meta])* $variant:ident = $text:literal $(| $alias:literal)*),+ $(,)?
+        }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
         pub enum $name {
-            $($(#[$vdoc])* #[value(name = $text)] #[serde(rename = $text)] $variant),+
+            $(
+                $(#[$vdoc])*
+                #[value(name = $text $(, alias = $alias)*)]
+                #[serde(rename = $text $(, alias = $alias)*)]
+                $variant
+            ),+
         }
 
         impl $name {
@@ -37,7 +45,7 @@ macro_rules! choice {
             type Bounds = ();
 
             fn arg(arg: Arg) -> Arg {
-                arg.value_parser(EnumValueParser::<$name>::new())
+                arg.value_parser(EnumValueParser::<$name>::new()).ignore_case(true)
             }
 
             fn check(typed: &$name, (): &(), _: Wrong<'_>) -> $name {
@@ -200,14 +208,14 @@ choice! {
 choice! {
     /// What is said on standard error about the program's own workings.
     LogLevel {
-        /// Failures.
-        Error = "error",
+        /// Failures. `critical` is the same.
+        Error = "error" | "critical" | "ERROR" | "CRITICAL",
         /// Also what a person should look at.
-        Warn = "warn",
+        Warn = "warn" | "warning" | "WARN" | "WARNING",
         /// Also milestones of the run.
-        Info = "info",
+        Info = "info" | "INFO",
         /// Also details that explain what the program does.
-        Debug = "debug",
+        Debug = "debug" | "DEBUG",
         /// Also every single step.
         Trace = "trace",
     }
@@ -370,6 +378,8 @@ pub struct Plan {
     pub demo: bool,
     /// The `workload` section.
     pub workload: WorkloadSection,
+    /// Sentences about what was asked for and has no effect, or another than it seems.
+    pub told: Vec<String>,
     /// Where each value came from, by its YAML key (`num_users`; `workload` as a whole).
     pub origins: BTreeMap<&'static str, Origin>,
     /// All layers merged, as typed: what is worked out for this machine is still `auto` there.

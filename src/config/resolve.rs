@@ -12,7 +12,7 @@ use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
     Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, PreconditionUntil, Promotion, Settings,
+    PreconditionAsked, PreconditionUntil, Promotion, Settings, WorkloadSection,
 };
 
 /// The demo: what a laptop does in half a minute without being filled or worn (a few GiB).
@@ -59,10 +59,13 @@ pub fn resolve(
     // A logical run is one on no machine in particular.
     let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
     let facts = &if logical { facts.of_no_machine() } else { facts.clone() };
-    let mut check = Check { origins, file, sentences: Vec::new() };
+    let told = file.map(|file| file.told.clone()).unwrap_or_default();
+    let mut check = Check { origins, file, sentences: Vec::new(), told };
     let plan = check.plan(settings, facts, is_demo);
     match plan {
-        Some(plan) if check.sentences.is_empty() => Ok(Plan { origins: check.origins, ..plan }),
+        Some(plan) if check.sentences.is_empty() => {
+            Ok(Plan { origins: check.origins, told: check.told, ..plan })
+        }
         _ => Err(InputError { sentences: check.sentences }),
     }
 }
@@ -72,6 +75,7 @@ pub(super) struct Check<'a> {
     pub(super) origins: BTreeMap<&'static str, Origin>,
     pub(super) file: Option<&'a ConfigFile>,
     sentences: Vec<String>,
+    told: Vec<String>,
 }
 
 impl Check<'_> {
@@ -94,6 +98,11 @@ impl Check<'_> {
     /// A whole sentence about what is wrong.
     pub(super) fn complain(&mut self, sentence: String) {
         self.sentences.push(sentence);
+    }
+
+    /// A whole sentence about what has no effect, or another than it seems.
+    pub(super) fn tell(&mut self, sentence: String) {
+        self.told.push(sentence);
     }
 
     /// The model that is named; its whole name replaces what was typed. None after a complaint.
@@ -219,8 +228,11 @@ impl Check<'_> {
         }
         let mut settings = Settings::of(&effective, &mut |key, what| self.wrong(key, what))?;
         let traffic = self.traffic(&settings);
-        settings.arrival = self.arrival(&settings, &traffic);
-        let autoscaler = self.autoscaler(&settings, &traffic);
+        self.arrival(&mut settings, &traffic);
+        let workload = typed.workload.clone()?;
+        self.judging(&settings, &workload);
+        let autoscaler = self.autoscaler(&mut settings, &traffic);
+        let autoscaler = autoscaler.map(|autoscaler| autoscaler.within(&workload.autoscaler));
         self.gpu(&settings, &typed);
         self.buffers_suffice(&settings);
         self.outputs_and_trials(&settings);
@@ -241,7 +253,8 @@ impl Check<'_> {
             seed_drawn: self.origins.get("seed") == Some(&Origin::Computed),
             precondition,
             demo,
-            workload: typed.workload.clone()?,
+            workload,
+            told: Vec::new(),
             origins: BTreeMap::new(),
             settings,
             typed,
@@ -249,6 +262,16 @@ impl Check<'_> {
         };
         self.whole_plan(&plan, facts);
         Some(plan)
+    }
+
+    /// The targets, the autoscaler's steps and the limits of one's own.
+    fn judging(&mut self, settings: &Settings, workload: &WorkloadSection) {
+        if let Some(what) = workload.judging_is_wrong() {
+            self.complain(format!("workload: {what}"));
+        }
+        for (key, what) in workload.limits.passed(settings) {
+            self.wrong(key, what);
+        }
     }
 
     /// What only the whole plan shows, if nothing else is wrong with it.

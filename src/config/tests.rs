@@ -225,7 +225,6 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
         ("--gpu-mem-gb 16", ["--gpu-mem-gb 16", "no GPU tier"]),
         ("--arrival poisson", ["--arrival poisson", "--request-rate"]),
-        ("--request-rate 5", ["--request-rate 5", "--arrival poisson"]),
         ("--request-rate -1", ["--request-rate -1", "out of bounds"]),
         ("--use-burst-trace", ["--use-burst-trace", "--burst-trace-path"]),
         ("--burst-trace-path x", ["--burst-trace-path", "--use-burst-trace"]),
@@ -242,7 +241,6 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "trace"]),
         ("--output a --html-output a", ["--output", "--html-output are the same file, a"]),
         ("--trials 2 --html-output a.html", ["--html-output", "--trials 2"]),
-        ("--enable-autoscaling --max-requests 5", ["--max-requests", "ends by itself"]),
         ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),
         ("--model gpt", ["\"gpt\"", "tiny-1b"]),
         ("--max-requests -1", ["--max-requests -1", "0 to"]),
@@ -252,6 +250,60 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
     }
     let both = complaint("--num-users 0 --duration 0");
     assert!(both.contains("--num-users") && both.contains("--duration"), "{both}");
+}
+
+#[test]
+fn what_has_no_effect_is_taken_and_told() {
+    for (line, parts) in [
+        ("--users 3 --request-rate 5", ["--request-rate 5 has no effect", "--arrival poisson"]),
+        ("--enable-autoscaling --max-requests 5", ["--max-requests 5 has no effect", "autoscaler"]),
+        (
+            "--use-burst-trace --burst-trace-path x --dataset-path y",
+            ["--use-burst-trace has no effect", "--dataset-path"],
+        ),
+        ("--users 3 --num-gpus 3 --tensor-parallel 3", ["--tensor-parallel 3", "power of two"]),
+    ] {
+        let plan = plan(line);
+        let told = advice(&plan);
+        let is_told = told.iter().any(|told| parts.iter().all(|part| told.contains(part)));
+        assert!(is_told, "{line}: {told:?}");
+        assert_eq!((plan.request_rate_per_s, plan.max_requests), (0.0, None), "{line}");
+        assert!(!matches!(plan.traffic, Traffic::Trace { .. }), "{line}");
+    }
+    assert!(advice(&plan("--users 3 --num-gpus 8 --tensor-parallel 8")).is_empty());
+    assert_eq!(plan("--enable-autoscaling --target-saturation 0").target_saturation, 0.0);
+}
+
+#[test]
+fn own_limits_and_steps_hold() {
+    let of = |line: &str, yaml: &str| {
+        let file = file(&format!("workload: {{{yaml}}}\n")).unwrap();
+        resolve(&typed(line), Some(&file), &facts()).map_err(|error| error.to_string())
+    };
+    let limits = "limits: {users_max: 10, duration_s_max: 5, cpu_mem_gb_max: 1.5}";
+    of("--users 10 --duration 5 --cpu-mem-gb 1.5", limits).unwrap();
+    for (line, parts) in [
+        ("--users 11 --duration 5 --cpu-mem-gb 1", ["--num-users 11", "users_max allows, 10"]),
+        ("--users 1 --duration 6 --cpu-mem-gb 1", ["--duration 6", "duration_s_max allows, 5"]),
+        ("--users 1 --duration 5 --cpu-mem-gb 2", ["--cpu-mem-gb 2", "cpu_mem_gb_max allows, 1.5"]),
+    ] {
+        let error = of(line, limits).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{line}: {error}");
+    }
+    let scaled = "--enable-autoscaling --users";
+    let range = "autoscaler: {users_min: 4, users_max: 8}";
+    assert_eq!(of(&format!("{scaled} 2"), range).unwrap().users, 4);
+    assert_eq!(of(&format!("{scaled} 20"), range).unwrap().users, 8);
+    for (yaml, part) in [
+        ("autoscaler: {users_min: 9, users_max: 8}", "users_min is 9"),
+        ("autoscaler: {scale_up_factor: 1}", "scale_up_factor is 1"),
+        ("autoscaler: {scale_down_factor: .nan}", "scale_down_factor is NaN"),
+        ("qos_targets_ms: {batch: [5, 4, 6, 7]}", "qos_targets_ms.batch"),
+        ("limits: {users_max: 2}", "--num-users 3 is more"),
+    ] {
+        let error = of("--users 3", yaml).unwrap_err();
+        assert!(error.contains(part), "{yaml}: {error}");
+    }
 }
 
 #[test]

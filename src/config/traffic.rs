@@ -28,6 +28,16 @@ impl Check<'_> {
             }
             (false, None) => None,
         };
+        let both = burst.is_some() && dataset.is_some();
+        let burst = burst.filter(|_| !both);
+        if both {
+            // As in the reference.
+            let (trace, dataset) = (self.name_of("use_burst_trace"), self.name_of("dataset_path"));
+            self.tell(format!(
+                "{trace} has no effect beside {dataset}: the users repeat the dataset's \
+                 conversations"
+            ));
+        }
         let asked = [
             ("use_burst_trace", burst.is_some()),
             ("dataset_path", dataset.is_some()),
@@ -92,8 +102,8 @@ impl Check<'_> {
     }
 
     /// When requests arrive.
-    pub(super) fn arrival(&mut self, settings: &Settings, traffic: &Traffic) -> Arrival {
-        let mut arrival = settings.arrival;
+    pub(super) fn arrival(&mut self, settings: &mut Settings, traffic: &Traffic) {
+        let arrival = settings.arrival;
         let rate = settings.request_rate_per_s;
         if arrival == Arrival::Poisson && rate == 0.0 {
             let flag = self.name_of("request_rate");
@@ -101,15 +111,17 @@ impl Check<'_> {
         }
         match traffic {
             Traffic::Drawn if rate > 0.0 && arrival != Arrival::Poisson => {
-                let flag = self.name_of("arrival");
-                self.wrong(
-                    "request_rate",
-                    format_args!("{rate} needs {flag} poisson, or a trace or dataset to pace"),
-                );
+                // As in the reference, whose published commands give both.
+                let (flag, arrival) = (self.name_of("request_rate"), self.name_of("arrival"));
+                self.tell(format!(
+                    "{flag} {rate} has no effect: simulated users keep their own pace; with \
+                     {arrival} poisson they send {rate} requests per second together"
+                ));
+                settings.request_rate_per_s = 0.0;
             }
             // A paced dataset: its users' requests come at random, at this rate together.
             Traffic::ShareGpt { .. } if rate > 0.0 && arrival == Arrival::Open => {
-                arrival = Arrival::Poisson;
+                settings.arrival = Arrival::Poisson;
                 self.origins.insert("arrival", Origin::Computed);
             }
             Traffic::ShareGpt { .. } if rate > 0.0 && arrival == Arrival::Closed => {
@@ -124,7 +136,6 @@ impl Check<'_> {
             }
             _ => {}
         }
-        arrival
     }
 
     /// Documents; 0 without retrieval.
@@ -144,7 +155,7 @@ impl Check<'_> {
     /// Whether and how users come and go.
     pub(super) fn autoscaler(
         &mut self,
-        settings: &Settings,
+        settings: &mut Settings,
         traffic: &Traffic,
     ) -> Option<AutoscalerPlan> {
         if !settings.enable_autoscaling {
@@ -163,8 +174,12 @@ impl Check<'_> {
                 format_args!("does not go with {flag}: more users would not ask more"),
             );
         }
-        if settings.max_requests.is_some() {
-            self.wrong("max_requests", "does not go with the autoscaler, which ends by itself");
+        if let Some(most) = settings.max_requests.take() {
+            let flag = self.name_of("max_requests");
+            self.tell(format!(
+                "{flag} {most} has no effect with the autoscaler: the run ends when the answer is \
+                 found or its time is over"
+            ));
         }
         let given = self.origins.get("num_users").is_some_and(|origin| *origin >= Origin::File);
         let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);

@@ -8,12 +8,16 @@ use ringfall_workloads::config::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, GenerationMode, Phases, Plan, Traffic};
+use super::{Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, Traffic};
 
-/// The numbers behind users, conversations and phases. Fields as in [`WorkloadConfig`].
+/// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
+/// what the run is judged and bounded by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "each field is WorkloadConfig's of the same name")]
+#[expect(
+    missing_docs,
+    reason = "each field is WorkloadConfig's of the same name, or its type says it"
+)]
 pub struct WorkloadSection {
     pub personas: BTreeMap<String, Persona>,
     pub interactive_share: f64,
@@ -34,6 +38,9 @@ pub struct WorkloadSection {
     pub generation_realistic_ms: f64,
     pub decode_only_entries_per_user: u32,
     pub decode_only_entry_tokens: u32,
+    pub qos_targets_ms: QosTargets,
+    pub autoscaler: AutoscalerSteps,
+    pub limits: Limits,
 }
 
 /// What a ShareGPT dataset's turns are cut to.
@@ -67,6 +74,9 @@ impl Default for WorkloadSection {
             generation_realistic_ms: built_in.generation_realistic_ms,
             decode_only_entries_per_user: built_in.decode_only_entries_per_user,
             decode_only_entry_tokens: built_in.decode_only_entry_tokens,
+            qos_targets_ms: QosTargets::default(),
+            autoscaler: AutoscalerSteps::default(),
+            limits: Limits::default(),
         }
     }
 }

@@ -6,11 +6,9 @@ use ringfall_engine::clock::SECOND;
 use ringfall_engine::{device, fill, shard};
 
 use ringfall_workloads::autoscale;
-use ringfall_workloads::config::USERS_MAX;
 
 use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
 use crate::host::{DeviceFacts, cores_of_node, device_numbers};
-use crate::results::p95_targets_ns;
 use crate::run::RunSettings;
 
 /// Part of the free space that a demonstration run takes at most.
@@ -55,9 +53,12 @@ pub fn engine(plan: &Plan) -> RunSettings {
                 AutoscalerMode::Capacity => autoscale::Mode::Capacity,
             },
             initial_users: scale.initial_users,
-            users_max: USERS_MAX,
+            users_min: plan.workload.autoscaler.users_min,
+            users_max: plan.workload.autoscaler.users_max,
+            scale_up_factor: plan.workload.autoscaler.scale_up_factor,
+            scale_down_factor: plan.workload.autoscaler.scale_down_factor,
             target_saturation: scale.target_saturation,
-            targets_ns: p95_targets_ns(),
+            targets_ns: plan.workload.qos_targets_ms.p95_ns(),
         }),
     }
 }

@@ -1,12 +1,12 @@
-//! The search for peak throughput: double until it stops paying, then back to the knee.
+//! The search for peak throughput: climb until it stops paying, then back to the knee.
 
 use super::step::StepResult;
 use super::usl::{UslFit, fit};
-use super::{Wish, between};
+use super::{Settings, Wish, between};
 
-/// Doubling the users must bring at least this much more, and more than the noise explains.
+/// More users must bring at least this much more, and more than the noise explains.
 const GAIN_MIN: f64 = 0.03;
-/// Doublings in a row that did not pay before it is a plateau: one may be an unlucky window.
+/// Steps up in a row that did not pay before it is a plateau: one may be an unlucky window.
 const NOT_PAYING_MIN: u32 = 2;
 /// The knee: the fewest users that reach this share of the peak.
 const KNEE_SHARE: f64 = 0.99;
@@ -31,7 +31,7 @@ pub struct CapacityAnswer {
 
 #[derive(Debug)]
 pub(super) struct Capacity {
-    users_max: u32,
+    settings: Settings,
     /// Users and throughput of every step; several steps of one count are averaged by time.
     points: Vec<Point>,
     not_paying: u32,
@@ -48,8 +48,8 @@ struct Point {
 }
 
 impl Capacity {
-    pub(super) fn new(users_max: u32) -> Capacity {
-        Capacity { users_max, points: Vec::new(), not_paying: 0, climbing: true, plateau: false }
+    pub(super) fn new(settings: Settings) -> Capacity {
+        Capacity { settings, points: Vec::new(), not_paying: 0, climbing: true, plateau: false }
     }
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
@@ -68,8 +68,8 @@ impl Capacity {
                 _ => self.not_paying = 0,
             }
             self.plateau = self.not_paying >= NOT_PAYING_MIN;
-            if !self.plateau && result.users < self.users_max {
-                let users = result.users.saturating_mul(2).min(self.users_max);
+            if !self.plateau && result.users < self.settings.users_max {
+                let users = self.settings.more(result.users);
                 return Wish::Step { users, patient: false };
             }
             self.climbing = false;
@@ -83,7 +83,10 @@ impl Capacity {
                 None => Wish::Stop,
             },
             // The first step reached the peak already: the knee is below it.
-            (None, Some(high)) if high > 1 => Wish::Step { users: high / 2, patient: false },
+            (None, Some(high)) => match self.settings.fewer(high) {
+                Some(users) => Wish::Step { users, patient: false },
+                None => Wish::Stop,
+            },
             _ => Wish::Stop,
         }
     }
@@ -146,7 +149,7 @@ impl Capacity {
                 "{NOT_PAYING_MIN} doublings in a row brought less than {:.0} % more",
                 GAIN_MIN * 100.0
             ),
-            false => format!("{} users are the most there may be", self.users_max),
+            false => format!("{} users are the most there may be", self.settings.users_max),
         };
         let best = results.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let answer = best.zip(self.peak()).map(|(best, peak_bytes_per_s)| {

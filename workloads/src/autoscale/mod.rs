@@ -2,7 +2,7 @@
 //! stop`. Pure: it knows no threads, no clock and no storage, so it is tested against modelled
 //! systems whose answers are known.
 //!
-//! Both modes climb by doubling until something gives, then search between the last two. Each user
+//! Both modes climb by a factor until something gives, then search between the last two. Each user
 //! count is held for a *step*: a moment to settle, then a window until it is steady.
 
 mod capacity;
@@ -70,8 +70,14 @@ pub struct Settings {
     pub mode: Mode,
     /// Users to begin with, ≥ 1.
     pub initial_users: u32,
+    /// Fewest users to try, ≥ 1.
+    pub users_min: u32,
     /// Most users.
     pub users_max: u32,
+    /// While more users do better, they are multiplied by this, > 1.
+    pub scale_up_factor: f64,
+    /// While the fewest tried are too many, they are multiplied by this, < 1.
+    pub scale_down_factor: f64,
     /// Qos: P95 of a class divided by its target may be at most this.
     pub target_saturation: f64,
     /// Target P95 of each class, ns.
@@ -166,7 +172,7 @@ impl<H: Latencies> Autoscaler<H> {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let search = match settings.mode {
-            Mode::Capacity => Search::Capacity(Capacity::new(settings.users_max)),
+            Mode::Capacity => Search::Capacity(Capacity::new(settings)),
             Mode::Qos => Search::Qos(Qos::new(settings)),
         };
         let step = Step::new(settings.mode, settings.initial_users, false);
@@ -242,6 +248,21 @@ impl<H: Latencies> Autoscaler<H> {
             answer,
             entries: self.entries.clone(),
         }
+    }
+}
+
+impl Settings {
+    /// The next user count on the way up, above `users` where that may be.
+    fn more(&self, users: u32) -> u32 {
+        let scaled = (f64::from(users) * self.scale_up_factor) as u32;
+        scaled.max(users.saturating_add(1)).min(self.users_max)
+    }
+
+    /// The next user count on the way down; none when there is none below `users`.
+    fn fewer(&self, users: u32) -> Option<u32> {
+        let least = self.users_min.max(1);
+        let scaled = (f64::from(users) * self.scale_down_factor) as u32;
+        (users > least).then(|| scaled.clamp(least, users - 1))
     }
 }
 

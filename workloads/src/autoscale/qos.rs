@@ -69,25 +69,25 @@ impl Qos {
             if self.confirming {
                 // The shorter window had been lucky.
                 let next = (f64::from(users) * STEP_BACK) as u32;
-                self.good = (next > 0).then_some(next);
+                let next = Some(next).filter(|next| *next >= self.settings.users_min.max(1));
+                self.good = next;
                 return match next {
-                    0 => Wish::Stop,
-                    users => Wish::Step { users, patient: true },
+                    None => Wish::Stop,
+                    Some(users) => Wish::Step { users, patient: true },
                 };
             }
         }
         match (self.good, self.bad) {
             (Some(good), None) if good >= self.settings.users_max => self.confirm(good),
-            (Some(good), None) => {
-                let users = good.saturating_mul(2).min(self.settings.users_max);
-                Wish::Step { users, patient: false }
-            }
+            (Some(good), None) => Wish::Step { users: self.settings.more(good), patient: false },
             (Some(good), Some(bad)) => match between(good, bad, TOLERANCE) {
                 Some(users) => Wish::Step { users, patient: false },
                 None => self.confirm(good.min(bad)),
             },
-            (None, Some(bad)) if bad > 1 => Wish::Step { users: bad / 2, patient: false },
-            (None, _) => Wish::Stop,
+            (None, bad) => match bad.and_then(|bad| self.settings.fewer(bad)) {
+                Some(users) => Wish::Step { users, patient: false },
+                None => Wish::Stop,
+            },
         }
     }
 

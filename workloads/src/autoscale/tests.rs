@@ -77,7 +77,10 @@ fn settings(mode: Mode, initial_users: u32) -> Settings {
     Settings {
         mode,
         initial_users,
+        users_min: 1,
         users_max: 100_000,
+        scale_up_factor: 2.0,
+        scale_down_factor: 0.5,
         target_saturation: 1.0,
         targets_ns: [50_000_000, 100_000_000, 1_000_000_000],
     }

@@ -3,6 +3,7 @@
 //!
 //! A row that does not parse is skipped and counted; a file without one that does is an error.
 
+mod bounded;
 mod burstgpt;
 mod iotrace;
 mod lines;

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Skipped;
+use super::bounded::Bounded;
 use super::tokenizer::Tokenizer;
 use crate::dataset::{Dataset, TurnTokens};
 use crate::error::Error;
@@ -57,7 +58,12 @@ pub fn read_sharegpt(
     limits: &ShareGptLimits,
 ) -> Result<(Dataset, Skipped), Error> {
     let since_last = Rc::new(Cell::new(0));
-    let bounded = Bounded { reader, since_last: Rc::clone(&since_last) };
+    let bounded = Bounded {
+        reader,
+        since_last: Rc::clone(&since_last),
+        bytes_max: CONVERSATION_BYTES_MAX,
+        what: "a conversation",
+    };
     let mut collect =
         Collect { limits, dataset: Dataset::default(), skipped: Skipped::default(), since_last };
     let mut json = serde_json::Deserializer::from_reader(std::io::BufReader::new(bounded));
@@ -157,23 +163,5 @@ impl Collect<'_> {
             true => Err("it has no human's message with a gpt's answer".to_owned()),
             false => Ok(turns),
         }
-    }
-}
-
-/// Ends with an error inside a conversation that is too large to be one.
-struct Bounded<R> {
-    reader: R,
-    since_last: Rc<Cell<u64>>,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.since_last.get() > CONVERSATION_BYTES_MAX {
-            let what = format!("a conversation of more than {CONVERSATION_BYTES_MAX} bytes");
-            return Err(std::io::Error::other(what));
-        }
-        let read = self.reader.read(buffer)?;
-        self.since_last.set(self.since_last.get() + read as u64);
-        Ok(read)
     }
 }

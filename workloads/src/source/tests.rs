@@ -136,21 +136,31 @@ fn a_dataset_that_is_none_says_so() {
 }
 
 #[test]
-fn validation_traces_are_csv_or_json_by_line() {
+fn validation_traces_are_csv_or_json_by_line_or_an_array() {
     for text in [
         "id,cache_hit\n1,true\n2,False\n3,1\n4,what\n5,0\n",
         "{\"cache_hit\":true}\n{\"cache_hit\":false,\"x\":1}\n{\"cache_hit\":1}\n{}\n\
          {\"cache_hit\":\"miss\"}\n",
         "[\n{\"cache_hit\":true},\n{\"cache_hit\":false},\n{\"cache_hit\":1},\n{},\n\
          {\"cache_hit\":0}\n]\n",
+        " [{\"cache_hit\": true, \"a\": [1, {}]}, {\"cache_hit\": false},\n\n  {\n\"cache_hit\": \
+         true\n}, 7, {\"cache_hit\": \"miss\"}]",
     ] {
         let trace = read_validation(text.as_bytes()).unwrap();
         assert_eq!((trace.requests, trace.hits, trace.skipped.rows), (4, 2, 1), "{text}");
     }
-    for text in ["", "a,b\n1,2\n", "cache_hit\nmaybe\n", "{}\n", "\u{0}\u{1}"] {
+    for text in ["", "a,b\n1,2\n", "cache_hit\nmaybe\n", "{}\n", "\u{0}\u{1}", "[]", "[{}]"] {
         let error = read_validation(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains("cache_hit"), "{error}");
     }
+    for text in ["[{\"cache_hit\":true},", "[{\"cache_hit\":true}] x", "[{\"cache_hit\":true} 1]"] {
+        let error = read_validation(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("not a whole JSON array") && error.contains("column"), "{error}");
+    }
+    let endless = std::iter::repeat_n(b'x', 3 << 20);
+    let text: Vec<u8> = b"[{\"cache_hit\":true},\"".iter().copied().chain(endless).collect();
+    let error = read_validation(&text[..]).unwrap_err().to_string();
+    assert!(error.contains("a row of more than 1048576 bytes"), "{error}");
 }
 
 fn settings(pace: Pace, cycles: u32) -> StreamSettings {

@@ -1,10 +1,15 @@
 //! A recorded cache's fate, request by request: what a run's hit rate is compared with.
 
-use std::io::BufRead;
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+use std::rc::Rc;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
-use super::lines::{Line, Lines, Unusable, too_long};
+use super::bounded::Bounded;
+use super::lines::{LINE_BYTES_MAX, Line, Lines, Unusable, too_long};
 use super::{Skipped, shown};
 use crate::error::Error;
 
@@ -28,19 +33,97 @@ impl ValidationTrace {
 }
 
 const WANTED: &str = "a validation trace has a column or a field cache_hit in each row: CSV with \
-                      a header, or one JSON object a line";
+                      a header, one JSON object a line, or a JSON array of objects";
 
 #[derive(Deserialize)]
 struct Record {
     cache_hit: serde_json::Value,
 }
 
-/// Reads rows of CSV (with a header) or of JSON (an object a line, also inside an array written
-/// one element a line).
+impl Record {
+    fn of(json: &[u8]) -> Result<bool, String> {
+        let record: Record = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        verdict(record.cache_hit.to_string().trim_matches('"'))
+    }
+}
+
+/// Reads rows of CSV (with a header) or of JSON: an object a line, or an array of objects.
 ///
 /// # Errors
-/// No row says whether it hit.
-pub fn read_validation(reader: impl BufRead) -> Result<ValidationTrace, Error> {
+/// No row says whether it hit; an array that is not whole (line and column).
+pub fn read_validation(mut reader: impl BufRead) -> Result<ValidationTrace, Error> {
+    let trace = if array_begins(&mut reader)? { of_array(reader) } else { of_lines(reader) }?;
+    if trace.requests == 0 {
+        return Err(trace.skipped.nothing_left(WANTED));
+    }
+    Ok(trace)
+}
+
+/// Whether the first thing to be read is an array; then the reader stands at it.
+fn array_begins(reader: &mut impl BufRead) -> Result<bool, Error> {
+    let failed = |error| Error::new(format!("reading it failed at its start: {error}"));
+    let chunk = reader.fill_buf().map_err(failed)?;
+    let text = chunk.strip_prefix(b"\xef\xbb\xbf").unwrap_or(chunk).trim_ascii_start();
+    let before = chunk.len() - text.len();
+    let is_array = text.first() == Some(&b'[');
+    if is_array {
+        reader.consume(before);
+    }
+    Ok(is_array)
+}
+
+fn of_array(reader: impl BufRead) -> Result<ValidationTrace, Error> {
+    let since_last = Rc::new(Cell::new(0));
+    let bounded = Bounded {
+        reader,
+        since_last: Rc::clone(&since_last),
+        bytes_max: LINE_BYTES_MAX as u64,
+        what: "a row",
+    };
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(bounded));
+    let trace = json.deserialize_seq(Rows { since_last });
+    let trace = trace.and_then(|trace| json.end().map(|()| trace));
+    trace.map_err(|error| Error::new(format!("not a whole JSON array: {error}; {WANTED}")))
+}
+
+/// The elements of an array, one in memory at a time.
+struct Rows {
+    since_last: Rc<Cell<u64>>,
+}
+
+impl<'de> Visitor<'de> for Rows {
+    type Value = ValidationTrace;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<ValidationTrace, A::Error> {
+        use serde::de::Error as _;
+        let mut trace = ValidationTrace { hits: 0, requests: 0, skipped: Skipped::default() };
+        let (mut number, mut unusable) = (0, Unusable::default());
+        while let Some(raw) = rows.next_element::<Box<RawValue>>()? {
+            number += 1;
+            self.since_last.set(0);
+            let row = raw.get().as_bytes();
+            match Record::of(row) {
+                Ok(hit) => {
+                    unusable = Unusable::default();
+                    trace.requests += 1;
+                    trace.hits += u64::from(hit);
+                }
+                Err(why) => {
+                    unusable.pass(number, &Line::Whole(row)).map_err(A::Error::custom)?;
+                    trace.skipped.rows += 1;
+                    trace.skipped.first.get_or_insert_with(|| format!("row {number}: {why}"));
+                }
+            }
+        }
+        Ok(trace)
+    }
+}
+
+fn of_lines(reader: impl BufRead) -> Result<ValidationTrace, Error> {
     let mut lines = Lines::new(reader);
     let mut trace = ValidationTrace { hits: 0, requests: 0, skipped: Skipped::default() };
     let mut column = None;
@@ -58,17 +141,9 @@ pub fn read_validation(reader: impl BufRead) -> Result<ValidationTrace, Error> {
         if line.is_empty() {
             continue;
         }
-        let json = *is_json.get_or_insert(matches!(line[0], b'{' | b'['));
+        let json = *is_json.get_or_insert(line[0] == b'{');
         let hit = if json {
-            let object = line.trim_ascii_start().strip_prefix(b"[").unwrap_or(line);
-            let object = object.strip_suffix(b"]").unwrap_or(object).trim_ascii();
-            let object = object.strip_suffix(b",").unwrap_or(object);
-            if object.is_empty() {
-                continue;
-            }
-            serde_json::from_slice::<Record>(object)
-                .map_err(|error| error.to_string())
-                .and_then(|record| verdict(record.cache_hit.to_string().trim_matches('"')))
+            Record::of(line)
         } else {
             let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
             match column {
@@ -94,9 +169,6 @@ pub fn read_validation(reader: impl BufRead) -> Result<ValidationTrace, Error> {
             }
             Err(why) => trace.skipped.count(number, || why),
         }
-    }
-    if trace.requests == 0 {
-        return Err(trace.skipped.nothing_left(WANTED));
     }
     Ok(trace)
 }

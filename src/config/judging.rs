@@ -1,0 +1,179 @@
+//! What a run is judged and bounded by: the targets of the QoS classes, the autoscaler's steps, and
+//! limits of one's own on what may be asked. Numbers of a file; none has a flag.
+
+use ringfall_engine::clock::MILLISECOND;
+use ringfall_workloads::config::USERS_MAX;
+use serde::{Deserialize, Serialize};
+
+use super::{AutoscalerPlan, Settings, WorkloadSection};
+
+/// Longest target: a day.
+const TARGET_MS_MAX: u64 = 86_400_000;
+/// Largest factor between two numbers of users.
+const SCALE_UP_MAX: f64 = 100.0;
+
+/// End-to-end latency that each class may take at P95, P99, P99.9 and P99.99, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QosTargets {
+    /// The most urgent class.
+    pub interactive: [u64; 4],
+    /// The class between.
+    pub responsive: [u64; 4],
+    /// The class that can wait.
+    pub batch: [u64; 4],
+}
+
+impl Default for QosTargets {
+    /// As in the reference benchmark's `config.yaml`.
+    fn default() -> Self {
+        QosTargets {
+            interactive: [50, 100, 150, 200],
+            responsive: [100, 200, 350, 500],
+            batch: [1_000, 5_000, 7_500, 10_000],
+        }
+    }
+}
+
+impl QosTargets {
+    /// All of them, most urgent class first, ms.
+    #[must_use]
+    pub fn all_ms(&self) -> [[u64; 4]; 3] {
+        [self.interactive, self.responsive, self.batch]
+    }
+
+    /// P95 target of each class, ns, at most a day.
+    #[must_use]
+    pub fn p95_ns(&self) -> [u64; 3] {
+        self.all_ms().map(|[p95, ..]| p95.min(TARGET_MS_MAX) * MILLISECOND)
+    }
+
+    fn wrong(&self) -> Option<String> {
+        let names = ["interactive", "responsive", "batch"];
+        let mut classes = names.into_iter().zip(self.all_ms());
+        let (name, targets) = classes.find(|(_, targets)| {
+            let is_bounded = targets[0] >= 1 && targets[3] <= TARGET_MS_MAX;
+            !is_bounded || !targets.is_sorted()
+        })?;
+        Some(format!(
+            "qos_targets_ms.{name} is {targets:?}: give P95, P99, P99.9 and P99.99 in rising \
+             order, 1 to {TARGET_MS_MAX} ms"
+        ))
+    }
+}
+
+/// How the autoscaler goes from one number of users to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AutoscalerSteps {
+    /// Fewest users that it tries, 1 or more.
+    pub users_min: u32,
+    /// Most users that it tries.
+    pub users_max: u32,
+    /// While more users are served well, they are multiplied by this, above 1.
+    pub scale_up_factor: f64,
+    /// Until the first number of users that is served well, they are multiplied by this, below 1.
+    pub scale_down_factor: f64,
+}
+
+impl Default for AutoscalerSteps {
+    fn default() -> Self {
+        AutoscalerSteps {
+            users_min: 1,
+            users_max: USERS_MAX,
+            scale_up_factor: 2.0,
+            scale_down_factor: 0.5,
+        }
+    }
+}
+
+impl AutoscalerSteps {
+    fn wrong(&self) -> Option<String> {
+        let (least, most) = (self.users_min, self.users_max);
+        if least < 1 || least > most || most > USERS_MAX {
+            return Some(format!(
+                "autoscaler.users_min is {least} and users_max {most}: give a range within 1 to \
+                 {USERS_MAX}"
+            ));
+        }
+        let (up, down) = (self.scale_up_factor, self.scale_down_factor);
+        if !(up > 1.0 && up <= SCALE_UP_MAX) {
+            return Some(format!(
+                "autoscaler.scale_up_factor is {up}: give a factor above 1, to {SCALE_UP_MAX}"
+            ));
+        }
+        (!(down > 0.0 && down < 1.0)).then(|| {
+            format!("autoscaler.scale_down_factor is {down}: give a factor above 0 and below 1")
+        })
+    }
+}
+
+/// The most that a run may ask for, so that a slip of the keyboard is found before it costs a day.
+/// The program's own bounds hold besides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Users.
+    pub users_max: u32,
+    /// Length of the measurement, s.
+    pub duration_s_max: u64,
+    /// Capacity of the GPU tier per GPU, GiB.
+    pub gpu_mem_gb_max: f64,
+    /// Capacity of the CPU tier, GiB.
+    pub cpu_mem_gb_max: f64,
+}
+
+impl Default for Limits {
+    /// The program's own bounds.
+    fn default() -> Self {
+        Limits {
+            users_max: USERS_MAX,
+            duration_s_max: 86_400,
+            gpu_mem_gb_max: 65_536.0,
+            cpu_mem_gb_max: 131_072.0,
+        }
+    }
+}
+
+impl Limits {
+    /// What of the settings is beyond a limit: the setting's key, its value, and the limit by name.
+    pub(super) fn passed(&self, settings: &Settings) -> Vec<(&'static str, String)> {
+        let gib = ringfall_engine::units::gib;
+        let rows = [
+            ("num_users", f64::from(settings.num_users), "users_max", f64::from(self.users_max)),
+            ("duration", settings.duration_s as f64, "duration_s_max", self.duration_s_max as f64),
+            (
+                "gpu_mem_gb",
+                gib(settings.gpu_memory_bytes_each),
+                "gpu_mem_gb_max",
+                self.gpu_mem_gb_max,
+            ),
+            ("cpu_mem_gb", gib(settings.cpu_memory_bytes), "cpu_mem_gb_max", self.cpu_mem_gb_max),
+        ];
+        // A limit that is no number bounds nothing, and is a mistake.
+        let is_passed =
+            |value: f64, most: f64| value.partial_cmp(&most).is_none_or(std::cmp::Ordering::is_gt);
+        let passed = rows.into_iter().filter(|row| is_passed(row.1, row.3));
+        passed
+            .map(|(key, value, limit, most)| {
+                let what = format!("{value} is more than workload.limits.{limit} allows, {most}");
+                (key, what)
+            })
+            .collect()
+    }
+}
+
+impl WorkloadSection {
+    /// What makes no sense among the targets and the steps.
+    pub(super) fn judging_is_wrong(&self) -> Option<String> {
+        self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong())
+    }
+}
+
+impl AutoscalerPlan {
+    /// With the users to begin with inside the range that may be tried.
+    pub(super) fn within(self, steps: &AutoscalerSteps) -> AutoscalerPlan {
+        let least = self.initial_users.max(steps.users_min);
+        AutoscalerPlan { initial_users: least.min(steps.users_max), ..self }
+    }
+}
