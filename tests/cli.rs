@@ -13,7 +13,7 @@ fn ringfall(args: &[&str]) -> std::process::Output {
 #[test]
 fn wrong_flags_are_told_with_the_remedy() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["run", "--num-user", "5"], &["--num-user", "--num-users"]),
+        (&["run", "--num-usrs", "5"], &["--num-usrs", "--num-users"]),
         (&["run", "--users", "0"], &["users", "0", "1"]),
         (&["run", "--users", "-3"], &["users", "-3"]),
         (&["run", "--users", "100001"], &["100000"]),
