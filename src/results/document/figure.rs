@@ -223,7 +223,7 @@ figure!(
     OfRun, Option<T::Value>
 );
 figure!(
-    /// Worked out from other figures of the same document, by [`derive`](super::derive), for a run
+    /// Worked out from other figures of the same document, by `derive`, for a run
     /// as for merged results.
     Derived, T
 );
