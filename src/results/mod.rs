@@ -19,7 +19,6 @@ pub use health::judge;
 pub use json::write_json;
 pub use run_result::RunResult;
 pub use simulation::{Binding, IoTraceReport, SimulationReport};
-pub use sla::p95_targets_ns;
 pub use warnings::{Warning, warnings_of};
 
 /// The JSON Schema of the results, as it stands in `config/results.schema.json`.

@@ -21,12 +21,6 @@ pub(crate) const SLA: [Sla; 3] = [
     Sla { class: "batch", targets_ms: [1_000, 5_000, 7_500, 10_000] },
 ];
 
-/// P95 target of each class, ns.
-#[must_use]
-pub fn p95_targets_ns() -> [u64; 3] {
-    SLA.map(|sla| sla.target_p95_ns())
-}
-
 impl Sla {
     /// The P95 target, ns.
     pub fn target_p95_ns(&self) -> u64 {
