@@ -60,6 +60,31 @@ fn the_same_run_is_the_same_trace_on_any_machine() {
 }
 
 #[test]
+fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_too_many() {
+    let scratch = Scratch::new("ingestion");
+    let config = scratch.file("small.yaml");
+    std::fs::write(&config, "workload: {rag: {max_documents: 2, probability: 0.5}}").unwrap();
+    let line = "--model tiny-1b --num-users 20 --duration 30 --seed 4 --arrival closed \
+                --storage-capacity-gb 200 --enable-rag --rag-num-docs 6 --shards 3 --config small.yaml";
+    let counts = |when: &str| {
+        let rows = trace(&scratch, &format!("{line} --rag-ingestion {when}"));
+        let json = scratch.json();
+        let workload = json.pointer("/ringfall/workload").unwrap();
+        let of_workload = |key: &str| workload[key].as_u64().unwrap();
+        let writes = rows.lines().filter(|row| row.contains(",Write,")).count() as u64;
+        let prefill = json.pointer("/summary/cache_stats/prefill_writes").unwrap().as_u64();
+        let ingested = of_workload("documents_ingested");
+        (ingested, of_workload("documents_evicted"), prefill.unwrap(), writes)
+    };
+    let (before, beside) = (counts("before"), counts("beside"));
+    assert_eq!((before.0, before.1), (0, 0), "they were there when the load began");
+    assert_eq!((beside.0, beside.1), (6, 4));
+    // The window is the whole run: every row of a write is a prefill write.
+    assert_eq!(beside.2, beside.3);
+    assert!(before.2 > before.3, "{before:?}: those of before are counted, and are no rows");
+}
+
+#[test]
 fn where_no_tier_is_full_the_trace_is_the_same_at_any_shard_count() {
     let base = "--model tiny-1b --num-users 30 --duration 30 --seed 5 --enable-rag \
                 --max-inflight-requests 30 --arrival closed";

@@ -3,8 +3,10 @@
 
 use ringfall_engine::units::GIB;
 
+use ringfall_workloads::PopulationEstimate;
+
 use super::resolve::Check;
-use super::{Facts, Phases, Plan, Traffic};
+use super::{Facts, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
 
@@ -145,13 +147,13 @@ impl Check<'_> {
             Some(bytes) => estimate.entries.min(bytes / mean_bytes),
             None => estimate.entries,
         };
-        let (name, remedy) = match plan.phases {
-            Phases::DecodeOnly => {
+        let (name, remedy) = match is_mostly_documents(&estimate) {
+            false => {
                 let count = plan.workload.decode_only_entries_per_user;
                 let name = self.name_in_workload("decode_only_entries_per_user", count);
                 (name, "give fewer, or fewer users")
             }
-            _ => {
+            true => {
                 let name = format!("{} {}", self.name_of("rag_num_docs"), plan.rag_documents);
                 (name, "give fewer documents, or raise workload.rag.chunk_tokens")
             }
@@ -219,15 +221,15 @@ impl Check<'_> {
             "would write about {written} before the measurement, and the tiers hold {held}: nearly \
              all of it would be evicted again"
         );
-        match plan.phases {
-            Phases::DecodeOnly => {
+        match is_mostly_documents(&plan.workload_config().population_estimate()) {
+            false => {
                 let count = plan.workload.decode_only_entries_per_user;
                 let name = self.name_in_workload("decode_only_entries_per_user", count);
                 let users = self.name_of("num_users");
                 let flag = self.name_of("storage_capacity_gb");
                 self.complain(format!("{name} {told}; lower it or {users}, or raise {flag}"));
             }
-            _ => {
+            true => {
                 let documents = u64::from(plan.rag_documents);
                 let most = (documents as f64 * tiers_bytes as f64 / bytes as f64).max(1.0) as u64;
                 let flag = self.name_of("storage_capacity_gb");
@@ -269,6 +271,11 @@ impl Check<'_> {
             None => format!("workload.{key} {value}"),
         }
     }
+}
+
+/// Whether documents are the greater part of what is written before the measurement.
+fn is_mostly_documents(estimate: &PopulationEstimate) -> bool {
+    estimate.documents_bytes > estimate.bytes / 2
 }
 
 /// What the tiers hold together, bytes; none where the storage tier takes what the file system has.

@@ -31,7 +31,7 @@ pub use page::defaults_page;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
+    RagIngestion, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use resolve::resolve;
 pub use table::Setting;

@@ -13,8 +13,8 @@ use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
     Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, PerformanceProfile,
-    Preallocate, PreconditionUntil, Promotion, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch,
-    Verify, WorkloadSection, auto,
+    Preallocate, PreconditionUntil, Promotion, RagIngestion, ReplayTiers, RooflineFrom, Tokenizer,
+    TraceEpoch, Verify, WorkloadSection, auto,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -74,6 +74,8 @@ settings! {
         enable_rag: bool = "false", "BOOL";
         /// Number of documents to ingest, with --enable-rag
         rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
+        /// When documents are ingested, with --enable-rag
+        rag_ingestion: RagIngestion = "before", "WHEN";
         /// Random seed
         ///
         /// auto: one is drawn at random, and printed.

@@ -186,6 +186,18 @@ choice! {
 }
 
 choice! {
+    /// When documents are ingested.
+    RagIngestion {
+        /// Before the measurement, so that every retrieval finds its document.
+        Before = "before",
+        /// While the load runs, one chunk after the other, as the reference benchmark does: a
+        /// request retrieves from the documents that are complete by then, and past
+        /// workload.rag.max_documents the oldest is deleted.
+        Beside = "beside",
+    }
+}
+
+choice! {
     /// Which operations of a logical trace are replayed.
     ReplayTiers {
         /// Those that reached storage, including evictions to it.

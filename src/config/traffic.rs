@@ -2,7 +2,7 @@
 //! each other.
 
 use super::resolve::Check;
-use super::{Arrival, AutoscalerPlan, Origin, Phases, Settings, TraceKind, Traffic};
+use super::{Arrival, AutoscalerPlan, Origin, Phases, RagIngestion, Settings, TraceKind, Traffic};
 
 /// Users a shard that the autoscaler begins with when nobody says how many.
 const INITIAL_USERS_A_SHARD: u32 = 2;
@@ -143,11 +143,15 @@ impl Check<'_> {
         if !settings.enable_rag {
             return 0;
         }
+        if phases == Phases::DecodeOnly && settings.rag_ingestion == RagIngestion::Beside {
+            let only = self.name_of("decode_only");
+            self.wrong(
+                "rag_ingestion",
+                format_args!("beside does not go with {only}, which writes nothing: give before"),
+            );
+        }
         if settings.rag_num_docs == 0 {
             self.wrong("rag_num_docs", "0 leaves nothing to retrieve: give at least 1");
-        }
-        if phases == Phases::DecodeOnly {
-            self.wrong("enable_rag", "does not go with decode_only, whose requests only decode");
         }
         settings.rag_num_docs
     }

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::config::{
-    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode, RagConfig,
+    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode,
+    RagConfig, RagIngestion as WorkloadIngestion,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, Traffic};
+use super::{
+    Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, RagIngestion,
+    Traffic,
+};
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
 /// what the run is judged and bounded by.
@@ -29,6 +33,7 @@ pub struct WorkloadSection {
     pub prefix_probability: f64,
     pub system_prompts: u32,
     pub system_prompt_tokens: [u32; 2],
+    pub system_prompts_written: bool,
     pub rag: RagConfig,
     pub dataset_context_tokens_max: u32,
     pub dataset_generate_tokens_max: u32,
@@ -65,6 +70,7 @@ impl Default for WorkloadSection {
             prefix_probability: built_in.prefix_probability,
             system_prompts: built_in.system_prompts,
             system_prompt_tokens: built_in.system_prompt_tokens,
+            system_prompts_written: built_in.system_prompts_written,
             rag: built_in.rag,
             dataset_context_tokens_max: DATASET_CONTEXT_TOKENS_MAX,
             dataset_generate_tokens_max: DATASET_GENERATE_TOKENS_MAX,
@@ -111,7 +117,12 @@ impl Plan {
             prefix_probability: section.prefix_probability,
             system_prompts: section.system_prompts,
             system_prompt_tokens: section.system_prompt_tokens,
+            system_prompts_written: section.system_prompts_written,
             rag_documents: self.rag_documents,
+            rag_ingestion: match self.rag_ingestion {
+                RagIngestion::Before => WorkloadIngestion::Before,
+                RagIngestion::Beside => WorkloadIngestion::Beside,
+            },
             rag: section.rag,
             prefill_only_context_tokens: section.prefill_only_context_tokens,
             decode_batch_tokens: section.decode_batch_tokens,

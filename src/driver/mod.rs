@@ -111,6 +111,8 @@ pub struct Driver {
     waits: RefCell<BinaryHeap<Reverse<(Nanos, RequestId)>>>,
     /// Operations of the engine running for us.
     operations: Cell<u32>,
+    /// Of these, writes of documents, which no request waits for.
+    ingesting: Cell<u32>,
     totals: RefCell<Box<Totals>>,
     /// Requests under way that began with a system prompt.
     prompted: RefCell<BTreeSet<RequestId>>,
@@ -151,6 +153,7 @@ impl Driver {
             populated: Cell::default(),
             waits: RefCell::default(),
             operations: Cell::new(0),
+            ingesting: Cell::new(0),
             totals: RefCell::default(),
             prompted: RefCell::default(),
             window: Cell::new((Nanos::MAX, Nanos::MAX)),
@@ -237,7 +240,7 @@ impl Driver {
     /// Steps of requests that will end: waits and operations under way.
     #[must_use]
     pub fn steps_under_way(&self) -> usize {
-        self.waits.borrow().len() + self.operations.get() as usize
+        self.waits.borrow().len() + (self.operations.get() - self.ingesting.get()) as usize
     }
 
     /// Requests being served here.
@@ -471,6 +474,22 @@ impl Driver {
                     self.spent.notify_all();
                 }
             }
+            Action::Ingest { .. } | Action::Forget { .. } if self.stopped.get() => {}
+            Action::Ingest { key, bytes } => {
+                let driver = Rc::clone(self);
+                self.operations.set(self.operations.get() + 1);
+                self.ingesting.set(self.ingesting.get() + 1);
+                (self.spawn)(Box::pin(async move {
+                    let outcome = driver.ingest(key, bytes).await;
+                    driver.operations.set(driver.operations.get() - 1);
+                    driver.ingesting.set(driver.ingesting.get() - 1);
+                    match driver.stopped.get() {
+                        true => driver.idle.notify_all(),
+                        false => driver.event(Event::Ingested { outcome }),
+                    }
+                }));
+            }
+            Action::Forget { key } => self.forget(key),
             // Stopping: the request goes no further, and its slot is of no use to anybody.
             Action::Read { .. } | Action::Write { .. } if self.stopped.get() => {
                 self.serving.set(self.serving.get() - 1);

@@ -122,6 +122,20 @@ impl Driver {
         outcome
     }
 
+    /// Writes a document's chunk beside the load.
+    pub(super) async fn ingest(&self, key: Key, bytes: u64) -> Outcome {
+        let written = self.write(key, Scope::Shared, Class::Batch, Purpose::Rag, bytes).await.0;
+        if written == Outcome::Written {
+            self.record(self.workload_now(), |totals, _| totals.cache.record_ingested(bytes));
+        }
+        written
+    }
+
+    /// Lets a shared entry go.
+    pub(super) fn forget(&self, key: Key) {
+        self.shard.forget(self.home(key, Scope::Shared), EntryKey(key.0));
+    }
+
     fn log(&self, key: Key, is_write: bool, tier: Tier, purpose: Purpose, bytes: u64) {
         let Some(log) = &*self.log.borrow() else { return };
         let phase = match purpose {

@@ -9,7 +9,7 @@ use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::Durability;
 use ringfall_engine::units::{KIB, MIB};
-use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode};
+use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
@@ -136,7 +136,7 @@ fn workload(rng: &mut Xoshiro256PlusPlus, users: u32) -> WorkloadConfig {
         _ => PhaseMode::Both,
     };
     let is_fast = rng.random();
-    let retrieves = phases != PhaseMode::DecodeOnly && rng.random_range(0..3) == 0;
+    let retrieves = rng.random_range(0..3) == 0;
     WorkloadConfig {
         model,
         num_users: users,
@@ -148,9 +148,11 @@ fn workload(rng: &mut Xoshiro256PlusPlus, users: u32) -> WorkloadConfig {
         prefix_probability: 0.5,
         system_prompt_tokens: [20, 200],
         rag_documents: if retrieves { 3 } else { 0 },
+        rag_ingestion: if rng.random() { RagIngestion::Before } else { RagIngestion::Beside },
         rag: ringfall_workloads::config::RagConfig {
             probability: 0.5,
             document_tokens: [400, 1_200],
+            max_documents: rng.random_range(0..3),
             ..Default::default()
         },
         prefill_only_context_tokens: 1_800,

@@ -26,7 +26,7 @@ use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
-use ringfall_workloads::{Source, Workload, WorkloadConfig, WorkloadStats};
+use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::interrupt::Interrupt;
@@ -341,6 +341,7 @@ fn seeds(
     let engine = engine_of(settings, store.capacity_bytes());
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.file).map_err(refused)?;
+    let library = Arc::new(Library::default());
     let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
         let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);
         let users =
@@ -350,7 +351,7 @@ fn seeds(
                 })?;
         Ok(ShardSeed {
             spec,
-            workload: users,
+            workload: users.with_library(&library),
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
             autoscaled: settings.autoscale.is_some(),

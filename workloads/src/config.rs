@@ -33,8 +33,19 @@ pub enum RagDistribution {
     Uniform,
 }
 
-/// Retrieval-augmented generation: documents in the cache before the run, chunks of them read by
-/// some requests.
+/// When documents are ingested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RagIngestion {
+    /// Before the load begins: every retrieval finds its document.
+    #[default]
+    Before,
+    /// Beside the load, one chunk after the other, as the reference benchmark does: a request finds
+    /// the documents that are whole by then, and old ones go while it runs.
+    Beside,
+}
+
+/// Retrieval-augmented generation: documents in the cache, chunks of them read by some requests.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RagConfig {
@@ -150,8 +161,13 @@ pub struct WorkloadConfig {
     pub system_prompts: u32,
     /// Tokens of a system prompt, both ends included.
     pub system_prompt_tokens: [u32; 2],
+    /// Whether a system prompt that is not in the cache is written, as a cache would do. Otherwise
+    /// every read of one is a miss, as in the reference benchmark.
+    pub system_prompts_written: bool,
     /// Documents to ingest; 0: no retrieval.
     pub rag_documents: u32,
+    /// When they are ingested.
+    pub rag_ingestion: RagIngestion,
     /// How they are read.
     pub rag: RagConfig,
     /// Contexts of this many tokens or more have no decode phase.
@@ -204,7 +220,9 @@ impl Default for WorkloadConfig {
             prefix_probability: 0.2,
             system_prompts: 3,
             system_prompt_tokens: [5, 10],
+            system_prompts_written: true,
             rag_documents: 0,
+            rag_ingestion: RagIngestion::Before,
             rag: RagConfig::default(),
             prefill_only_context_tokens: 10_000,
             decode_batch_tokens: 32,
@@ -343,6 +361,14 @@ impl WorkloadConfig {
             )));
         }
         Ok(())
+    }
+
+    /// Whether documents are ingested while the load runs. A decode-only run writes nothing: its
+    /// documents are there before.
+    pub(crate) fn ingests_beside(&self) -> bool {
+        self.rag_ingestion == RagIngestion::Beside
+            && self.rag_documents > 0
+            && self.phases != PhaseMode::DecodeOnly
     }
 
     /// Fewest and most tokens of a document of the retrieval.

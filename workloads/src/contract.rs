@@ -57,7 +57,7 @@ pub enum Purpose {
     Populate,
 }
 
-/// What the driver shall do.
+/// What the driver must do next.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
     /// Read the whole entry `times` times, one after the other; answer with one
@@ -91,6 +91,19 @@ pub enum Action {
         purpose: Purpose,
         /// Size, > 0.
         bytes: u64,
+    },
+    /// Write a document's chunk, which belongs to no request and to no user; answer with
+    /// [`Event::Ingested`].
+    Ingest {
+        /// What to write.
+        key: Key,
+        /// Size, > 0.
+        bytes: u64,
+    },
+    /// Let a shared entry go, if it is there; there is no answer.
+    Forget {
+        /// Which.
+        key: Key,
     },
     /// Answer with [`Event::StepDone`] at this time; nothing is held meanwhile.
     Wait {
@@ -135,6 +148,11 @@ pub enum Event {
     Tick,
     /// A serving slot was granted: start the most urgent queued request.
     SlotGranted,
+    /// An [`Action::Ingest`] ended.
+    Ingested {
+        /// How.
+        outcome: Outcome,
+    },
     /// A step ended.
     StepDone {
         /// Whose.

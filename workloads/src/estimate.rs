@@ -15,6 +15,8 @@ pub struct PopulationEstimate {
     pub entries: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Of these, bytes of documents.
+    pub documents_bytes: u64,
     /// Memory of the list that names them, bytes, over all shards.
     pub list_bytes: u64,
 }
@@ -27,24 +29,35 @@ impl WorkloadConfig {
     /// When the config was not validated.
     #[must_use]
     pub fn population_estimate(&self) -> PopulationEstimate {
-        let (entries, bytes) = match self.phases {
-            PhaseMode::DecodeOnly => {
-                let of_user = u64::from(self.decode_only_entries_per_user);
-                let entries = of_user * u64::from(self.num_users);
-                (entries, entries.saturating_mul(self.entry_bytes(self.decode_only_entry_tokens)))
-            }
-            _ => {
-                let documents = rag::documents(self).len() as u64;
-                let [low, high] = self.rag_document_tokens().map(u64::from);
-                let tokens = (low + high) / 2;
-                let chunks = tokens.div_ceil(u64::from(self.rag_chunk_tokens()));
-                // Below 2^32 by its range; a document's bytes may be anything.
-                let document_bytes = self.entry_bytes(tokens as u32);
-                (documents.saturating_mul(chunks), documents.saturating_mul(document_bytes))
-            }
+        let of_users = match self.phases {
+            PhaseMode::DecodeOnly => u64::from(self.decode_only_entries_per_user),
+            PhaseMode::Both | PhaseMode::PrefillOnly => 0,
         };
+        let entries = of_users * u64::from(self.num_users);
+        let bytes = entries.saturating_mul(self.entry_bytes(self.decode_only_entry_tokens));
+        let (chunks, documents_bytes) = self.documents_estimate();
+        let entries = entries.saturating_add(chunks);
         let item_bytes = LIST_GROWTH * size_of::<PopulationItem>() as u64;
-        PopulationEstimate { entries, bytes, list_bytes: entries.saturating_mul(item_bytes) }
+        PopulationEstimate {
+            entries,
+            bytes: bytes.saturating_add(documents_bytes),
+            documents_bytes,
+            list_bytes: entries.saturating_mul(item_bytes),
+        }
+    }
+
+    /// Chunks of the documents that are ingested before measuring, and their bytes.
+    fn documents_estimate(&self) -> (u64, u64) {
+        if self.ingests_beside() {
+            return (0, 0);
+        }
+        let documents = rag::documents(self).len() as u64;
+        let [low, high] = self.rag_document_tokens().map(u64::from);
+        let tokens = (low + high) / 2;
+        let chunks = tokens.div_ceil(u64::from(self.rag_chunk_tokens()));
+        // Below 2^32 by its range; a document's bytes may be anything.
+        let document_bytes = self.entry_bytes(tokens as u32);
+        (documents.saturating_mul(chunks), documents.saturating_mul(document_bytes))
     }
 
     /// Smallest and largest entry of a drawn user's turn, bytes, system prompts left aside.
@@ -153,6 +166,14 @@ mod tests {
         for (told, is) in [(told.entries, entries), (told.bytes, bytes)] {
             assert!(told.abs_diff(is) < is / 10, "{told} for {is}");
         }
+        config.rag_ingestion = crate::config::RagIngestion::Beside;
+        assert_eq!(config.population_estimate().entries, written(&config).0);
+        assert_eq!(written(&config).0, 0, "nothing is written before");
+        config.phases = PhaseMode::DecodeOnly;
+        assert_eq!(config.population_estimate().documents_bytes, told.documents_bytes);
+        assert!(written(&config).1 > bytes, "documents and the users' entries");
+        config.phases = PhaseMode::Both;
+        config.rag_ingestion = crate::config::RagIngestion::Before;
         config.rag.max_documents = 10;
         assert!(config.population_estimate().entries < told.entries / 50);
     }

@@ -1,6 +1,8 @@
 //! Retrieval: which documents there are, how they are cut, which chunks a request reads.
 //! Nothing is kept: everything follows from the seed and the document's number.
 
+use std::ops::Range;
+
 use rand::RngExt;
 
 use crate::config::{RagDistribution, WorkloadConfig};
@@ -12,9 +14,9 @@ pub(crate) fn document_tokens(config: &WorkloadConfig, seed: u64, document: u32)
     stream(seed, StreamPurpose::Document, u64::from(document)).random_range(low..=high)
 }
 
-/// The documents that are there when the run begins: the newest `max_documents`. Ingestion writes
-/// nothing that the limit has evicted by then.
-pub(crate) fn documents(config: &WorkloadConfig) -> std::ops::Range<u32> {
+/// The documents that are there when the run begins, when they are ingested before: the newest
+/// `max_documents`. Nothing is written that the limit has evicted by then.
+pub(crate) fn documents(config: &WorkloadConfig) -> Range<u32> {
     let evicted = match config.rag.max_documents {
         0 => 0,
         kept => config.rag_documents.saturating_sub(kept),
@@ -32,10 +34,16 @@ pub(crate) fn chunks(config: &WorkloadConfig, seed: u64, document: u32) -> Vec<u
     chunks
 }
 
-/// What retrieval number `retrieval` reads: a document, and its chunks in the order read.
-pub(crate) fn retrieve(config: &WorkloadConfig, seed: u64, retrieval: u64) -> (u32, Vec<u32>) {
+/// What retrieval number `retrieval` reads of these `documents`, at least one: a document, and its
+/// chunks in the order read.
+pub(crate) fn retrieve(
+    config: &WorkloadConfig,
+    seed: u64,
+    retrieval: u64,
+    documents: Range<u32>,
+) -> (u32, Vec<u32>) {
     let mut rng = stream(seed, StreamPurpose::Retrieval, retrieval);
-    let document = rng.random_range(documents(config));
+    let document = rng.random_range(documents);
     let count = document_tokens(config, seed, document).div_ceil(config.rag_chunk_tokens());
     let weight = |chunk: u32| match config.rag.distribution {
         RagDistribution::Zipf => 1.0 / f64::from(chunk + 1),
@@ -96,7 +104,7 @@ mod tests {
         config.rag.max_documents = 30;
         assert_eq!(documents(&config), 0..10);
         config.rag.max_documents = 3;
-        assert!((0..500).all(|n| retrieve(&config, 1, n).0 >= 7));
+        assert!((0..500).all(|n| retrieve(&config, 1, n, documents(&config)).0 >= 7));
     }
 
     #[test]
@@ -108,7 +116,7 @@ mod tests {
             let n = 40_000;
             let mut first = [0u32; 8];
             for retrieval in 0..n {
-                let (document, picks) = retrieve(&config, 5, retrieval);
+                let (document, picks) = retrieve(&config, 5, retrieval, 0..1);
                 assert_eq!((document, picks.len()), (0, 5));
                 let mut sorted = picks.clone();
                 sorted.sort_unstable();
@@ -134,7 +142,7 @@ mod tests {
     fn a_short_document_is_read_whole() {
         let mut config = config(1);
         config.rag.document_tokens = [600, 600];
-        let (_, mut picks) = retrieve(&config, 5, 0);
+        let (_, mut picks) = retrieve(&config, 5, 0, 0..1);
         picks.sort_unstable();
         assert_eq!(picks, [0, 1]);
     }

@@ -1,5 +1,7 @@
 //! A request as a machine: `next(outcome of the last step) → read | write | wait | done`.
 
+use std::ops::Range;
+
 use crate::config::{PhaseMode, WorkloadConfig};
 use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope};
 use crate::key;
@@ -81,6 +83,8 @@ pub(crate) struct Past {
     pub(crate) blocks: Option<(u32, Box<[u64]>)>,
     /// Of the run; documents follow from it.
     pub(crate) seed: u64,
+    /// Documents that can be retrieved.
+    pub(crate) documents: Range<u32>,
 }
 
 impl Request {
@@ -132,8 +136,11 @@ impl Request {
     }
 
     fn is_prefill_only(&self, config: &WorkloadConfig) -> bool {
-        config.phases == PhaseMode::PrefillOnly
-            || self.demand.context_tokens >= config.prefill_only_context_tokens
+        match config.phases {
+            PhaseMode::PrefillOnly => true,
+            PhaseMode::DecodeOnly => false,
+            PhaseMode::Both => self.demand.context_tokens >= config.prefill_only_context_tokens,
+        }
     }
 
     /// Takes in how the last step ended (`io_ns` of I/O) and says what comes next. The first call
@@ -174,7 +181,7 @@ impl Request {
             return Some(Step::Done);
         }
         match (self.phase, outcome) {
-            (Phase::PrefixRead, Outcome::Miss { .. }) => {
+            (Phase::PrefixRead, Outcome::Miss { .. }) if config.system_prompts_written => {
                 let prompt = self.demand.prompt?;
                 self.phase = Phase::PrefixWrite;
                 let bytes = config.entry_bytes(self.past.prompt_tokens);
@@ -263,9 +270,7 @@ impl Request {
                     Some(operation) => return self.operate(operation),
                     None => Phase::End,
                 },
-                Phase::Begin if config.phases == PhaseMode::DecodeOnly => {
-                    return self.decode(config);
-                }
+                Phase::Begin if config.phases == PhaseMode::DecodeOnly => Phase::Prefill,
                 Phase::Begin if self.past.blocks.is_some() => Phase::BlockRead(0),
                 Phase::BlockRead(next) if next < self.blocks() => {
                     let key = self.block_key(next);
@@ -292,12 +297,14 @@ impl Request {
                     let (key, bytes) = (self.own_key(config), self.own_bytes(config));
                     return Step::Write(key, Scope::Own, Purpose::Prefill, bytes);
                 }
+                // A decode-only request comes here without a write.
                 Phase::Prefill => match self.demand.retrieval {
-                    Some(number) => {
-                        self.retrieved = rag::retrieve(config, self.past.seed, number);
+                    Some(number) if !self.past.documents.is_empty() => {
+                        let documents = self.past.documents.clone();
+                        self.retrieved = rag::retrieve(config, self.past.seed, number, documents);
                         Phase::Retrieve(0)
                     }
-                    None => return self.after_prefill(config),
+                    _ => return self.after_prefill(config),
                 },
                 Phase::Retrieve(next) if (next as usize) < self.retrieved.1.len() => {
                     let key = self.chunk_key(next);
@@ -368,205 +375,5 @@ impl Request {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conversation::Turn;
-
-    fn demand(context_tokens: u32, generate_tokens: u32) -> Demand {
-        Demand {
-            number: 5,
-            retrieval: None,
-            turn: Turn::Number(2),
-            context_tokens,
-            generate_tokens,
-            prompt: Some(1),
-            entry: 0,
-            operation: None,
-        }
-    }
-
-    fn request(demand: Demand, history: Vec<u64>) -> Request {
-        let past = Past { history, prompt_tokens: 7, seed: 1, ..Past::default() };
-        Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand, past)
-    }
-
-    /// Runs a request, answering each step by `answer`; the purposes it went through.
-    fn run(
-        config: &WorkloadConfig,
-        mut request: Request,
-        answer: impl Fn(usize, &Step) -> Outcome,
-    ) -> (Vec<(Purpose, u64)>, WorkloadStats) {
-        let (mut stats, mut trail) = (WorkloadStats::default(), Vec::new());
-        let mut step = request.next(config, None, &mut stats);
-        while step != Step::Done {
-            match step {
-                Step::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
-                Step::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
-                Step::Wait(_) | Step::Done => {}
-            }
-            let outcome = answer(trail.len(), &step);
-            step = request.next(config, Some((outcome, 100)), &mut stats);
-        }
-        (trail, stats)
-    }
-
-    fn all_well(_: usize, step: &Step) -> Outcome {
-        match step {
-            Step::Read(..) => Outcome::Hit,
-            Step::Write(..) => Outcome::Written,
-            _ => Outcome::Waited,
-        }
-    }
-
-    #[test]
-    fn a_whole_request_goes_through_its_steps_in_order() {
-        let config = WorkloadConfig::default();
-        let (trail, _) = run(&config, request(demand(1000, 65), vec![3, 4]), all_well);
-        let written = (1000 - 7) * 131_072;
-        let expected = [
-            (Purpose::Prefix, 1),
-            (Purpose::History, 1),
-            (Purpose::History, 1),
-            (Purpose::Prefill, written),
-            // 1 + ceil(65 / 32)
-            (Purpose::Decode, 4),
-        ];
-        assert_eq!(trail, expected);
-    }
-
-    #[test]
-    fn a_missing_prompt_is_written_and_a_missing_turn_counted() {
-        let config = WorkloadConfig::default();
-        let (trail, _) = run(&config, request(demand(1000, 1), vec![3]), |_, step| match step {
-            Step::Read(_, _, Purpose::Prefix | Purpose::History, _) => {
-                Outcome::Miss { reads_done: 0 }
-            }
-            other => all_well(0, other),
-        });
-        let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
-        use Purpose::{Decode, History, Prefill, Prefix};
-        assert_eq!(purposes, [Prefix, Prefix, History, Prefill, Decode]);
-    }
-
-    #[test]
-    fn a_retrieval_reads_its_chunks_between_prefill_and_decode_and_only_counts_misses() {
-        let mut config = WorkloadConfig { rag_documents: 2, ..WorkloadConfig::default() };
-        config.rag.document_tokens = [1_200, 1_200];
-        let asked = Demand { retrieval: Some(9), prompt: None, ..demand(1000, 1) };
-        let (trail, _) = run(&config, request(asked, vec![]), |_, step| match step {
-            Step::Read(_, _, Purpose::Rag, _) => Outcome::Miss { reads_done: 0 },
-            other => all_well(0, other),
-        });
-        let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
-        use Purpose::{Decode, Prefill, Rag};
-        assert_eq!(purposes, [Prefill, Rag, Rag, Rag, Decode]);
-    }
-
-    #[test]
-    fn leading_blocks_are_read_and_the_rest_written() {
-        let config = WorkloadConfig::default();
-        let with_blocks = |ids: &[u64]| {
-            let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
-            Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand(512 * 3 + 7, 5), past)
-        };
-        let token = 131_072;
-        // Blocks 8 and 6 are there, but between them one is not.
-        let resident = [key::block(0, 9), key::block(0, 8), key::block(0, 6)];
-        let (trail, stats) = run(&config, with_blocks(&[9, 8, 7, 6]), |_, step| match step {
-            Step::Read(key, ..) if !resident.contains(key) => Outcome::Miss { reads_done: 0 },
-            other => all_well(0, other),
-        });
-        let sizes: Vec<u64> = trail.iter().map(|&(_, size)| size).collect();
-        assert!(trail.iter().all(|&(purpose, _)| purpose == Purpose::Block));
-        assert_eq!(sizes, [1, 1, 1, 512 * token, 7 * token], "three reads, two writes");
-        assert_eq!((stats.block_hits, stats.block_misses), (2, 2));
-        let (trail, stats) = run(&config, with_blocks(&[9, 8, 9, 8]), all_well);
-        assert_eq!((trail.len(), stats.block_hits, stats.block_misses), (4, 4, 0));
-    }
-
-    #[test]
-    fn long_contexts_and_prefill_only_runs_do_not_decode() {
-        let only = WorkloadConfig { phases: PhaseMode::PrefillOnly, ..WorkloadConfig::default() };
-        for (config, tokens) in [(WorkloadConfig::default(), 10_000), (only, 100)] {
-            let (trail, _) = run(&config, request(demand(tokens, 50), vec![]), all_well);
-            assert!(trail.iter().all(|&(purpose, _)| purpose != Purpose::Decode));
-        }
-        let (trail, _) =
-            run(&WorkloadConfig::default(), request(demand(9_999, 50), vec![]), all_well);
-        assert_eq!(trail.last(), Some(&(Purpose::Decode, 3)));
-    }
-
-    #[test]
-    fn an_entry_evicted_during_decode_is_one_miss_and_one_re_write() {
-        let config = WorkloadConfig::default();
-        let missing = |_: usize, step: &Step| match step {
-            Step::Read(_, _, Purpose::Decode, 4) => Outcome::Miss { reads_done: 1 },
-            other => all_well(0, other),
-        };
-        let (trail, stats) = run(&config, request(demand(1000, 96), vec![]), missing);
-        assert_eq!(trail[2].0, Purpose::Decode);
-        assert_eq!(trail[3].0, Purpose::Rewrite);
-        assert_eq!(trail[4], (Purpose::Decode, 3));
-        assert_eq!((stats.decode_misses, stats.decode_rewrites), (1, 1));
-    }
-
-    #[test]
-    fn decode_only_reads_one_entry_of_the_population() {
-        let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
-        let (trail, _) = run(&config, request(demand(20_000, 64), vec![1, 2]), all_well);
-        assert_eq!(trail, [(Purpose::Decode, 3)]);
-    }
-
-    #[test]
-    fn a_read_only_run_writes_nothing_when_an_entry_is_gone() {
-        let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
-        let gone = |_: usize, _: &Step| Outcome::Miss { reads_done: 1 };
-        let (trail, stats) = run(&config, request(demand(20_000, 64), vec![]), gone);
-        assert_eq!(trail, [(Purpose::Decode, 3)]);
-        assert_eq!((stats.decode_misses, stats.decode_rewrites), (1, 0));
-    }
-
-    #[test]
-    fn a_request_whose_entry_is_refused_was_not_served() {
-        let config = WorkloadConfig::default();
-        let mut stats = WorkloadStats::default();
-        for (outcome, end, refused) in [
-            (Outcome::Refused, RequestEnd::Refused, 1),
-            (Outcome::Failed, RequestEnd::Failed, 1),
-            (Outcome::Written, RequestEnd::Served, 1),
-        ] {
-            let mut one = request(Demand { prompt: None, ..demand(10_000, 50) }, vec![]);
-            let mut step = one.next(&config, None, &mut stats);
-            while step != Step::Done {
-                let answer =
-                    if matches!(step, Step::Write(..)) { outcome } else { Outcome::Waited };
-                step = one.next(&config, Some((answer, 1)), &mut stats);
-            }
-            assert_eq!((one.record(99).end, stats.refused_requests), (end, refused));
-        }
-    }
-
-    #[test]
-    fn any_outcome_at_any_step_ends_the_request() {
-        let outcomes = [
-            Outcome::Hit,
-            Outcome::Miss { reads_done: 0 },
-            Outcome::Written,
-            Outcome::Refused,
-            Outcome::Waited,
-            Outcome::Failed,
-        ];
-        let config = WorkloadConfig::default();
-        for seed in 0..2_000u64 {
-            let random = |n: usize| crate::rng::mix64(seed << 8 | n as u64) as usize;
-            let (trail, _) =
-                run(&config, request(demand(500, 40), vec![1, 2, 3]), |n, step| {
-                    match (outcomes[random(n) % outcomes.len()], step) {
-                        (Outcome::Hit | Outcome::Miss { .. }, Step::Write(..)) => Outcome::Written,
-                        (outcome, _) => outcome,
-                    }
-                });
-            assert!(trail.len() < 12, "{trail:?}");
-        }
-    }
-}
+#[path = "request_test.rs"]
+mod tests;

@@ -20,6 +20,14 @@ pub struct WorkloadStats {
     pub block_hits: u64,
     /// Blocks of a trace that had to be written.
     pub block_misses: u64,
+    /// Documents ingested beside the load.
+    pub documents_ingested: u64,
+    /// Documents let go because too many were there.
+    pub documents_evicted: u64,
+    /// Chunks that could not be ingested.
+    pub chunks_failed: u64,
+    /// Retrievals left out because no document was there yet.
+    pub retrievals_without_document: u64,
     /// Longest the queue has been on one shard.
     pub queue_depth_max: u64,
     /// Requests waiting to be served when the run stopped.
@@ -42,6 +50,10 @@ impl WorkloadStats {
             conversations_forgotten,
             block_hits,
             block_misses,
+            documents_ingested,
+            documents_evicted,
+            chunks_failed,
+            retrievals_without_document,
             queue_depth_max,
             queued_at_end,
             queue_age_at_end_ns,
@@ -55,6 +67,10 @@ impl WorkloadStats {
         self.conversations_forgotten += conversations_forgotten;
         self.block_hits += block_hits;
         self.block_misses += block_misses;
+        self.documents_ingested += documents_ingested;
+        self.documents_evicted += documents_evicted;
+        self.chunks_failed += chunks_failed;
+        self.retrievals_without_document += retrievals_without_document;
         self.queue_depth_max = self.queue_depth_max.max(*queue_depth_max);
         self.queued_at_end += queued_at_end;
         self.queue_age_at_end_ns = self.queue_age_at_end_ns.max(*queue_age_at_end_ns);

@@ -179,7 +179,7 @@ impl Extras {
         let reads_only = config.phases == PhaseMode::DecodeOnly;
         Extras {
             prompt: (with_prompt && config.prefix_caching && !reads_only).then_some(prompt),
-            retrieval: (retrieves && config.rag_documents > 0 && !reads_only).then_some(retrieval),
+            retrieval: (retrieves && config.rag_documents > 0).then_some(retrieval),
             entry,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::RngExt;
@@ -10,6 +11,7 @@ use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope};
 use crate::conversation::{Conversations, Turn};
 use crate::error::Error;
+use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
@@ -61,6 +63,10 @@ pub struct Workload {
     conversations: Conversations,
     prompt_tokens: Vec<u32>,
     stats: WorkloadStats,
+    /// Documents that can be retrieved, when they are ingested beside the load.
+    library: Arc<Library>,
+    /// What ingests them: one for all shards, the first's.
+    ingest: Option<Ingest>,
     stopped: bool,
 }
 
@@ -90,6 +96,7 @@ impl Workload {
         // Each shard remembers its users' share of the conversations.
         let limit = config.conversations_live_max.div_ceil(shards) as usize;
         let turns_max = config.conversation_turns_max as usize;
+        let ingest = (config.ingests_beside() && shard == 0).then(Ingest::default);
         Ok(Workload {
             users_in_all: config.num_users,
             config,
@@ -107,8 +114,17 @@ impl Workload {
             conversations: Conversations::new(limit, turns_max),
             prompt_tokens,
             stats: WorkloadStats::default(),
+            library: Arc::default(),
+            ingest,
             stopped: false,
         })
+    }
+
+    /// With the library that all shards of the run have: without it, documents ingested beside the
+    /// load are found by the first shard alone.
+    #[must_use]
+    pub fn with_library(self, library: &Arc<Library>) -> Workload {
+        Workload { library: Arc::clone(library), ..self }
     }
 
     /// Lets the users in at `now`; each begins by thinking.
@@ -202,7 +218,9 @@ impl Workload {
     pub fn next_wake(&self) -> Option<Nanos> {
         let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
         let row = self.rows.next_due(self.queue.len());
-        arrival.into_iter().chain(row).min()
+        let ingest = self.ingest.as_ref().filter(|_| !self.stopped);
+        let ingest = ingest.filter(|ingest| ingest.is_due(&self.config)).map(|_| 0);
+        arrival.into_iter().chain(row).chain(ingest).min()
     }
 
     /// Urgency and intended arrival of the request to be served next.
@@ -273,9 +291,9 @@ impl Workload {
                 bytes,
             })
         });
-        let documents = match config.phases {
-            PhaseMode::DecodeOnly => 0..0,
-            _ => rag::documents(config),
+        let documents = match config.ingests_beside() {
+            true => 0..0,
+            false => rag::documents(config),
         };
         let mine = documents.filter(move |document| document % self.shards == self.shard);
         let chunks = mine.flat_map(move |document| {
@@ -304,7 +322,19 @@ impl Workload {
     /// Takes an event at `now` and appends what is to be done.
     pub fn on_event(&mut self, now: Nanos, event: Event, actions: &mut Vec<Action>) {
         match event {
-            Event::Tick => self.arrive(now),
+            Event::Tick => {
+                self.arrive(now);
+                self.ingest_next(actions);
+            }
+            Event::Ingested { outcome } => {
+                self.stats.chunks_failed += u64::from(outcome != Outcome::Written);
+                if let Some(ingest) = &mut self.ingest {
+                    let ended = ingest.written(&self.config, self.seed, &self.library, actions);
+                    self.stats.documents_ingested += u64::from(ended.document);
+                    self.stats.documents_evicted += u64::from(ended.evicted);
+                }
+                self.ingest_next(actions);
+            }
             Event::SlotGranted => {
                 let Some(queued) = self.queue.pop() else { return };
                 let id = self.begin(queued, now);
@@ -313,6 +343,24 @@ impl Workload {
             Event::StepDone { request, outcome, io_ns } => {
                 self.go_on(request, Some((outcome, io_ns)), now, actions);
             }
+        }
+    }
+
+    /// Writes the next chunk, unless one is being written.
+    fn ingest_next(&mut self, actions: &mut Vec<Action>) {
+        if let Some(ingest) = &mut self.ingest
+            && !self.stopped
+            && ingest.is_due(&self.config)
+        {
+            ingest.write_next(&self.config, self.seed, actions);
+        }
+    }
+
+    /// The documents that a request can retrieve now.
+    fn documents(&self) -> Range<u32> {
+        match self.config.ingests_beside() {
+            true => self.library.documents(),
+            false => rag::documents(&self.config),
         }
     }
 
@@ -408,7 +456,10 @@ impl Workload {
             owner: self.population_owner(user),
             blocks,
             seed: self.seed,
+            documents: self.documents(),
         };
+        let in_vain = demand.retrieval.is_some() && past.documents.is_empty();
+        self.stats.retrievals_without_document += u64::from(in_vain);
         let request = Request::new(user, (class, urgency), (arrived, now), demand, past);
         let slot = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);

@@ -10,6 +10,9 @@ use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 /// What a user's request looked like from outside.
 type Seen = (Class, Vec<(Purpose, Key, u64)>);
 
+/// The user that ingestion is seen as; a chunk of 0 bytes was let go.
+const INGESTION: u64 = u64::MAX;
+
 /// Runs `shards` machines to the end of their requests (or to `until`), each step taking
 /// `step_ns`; the requests by user, in the order served.
 fn run(
@@ -43,6 +46,8 @@ fn run_shard<'a>(
     let mut answers: BTreeMap<RequestId, Outcome> = BTreeMap::new();
     let mut trails: BTreeMap<RequestId, Vec<(Purpose, Key, u64)>> = BTreeMap::new();
     let (mut now, mut actions) = (0, Vec::new());
+    // When the chunk that is being written is.
+    let mut ingested: Option<Nanos> = None;
     loop {
         while workload.wants_rows() {
             match rows.next() {
@@ -52,7 +57,7 @@ fn run_shard<'a>(
         }
         let wake = workload.next_wake();
         let answer = due.peek().map(|Reverse((at, _))| *at);
-        let Some(next) = [wake, answer].into_iter().flatten().min() else { break };
+        let Some(next) = [wake, answer, ingested].into_iter().flatten().min() else { break };
         if next > until {
             break;
         }
@@ -61,6 +66,10 @@ fn run_shard<'a>(
             let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
             let outcome = answers.remove(&request).unwrap();
             let event = Event::StepDone { request, outcome, io_ns: step_ns };
+            workload.on_event(now, event, &mut actions);
+        } else if ingested == Some(next) {
+            ingested = None;
+            let event = Event::Ingested { outcome: Outcome::Written };
             workload.on_event(now, event, &mut actions);
         } else {
             workload.on_event(now, Event::Tick, &mut actions);
@@ -80,6 +89,15 @@ fn run_shard<'a>(
                     trails.entry(request).or_default().push((purpose, key, bytes));
                     answers.insert(request, Outcome::Written);
                     due.push(Reverse((now + step_ns, request)));
+                }
+                Action::Ingest { key, bytes } => {
+                    assert!(ingested.replace(now + step_ns).is_none(), "one chunk at a time");
+                    let trail = (Class::Batch, vec![(Purpose::Rag, key, bytes)]);
+                    seen.entry(INGESTION).or_default().push(trail);
+                }
+                Action::Forget { key } => {
+                    let trail = (Class::Batch, vec![(Purpose::Rag, key, 0)]);
+                    seen.entry(INGESTION).or_default().push(trail);
                 }
                 Action::Wait { request, until } => {
                     answers.insert(request, Outcome::Waited);
@@ -330,4 +348,40 @@ fn a_hundred_thousand_users_are_cheap_to_hold() {
     workload.stop(300_000_000);
     assert_eq!((workload.queue_len(), workload.next_wake()), (0, None));
     assert_eq!(workload.stats().dropped, workload.stats().arrived);
+}
+
+#[test]
+fn requests_retrieve_only_documents_that_are_whole_while_the_others_come() {
+    let mut config = WorkloadConfig {
+        num_users: 20,
+        max_requests: 2_000,
+        rag_documents: 6,
+        rag_ingestion: crate::config::RagIngestion::Beside,
+        ..WorkloadConfig::default()
+    };
+    config.rag.probability = 0.5;
+    config.rag.max_documents = 2;
+    // About 16 chunks a document, one a second: the six are there after a minute and a half.
+    let (seen, stats) = run(&config, &Source::Synthetic, &[], (1, 1_000_000_000), Nanos::MAX);
+    assert_eq!((stats.documents_ingested, stats.documents_evicted), (6, 4));
+    assert!(stats.retrievals_without_document > 0, "before the first is whole");
+    let of_ingestion = |bytes: fn(u64) -> bool| {
+        let steps = seen[&INGESTION].iter().flat_map(|(_, trail)| trail);
+        steps.filter(move |step| bytes(step.2)).map(|step| step.1).collect::<Vec<Key>>()
+    };
+    let (written, forgotten) = (of_ingestion(|bytes| bytes > 0), of_ingestion(|bytes| bytes == 0));
+    assert!(forgotten.iter().all(|key| written.contains(key)));
+    let users = seen.iter().filter(|(user, _)| **user != INGESTION);
+    let steps = users.flat_map(|(_, requests)| requests.iter().flat_map(|(_, trail)| trail));
+    let read: Vec<Key> = steps.filter(|step| step.0 == Purpose::Rag).map(|step| step.1).collect();
+    assert!(read.len() > 100 && read.iter().all(|key| written.contains(key)));
+    // What the last two documents hold is what is left.
+    let last: Vec<Key> = (4..6)
+        .flat_map(|document| {
+            let chunks = rag::chunks(&config, 11, document).len() as u32;
+            (0..chunks).map(move |chunk| key::chunk(document, chunk))
+        })
+        .collect();
+    assert!(last.iter().all(|key| written.contains(key) && !forgotten.contains(key)));
+    assert_eq!(written.len(), forgotten.len() + last.len());
 }

@@ -101,6 +101,11 @@ pub enum Message {
         /// If it is there.
         mode: WriteMode,
     },
+    /// Forget an entry of yours; nobody waits for an answer.
+    Remove {
+        /// Which.
+        key: EntryKey,
+    },
     /// Yours is the oldest entry of this tier: let it go.
     Evict {
         /// To answer to.

@@ -65,6 +65,16 @@ impl Shard {
         self.place(|placement| placement.remove(key))
     }
 
+    /// Has the shard `home` forget an entry, if it is there; over at once here, soon elsewhere.
+    pub fn forget(&self, home: ShardId, key: EntryKey) {
+        if home == self.id {
+            let _was_there = self.remove(key);
+        } else {
+            // A shard that has ended has forgotten all.
+            let _delivered = self.links.send(home, Message::Remove { key });
+        }
+    }
+
     /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
         let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));

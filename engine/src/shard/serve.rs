@@ -24,6 +24,9 @@ impl Shard {
                     shard.answer(from, ask, Answer::Write(outcome));
                 });
             }
+            Message::Remove { key } => {
+                let _was_there = self.remove(key);
+            }
             Message::Evict { ask, from, need } => {
                 self.make_room_for_other(need);
                 self.answer(from, ask, Answer::Evicted);

@@ -234,6 +234,15 @@ pub struct WorkloadReport {
     pub conversations_forgotten: Sum<u64>,
     /// Requests whose entry no tier could hold.
     pub requests_refused: Sum<u64>,
+    /// Documents ingested while the load ran, with `--rag-ingestion beside`.
+    pub documents_ingested: Sum<u64>,
+    /// Documents deleted while the load ran because more than `workload.rag.max_documents` were
+    /// there.
+    pub documents_evicted: Sum<u64>,
+    /// Chunks of documents that could not be written while the load ran.
+    pub chunks_failed: Sum<u64>,
+    /// Retrievals left out because no document was complete yet.
+    pub retrievals_without_document: Sum<u64>,
 }
 }
 
@@ -340,6 +349,10 @@ impl Ours {
                 decode_rewrites: Sum::of(workload.decode_rewrites),
                 conversations_forgotten: Sum::of(workload.conversations_forgotten),
                 requests_refused: Sum::of(workload.refused_requests),
+                documents_ingested: Sum::of(workload.documents_ingested),
+                documents_evicted: Sum::of(workload.documents_evicted),
+                chunks_failed: Sum::of(workload.chunks_failed),
+                retrievals_without_document: Sum::of(workload.retrievals_without_document),
             }),
             warnings: result.warnings.iter().cloned().collect(),
             ..Ours::default()

@@ -12,7 +12,7 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::local::{LocalRuntime, VirtualTime};
 use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::Workload;
+use ringfall_workloads::{Library, Workload};
 
 use super::super::{Load, RunSettings, engine_of, refused};
 use crate::driver::Driver;
@@ -83,7 +83,7 @@ impl World {
                 runtime.spawn(task);
             })
         };
-        let mut drivers = Vec::new();
+        let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));
         for shard in engine.shards() {
             let workload = Workload::new(
                 Arc::clone(&load.config),
@@ -97,7 +97,7 @@ impl World {
             })?;
             drivers.push(Driver::new(
                 Rc::clone(shard),
-                workload,
+                workload.with_library(&library),
                 clock.clone(),
                 spawn(),
                 settings.max_concurrent_allocs > 0,
