@@ -38,6 +38,14 @@ fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
     assert_eq!(count("sizes"), direction["requests"].as_u64().unwrap());
     assert!(count("depth") > 100 && count("issue_to_complete_us") > 0, "{direction}");
     assert!(!trace["heat"].as_array().unwrap().is_empty());
+    let document = scratch.json();
+    // The same counts under the reference's own key.
+    let buckets = document.pointer("/device_latency_tracing/d2c_read_us/buckets").unwrap();
+    let references: u64 =
+        buckets.as_array().unwrap().iter().map(|b| b["count"].as_u64().unwrap()).sum();
+    assert_eq!(references, count("issue_to_complete_us"));
+    let job = std::fs::read_to_string(scratch.file("result.fio")).unwrap();
+    assert_eq!(document["fio_workload"].as_str(), Some(job.as_str()));
     assert!(said.contains("block layer"), "{said}");
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("Block layer") && html.contains("Places on the device"));
@@ -53,6 +61,7 @@ fn without_bpftrace_the_run_goes_on_and_says_so() {
     assert!(text(&ran).contains("bpftrace is not installed"), "{}", text(&ran));
     let result = scratch.json();
     assert!(result["ringfall"]["block_trace"].is_null());
+    assert!(result.get("device_latency_tracing").is_none() && result.get("fio_workload").is_none());
 }
 
 #[test]

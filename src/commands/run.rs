@@ -36,9 +36,11 @@ use crate::show::{
 use crate::source::{self, OpenSource, Reading, SourceFacts};
 use crate::store::{Place, Store};
 
+mod document;
 mod prepare;
 mod settings;
 pub(super) mod simulated;
+use document::document_of;
 use prepare::{Prepared, Told};
 pub(super) use settings::cores_near;
 mod trials;
@@ -61,7 +63,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     // Before the handler is there, Ctrl-C ends the reading with the process.
     let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
     let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
-    let document = Document::of(&result.0);
+    let document = document_of(&result.0);
     let written = write_results(plan, &document);
     // What was measured is shown also when it could not be kept.
     unless_reader_left(show(plan, &result.0, &document))?;

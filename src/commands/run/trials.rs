@@ -92,7 +92,7 @@ fn all(
         let sources = sources.take().map_or_else(|| Sources::open(&one, &reading), Ok)?;
         let (result, cleaned) =
             measure(&one, sources, command_line.to_vec(), interrupt, with_banner)?;
-        let document = Document::of(&result);
+        let document = super::document_of(&result);
         write_json(&sorted(&document)?, &path)
             .with_context(|| format!("the results can't be written to {}", path.display()))?;
         tell(plan, &line(trial, plan.trials, &document, &path))?;

@@ -23,6 +23,7 @@ mod read;
 mod requests;
 mod summary;
 mod timeline;
+mod tracing;
 
 pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
@@ -40,6 +41,7 @@ pub use read::{FileProblem, Kind, ResultFile, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use summary::{QosClass, QosMetrics, Summary, ThroughputSecond};
 pub use timeline::{SecondReport, SecondTier, SecondTierDirection};
+pub use tracing::{DeviceLatencyTracing, TracedBucket, TracedHistogram};
 
 use crate::facts::RequestSample;
 use crate::results::source::Validation;
@@ -90,6 +92,14 @@ pub struct Document {
     pub summary: Part<Summary>,
     /// What it lacks.
     pub ringfall: Part<Ours>,
+    /// What the kernel's block layer did, with `--enable-latency-tracing`; absent without it.
+    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
+    pub device_latency_tracing: OfRun<DeviceLatencyTracing>,
+    /// The run as a fio job, with `--enable-latency-tracing`; absent without it. Differs from the
+    /// reference's, which is distilled from the traced sizes and latencies: this one is made of
+    /// the I/Os that ringfall counted itself.
+    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
+    pub fio_workload: OfRun<String>,
     /// The hit rate beside a recorded one, with `--validation-trace`.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
@@ -125,6 +135,8 @@ impl Document {
             seed: Same::of(result.plan.seed),
             summary: Part(Summary::of(result)),
             ringfall: Part(Ours::of(result)),
+            device_latency_tracing: OfRun::maybe(traced(result)),
+            fio_workload: OfRun::default(),
             validation: OfRun::maybe(source::validation(result)),
         };
         document.derive(&Histograms::of(result), &result.command_line);
@@ -193,6 +205,13 @@ impl Document {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
     }
+}
+
+/// The block layer's counts as the reference has them.
+fn traced(result: &RunResult) -> Option<DeviceLatencyTracing> {
+    let trace = result.block_trace.as_ref()?.as_ref().ok()?;
+    let device = result.machine.device.as_ref();
+    Some(DeviceLatencyTracing::of(trace, device.and_then(|device| device.size_bytes)))
 }
 
 /// A share, unless it is one of nothing.
