@@ -166,7 +166,8 @@ impl Limits {
 impl WorkloadSection {
     /// What makes no sense among the targets and the steps.
     pub(super) fn judging_is_wrong(&self) -> Option<String> {
-        self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong())
+        let judged = self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong());
+        judged.or_else(|| self.eviction.wrong())
     }
 }
 

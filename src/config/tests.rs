@@ -235,7 +235,10 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--trace-speedup -1", ["--trace-speedup -1", "out of bounds"]),
         ("--replay-cycles -1", ["--replay-cycles -1", "out of bounds"]),
         ("--enable-rag --rag-num-docs 0", ["--rag-num-docs 0", "at least 1"]),
-        ("--enable-rag --decode-only", ["--enable-rag", "decode"]),
+        (
+            "--enable-rag --decode-only --rag-ingestion beside",
+            ["--rag-ingestion beside", "--decode-only"],
+        ),
         ("--target-saturation 1.5", ["--target-saturation 1.5", "out of bounds"]),
         ("--target-saturation nan", ["--target-saturation NaN", "out of bounds"]),
         ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "trace"]),

@@ -10,8 +10,8 @@ use ringfall_workloads::config::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, RagIngestion,
-    Traffic,
+    Arrival, AutoscalerSteps, Eviction, GenerationMode, Limits, Phases, Plan, QosTargets,
+    RagIngestion, Traffic,
 };
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
@@ -43,6 +43,7 @@ pub struct WorkloadSection {
     pub generation_realistic_ms: f64,
     pub decode_only_entries_per_user: u32,
     pub decode_only_entry_tokens: u32,
+    pub eviction: Eviction,
     pub qos_targets_ms: QosTargets,
     pub autoscaler: AutoscalerSteps,
     pub limits: Limits,
@@ -80,6 +81,7 @@ impl Default for WorkloadSection {
             generation_realistic_ms: built_in.generation_realistic_ms,
             decode_only_entries_per_user: built_in.decode_only_entries_per_user,
             decode_only_entry_tokens: built_in.decode_only_entry_tokens,
+            eviction: Eviction::default(),
             qos_targets_ms: QosTargets::default(),
             autoscaler: AutoscalerSteps::default(),
             limits: Limits::default(),

@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
 use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::Durability;
 use ringfall_engine::units::{KIB, MIB};
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
@@ -56,6 +57,10 @@ impl Scenario {
             cpu_capacity_bytes: match one_of(rng) {
                 0 => 0,
                 _ => scale * rng.random_range(32..=2_048) * KIB,
+            },
+            watermarks: Watermarks {
+                evict_target_permille: rng.random_range(0..=1_000),
+                skip_permille: rng.random_range(500..=1_000),
             },
             preallocate: Preallocate::Reserve,
             io_size_bytes,

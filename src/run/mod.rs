@@ -21,6 +21,7 @@ use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
+use ringfall_engine::placement::Watermarks;
 use ringfall_engine::placement::{SpaceFigures, TierCounts};
 use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
@@ -61,6 +62,8 @@ pub struct RunSettings {
     pub storage_free_percent_max: Option<u64>,
     /// Size of the CPU tier, bytes.
     pub cpu_capacity_bytes: u64,
+    /// When a tier above storage makes room, and what passes it by.
+    pub watermarks: Watermarks,
     /// How data files get their space.
     pub preallocate: Preallocate,
     /// Size of one I/O, bytes.
@@ -313,6 +316,7 @@ fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
         .seed(settings.seed)
         .storage_bytes(storage_bytes)
         .cpu_bytes(settings.cpu_capacity_bytes)
+        .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)
         .queue_depth(settings.queue_depth)
         .buffer_bytes(settings.io_buffer_bytes)

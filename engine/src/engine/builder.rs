@@ -40,6 +40,7 @@ pub struct EngineBuilder {
     pub(super) shards: u16,
     segment_bytes: Option<u64>,
     cpu_bytes: u64,
+    watermarks: Watermarks,
     io_bytes: u64,
     queue_depth: u32,
     buffer_bytes: Option<u64>,
@@ -60,6 +61,7 @@ impl Default for EngineBuilder {
             shards: 1,
             segment_bytes: None,
             cpu_bytes: 0,
+            watermarks: Watermarks::default(),
             io_bytes: IO_BYTES,
             queue_depth: QUEUE_DEPTH,
             buffer_bytes: None,
@@ -120,6 +122,14 @@ impl EngineBuilder {
     #[must_use]
     pub fn cpu_bytes(mut self, bytes: u64) -> Self {
         self.cpu_bytes = bytes;
+        self
+    }
+
+    /// When the tier in host memory makes room, and which entries pass it by; by default an eviction
+    /// leaves it 80 % full and entries above 95 % of it go to storage at once.
+    #[must_use]
+    pub fn watermarks(mut self, watermarks: Watermarks) -> Self {
+        self.watermarks = watermarks;
         self
     }
 
@@ -240,7 +250,7 @@ impl EngineBuilder {
             cpu_bytes: self.cpu_bytes,
             storage_blocks: self.storage_bytes / BLOCK_BYTES,
             segment_blocks: segment_bytes / BLOCK_BYTES,
-            watermarks: Watermarks::default(),
+            watermarks: self.watermarks,
         });
         let gate = |permits: Option<u32>| match permits {
             None => SharedGate::unbounded(self.shards),

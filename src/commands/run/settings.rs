@@ -24,6 +24,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         storage_capacity_bytes: plan.storage_capacity_bytes,
         storage_free_percent_max: plan.demo.then_some(DEMO_FREE_PERCENT),
         cpu_capacity_bytes: plan.cpu_memory_bytes,
+        watermarks: plan.workload.eviction.watermarks(),
         preallocate: match plan.preallocate {
             Preallocate::Reserve => device::Preallocate::Reserve,
             Preallocate::Write => device::Preallocate::Write,

@@ -95,6 +95,9 @@ fn workload(sections: &Sections) -> WorkloadSection {
     let dataset = sections.sharegpt.unwrap_or_default();
     set(&mut to.dataset_context_tokens_max, dataset.max_context_tokens);
     set(&mut to.dataset_generate_tokens_max, dataset.max_generation_tokens);
+    let eviction = sections.eviction.unwrap_or_default();
+    set(&mut to.eviction.target_usage_ratio, eviction.target_usage_ratio);
+    set(&mut to.eviction.large_entry_limit_ratio, eviction.large_entry_limit_ratio);
     retrieval(&mut to, &sections.rag.unwrap_or_default());
     let profiles = sections.qos_profiles.unwrap_or_default();
     let targets = &mut to.qos_targets_ms;
@@ -164,7 +167,13 @@ fn without_effect(sections: &Sections) -> Vec<String> {
         }
     };
     let given = sections.clone();
-    name(given.eviction.is_some(), "eviction (the least recently used entry makes room)");
+    let eviction = given.eviction.unwrap_or_default();
+    let attempts =
+        [eviction.max_recursion_depth, eviction.max_evictions_hard_cap, eviction.max_evictions_min];
+    name(
+        attempts.iter().any(Option::is_some),
+        "eviction.max_* (an eviction goes on until there is room)",
+    );
     name(given.gpu_backend.is_some(), "gpu_backend (there is no GPU tier)");
     name(given.saturation_detection.is_some(), "saturation_detection");
     let prefixes = given.prefix_cache.unwrap_or_default();

@@ -17,7 +17,7 @@ qos_profiles:
   interactive: {target_latency_p95_ms: 60, priority: 3}
   batch: {target_latency_p9999_ms: 20000, priority: 1}
 qos_distribution: {interactive_probability: 0.2, responsive_threshold: 0.7}
-eviction: {target_usage_ratio: 0.7}
+eviction: {target_usage_ratio: 0.7, max_evictions_min: 3}
 gpu_backend: {memory_fraction: 0.5}
 prefix_cache: {min_prefix_length: 60, system_prompt_hit_probability: 0.4}
 rag:
@@ -81,6 +81,8 @@ fn every_figure_with_an_equal_here_becomes_it() {
     assert_eq!((rag.chunk_tokens, rag.top_k, rag.chunk_bytes_max), (256, 3, 1 << 20));
     assert_eq!((rag.probability, rag.distribution), (0.3, RagDistribution::Uniform));
     assert_eq!(rag.max_documents, 7);
+    let eviction = plan.workload.eviction.watermarks();
+    assert_eq!((eviction.evict_target_permille, eviction.skip_permille), (700, 950));
     assert_eq!((rag.document_tokens_large, rag.document_tokens), ([100, 200], [300, 400]));
     assert_eq!((workload.conversations_live_max, workload.conversation_turns_max), (9, 8));
     assert_eq!((workload.conversation_end_probability, workload.decode_batch_tokens), (0.5, 16));
@@ -116,7 +118,7 @@ fn what_has_no_effect_is_told_in_one_line_and_nothing_else_is() {
     assert_eq!(told.len(), 1, "{told:?}");
     for part in [
         "theirs.yaml",
-        "eviction",
+        "eviction.max_*",
         "gpu_backend",
         "saturation_detection",
         "prefix_cache.min_prefix_length",

@@ -1,0 +1,66 @@
+//! When a tier above the last makes room, and which entries pass it by. Numbers of a file; none has
+//! a flag.
+
+use ringfall_engine::placement::Watermarks;
+use serde::{Deserialize, Serialize};
+
+/// Shares of a tier's capacity, 0 to 1, in steps of a thousandth. Storage, the last tier, is filled
+/// whatever they are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Eviction {
+    /// An eviction from a tier leaves it at most this full.
+    pub target_usage_ratio: f64,
+    /// An entry above this share of a tier skips it.
+    pub large_entry_limit_ratio: f64,
+}
+
+impl Default for Eviction {
+    /// As in the reference benchmark's `config.yaml`.
+    fn default() -> Self {
+        Eviction { target_usage_ratio: 0.8, large_entry_limit_ratio: 0.95 }
+    }
+}
+
+impl Eviction {
+    /// The engine's rules.
+    #[must_use]
+    pub fn watermarks(&self) -> Watermarks {
+        Watermarks {
+            evict_target_permille: permille(self.target_usage_ratio),
+            skip_permille: permille(self.large_entry_limit_ratio),
+        }
+    }
+
+    pub(super) fn wrong(&self) -> Option<String> {
+        let each = [
+            ("target_usage_ratio", self.target_usage_ratio),
+            ("large_entry_limit_ratio", self.large_entry_limit_ratio),
+        ];
+        let (name, ratio) = each.into_iter().find(|(_, ratio)| !(0.0..=1.0).contains(ratio))?;
+        Some(format!("eviction.{name} is {ratio}: give a share of the tier, 0 to 1"))
+    }
+}
+
+/// In thousandths, rounded to the nearest; what is no share is held to one.
+fn permille(ratio: f64) -> u16 {
+    (ratio.clamp(0.0, 1.0) * 1000.0).round() as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_thousandths_and_no_other_number_is_taken() {
+        assert_eq!(Eviction::default().watermarks(), Watermarks::default());
+        let eviction = Eviction { target_usage_ratio: 0.5, large_entry_limit_ratio: 1.0 };
+        assert_eq!(eviction.wrong(), None);
+        let rules = eviction.watermarks();
+        assert_eq!((rules.evict_target_permille, rules.skip_permille), (500, 1000));
+        for ratio in [-0.1, 1.01, f64::NAN, f64::INFINITY] {
+            let wrong = Eviction { target_usage_ratio: ratio, ..Eviction::default() }.wrong();
+            assert!(wrong.is_some_and(|what| what.contains("target_usage_ratio")), "{ratio}");
+        }
+    }
+}
