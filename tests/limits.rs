@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
 
 fn saturate(scratch: &Scratch, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -143,8 +143,8 @@ fn what_can_not_be_saturated_is_said_before_anything_is_made() {
 #[test]
 fn an_interrupted_search_cleans_up() {
     let scratch = Scratch::new("limits-interrupted");
-    let mut command = saturate(&scratch, &[]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let command = saturate(&scratch, &[]);
+    let child = spawn(command);
     wait_until("the file is there", || data_bytes(&scratch.store()) > 0);
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let ended = finish(child);

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, data_bytes, finish, text, wait_until};
+use crate::support::{Scratch, data_bytes, finish, spawn, text, wait_until};
 
 fn ringfall(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -130,7 +130,7 @@ fn a_trace_cut_to_nothing_while_it_is_read_hung_the_run() {
     command.args(source).args(["--duration", "4", "--io-size", "4k", "--generation-mode", "none"]);
     command.arg("--cache-dir").arg(scratch.store());
     command.arg("--output").arg(scratch.file("result.json")).current_dir(&scratch.path);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = spawn(command);
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     std::fs::OpenOptions::new().write(true).open(&trace).unwrap().set_len(100_000).unwrap();
     let ended = finish(child);

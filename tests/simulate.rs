@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, finish, output, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, assert_valid, finish, output, spawn, text, wait_until,
+};
 
 const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
 
@@ -65,7 +67,8 @@ fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_t
     let config = scratch.file("small.yaml");
     std::fs::write(&config, "workload: {rag: {max_documents: 2, probability: 0.5}}").unwrap();
     let line = "--model tiny-1b --num-users 20 --duration 30 --seed 4 --arrival closed \
-                --storage-capacity-gb 200 --enable-rag --rag-num-docs 6 --shards 3 --config small.yaml";
+                --storage-capacity-gb 200 --enable-rag --rag-num-docs 6 --shards 3 \
+                --config small.yaml";
     let counts = |when: &str| {
         let rows = trace(&scratch, &format!("{line} --rag-ingestion {when}"));
         let json = scratch.json();
@@ -265,8 +268,8 @@ fn an_interrupted_simulation_keeps_what_it_has() {
         "simulate --device {DEVICES}/fast-nvme.yaml --duration 86400 --num-users 500 --seed 1 \
          --output result.json --io-trace-log t.csv.zst"
     );
-    let mut command = ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let command = ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>());
+    let child = spawn(command);
     let trace = scratch.file("t.csv.zst");
     wait_until("it writes its trace", || {
         std::fs::metadata(&trace).is_ok_and(|metadata| metadata.len() > 1_000)

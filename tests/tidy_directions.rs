@@ -1,5 +1,5 @@
-//! Which folder of the program and of the workloads may know which: tables that have no circle,
-//! held against the sources. The engine has its own, beside its tests.
+//! Which folder of the program, of the engine and of the workloads may know which: tables that have
+//! no circle, held against the sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +82,53 @@ const PROGRAM: Table = &[
     ),
 ];
 
+const ENGINE: Table = &[
+    ("clock", &[]),
+    ("key", &[]),
+    ("units", &[]),
+    ("error", &["key", "units"]),
+    ("fill", &["key", "units"]),
+    ("placement", &["clock", "key", "units"]),
+    ("metrics", &["clock", "error", "key", "units"]),
+    ("buffer", &["error", "units"]),
+    ("tier", &["buffer", "error", "key", "units"]),
+    ("ring", &["buffer", "clock", "error", "units"]),
+    ("device", &["buffer", "clock", "error", "key", "ring", "units"]),
+    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "units"]),
+    (
+        "shard",
+        &[
+            "buffer",
+            "clock",
+            "device",
+            "error",
+            "fill",
+            "key",
+            "metrics",
+            "placement",
+            "ring",
+            "tier",
+            "units",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "buffer",
+            "clock",
+            "device",
+            "error",
+            "fill",
+            "key",
+            "metrics",
+            "placement",
+            "shard",
+            "tier",
+            "units",
+        ],
+    ),
+];
+
 const WORKLOADS: Table = &[
     ("error", &[]),
     ("contract", &[]),
@@ -94,6 +141,7 @@ const WORKLOADS: Table = &[
     ("model", &["error"]),
     ("config", &["error", "model"]),
     ("rag", &["config", "rng"]),
+    ("ingest", &["config", "contract", "key", "rag"]),
     ("source", &["contract", "conversation", "dataset", "error", "key", "rng"]),
     ("row_buffer", &["contract", "source"]),
     ("user", &["config", "contract", "conversation", "dataset", "rng", "source"]),
@@ -106,6 +154,7 @@ const WORKLOADS: Table = &[
             "contract",
             "conversation",
             "error",
+            "ingest",
             "key",
             "queue",
             "rag",
@@ -235,6 +284,11 @@ fn hold(root: &str, table: Table) {
 #[test]
 fn every_folder_of_the_program_imports_only_what_lies_below_it() {
     hold("src", PROGRAM);
+}
+
+#[test]
+fn every_folder_of_the_engine_imports_only_what_lies_below_it() {
+    hold("engine/src", ENGINE);
 }
 
 #[test]

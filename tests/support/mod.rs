@@ -1,6 +1,7 @@
 //! The real binary in a directory of its own.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use jsonschema::Validator;
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Patience with a run: many times what it takes on a slow machine.
@@ -63,8 +65,7 @@ impl Scratch {
     }
 
     pub fn start(&self, more: &[&str]) -> Child {
-        let mut command = self.run_command(more);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        spawn(self.run_command(more))
     }
 
     /// What is left in the directory besides the results.
@@ -127,9 +128,35 @@ impl Drop for Scratch {
     }
 }
 
-pub fn output(mut command: Command) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    finish(child)
+pub fn output(command: Command) -> Output {
+    finish(spawn(command))
+}
+
+/// Starts it with its output piped. It dies with the thread of its test: a test that fails, or is
+/// killed, leaves nothing behind that goes on running.
+pub fn spawn(mut command: Command) -> Child {
+    let dies_with_us =
+        || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(dies_with_us) };
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_run_ends_with_the_test_that_started_it() {
+    let scratch = Scratch::new("orphan");
+    let command = scratch.run_command(&["--duration", "100"]);
+    let store = scratch.store();
+    let mut child = std::thread::spawn(move || {
+        let child = spawn(command);
+        wait_until("the run has its data file", || data_bytes(&store) > 0);
+        child
+    })
+    .join()
+    .unwrap();
+    // Nobody kills it here: the end of the thread does.
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
 }
 
 /// Waits for the end, but not for ever: a run that hangs is a failed test.

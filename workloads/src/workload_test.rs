@@ -13,6 +13,10 @@ type Seen = (Class, Vec<(Purpose, Key, u64)>);
 /// The user that ingestion is seen as; a chunk of 0 bytes was let go.
 const INGESTION: u64 = u64::MAX;
 
+fn chunk(key: Key, bytes: u64) -> Seen {
+    (Class::Batch, vec![(Purpose::Rag, key, bytes)])
+}
+
 /// Runs `shards` machines to the end of their requests (or to `until`), each step taking
 /// `step_ns`; the requests by user, in the order served.
 fn run(
@@ -34,6 +38,16 @@ fn run(
     (seen, stats)
 }
 
+/// Gives the machine the rows that it has room for.
+fn supply<'a>(workload: &mut Workload, rows: &mut impl Iterator<Item = &'a SourceRequest>) {
+    while workload.wants_rows() {
+        match rows.next() {
+            Some(row) => workload.supply(row.clone()),
+            None => workload.supply_end(),
+        }
+    }
+}
+
 /// Runs one machine to the end of its requests, or to `until`.
 fn run_shard<'a>(
     workload: &mut Workload,
@@ -49,12 +63,7 @@ fn run_shard<'a>(
     // When the chunk that is being written is.
     let mut ingested: Option<Nanos> = None;
     loop {
-        while workload.wants_rows() {
-            match rows.next() {
-                Some(row) => workload.supply(row.clone()),
-                None => workload.supply_end(),
-            }
-        }
+        supply(workload, &mut rows);
         let wake = workload.next_wake();
         let answer = due.peek().map(|Reverse((at, _))| *at);
         let Some(next) = [wake, answer, ingested].into_iter().flatten().min() else { break };
@@ -65,10 +74,9 @@ fn run_shard<'a>(
         if answer == Some(next) {
             let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
             let outcome = answers.remove(&request).unwrap();
-            let event = Event::StepDone { request, outcome, io_ns: step_ns };
-            workload.on_event(now, event, &mut actions);
-        } else if ingested == Some(next) {
-            ingested = None;
+            let done = Event::StepDone { request, outcome, io_ns: step_ns };
+            workload.on_event(now, done, &mut actions);
+        } else if ingested.take_if(|at| *at == next).is_some() {
             let event = Event::Ingested { outcome: Outcome::Written };
             workload.on_event(now, event, &mut actions);
         } else {
@@ -78,36 +86,32 @@ fn run_shard<'a>(
             workload.on_event(now, Event::SlotGranted, &mut actions);
         }
         assert_eq!(workload.queue_len(), 0);
+        let mut answer_at = |at, request, outcome| {
+            answers.insert(request, outcome);
+            due.push(Reverse((at, request)));
+        };
         for action in std::mem::take(&mut actions) {
             match action {
                 Action::Read { request, key, purpose, times, .. } => {
                     trails.entry(request).or_default().push((purpose, key, u64::from(times)));
-                    answers.insert(request, Outcome::Hit);
-                    due.push(Reverse((now + step_ns, request)));
+                    answer_at(now + step_ns, request, Outcome::Hit);
                 }
                 Action::Write { request, key, purpose, bytes, .. } => {
                     trails.entry(request).or_default().push((purpose, key, bytes));
-                    answers.insert(request, Outcome::Written);
-                    due.push(Reverse((now + step_ns, request)));
+                    answer_at(now + step_ns, request, Outcome::Written);
                 }
                 Action::Ingest { key, bytes } => {
                     assert!(ingested.replace(now + step_ns).is_none(), "one chunk at a time");
-                    let trail = (Class::Batch, vec![(Purpose::Rag, key, bytes)]);
-                    seen.entry(INGESTION).or_default().push(trail);
+                    seen.entry(INGESTION).or_default().push(chunk(key, bytes));
                 }
                 Action::Forget { key } => {
-                    let trail = (Class::Batch, vec![(Purpose::Rag, key, 0)]);
-                    seen.entry(INGESTION).or_default().push(trail);
+                    seen.entry(INGESTION).or_default().push(chunk(key, 0));
                 }
-                Action::Wait { request, until } => {
-                    answers.insert(request, Outcome::Waited);
-                    due.push(Reverse((until, request)));
-                }
+                Action::Wait { request, until } => answer_at(until, request, Outcome::Waited),
                 Action::Done { request, record } => {
-                    let trail = trails.remove(&request).unwrap_or_default();
-                    assert!(record.arrived <= record.started);
-                    assert!(record.started <= record.finished);
-                    seen.entry(record.user).or_default().push((record.class, trail));
+                    assert!(record.arrived <= record.started && record.started <= record.finished);
+                    let trail = (record.class, trails.remove(&request).unwrap_or_default());
+                    seen.entry(record.user).or_default().push(trail);
                 }
             }
         }

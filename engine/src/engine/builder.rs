@@ -125,8 +125,8 @@ impl EngineBuilder {
         self
     }
 
-    /// When the tier in host memory makes room, and which entries pass it by; by default an eviction
-    /// leaves it 80 % full and entries above 95 % of it go to storage at once.
+    /// When the tier in host memory makes room, and which entries pass it by; by default an
+    /// eviction leaves it 80 % full and entries above 95 % of it go to storage at once.
     #[must_use]
     pub fn watermarks(mut self, watermarks: Watermarks) -> Self {
         self.watermarks = watermarks;

@@ -14,9 +14,9 @@ mod x86 {
     use std::arch::is_x86_feature_detected;
     use std::arch::x86_64::*;
 
-    use super::super::Block;
-    use super::super::xoshiro::{FOURTH_WORD, GOLDEN, NameHash, STEP_BYTES, THIRD_WORD};
-    use super::super::xoshiro::{MIX_FACTORS, MIX_SHIFTS};
+    use crate::fill::Block;
+    use crate::fill::xoshiro::{FOURTH_WORD, GOLDEN, NameHash, STEP_BYTES, THIRD_WORD};
+    use crate::fill::xoshiro::{MIX_FACTORS, MIX_SHIFTS};
 
     const SHIFT_1: u32 = MIX_SHIFTS[0];
     const SHIFT_2: u32 = MIX_SHIFTS[1];
@@ -34,24 +34,24 @@ mod x86 {
     };
 
     /// Whether this CPU has what the `_avx2` functions use (std caches the answer).
-    pub(in super::super) fn has_avx2() -> bool {
+    pub(in crate::fill) fn has_avx2() -> bool {
         is_x86_feature_detected!("avx2")
     }
 
     /// Whether this CPU has what the `_avx512` functions use (std caches the answer).
-    pub(in super::super) fn has_avx512() -> bool {
+    pub(in crate::fill) fn has_avx512() -> bool {
         is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq")
     }
 
-    /// [`super::super::xoshiro::fill_blocks`]; panics without AVX2.
-    pub(in super::super) fn fill_blocks_avx2(blocks: &mut [Block], hash: NameHash, first: u64) {
+    /// [`crate::fill::xoshiro::fill_blocks`]; panics without AVX2.
+    pub(in crate::fill) fn fill_blocks_avx2(blocks: &mut [Block], hash: NameHash, first: u64) {
         assert!(has_avx2(), "this CPU has no AVX2");
         // SAFETY: the one feature that the function needs was checked above.
         unsafe { fill_avx2(blocks, hash, first) }
     }
 
-    /// [`super::super::xoshiro::fill_blocks`]; panics without AVX-512 F and DQ.
-    pub(in super::super) fn fill_blocks_avx512(blocks: &mut [Block], hash: NameHash, first: u64) {
+    /// [`crate::fill::xoshiro::fill_blocks`]; panics without AVX-512 F and DQ.
+    pub(in crate::fill) fn fill_blocks_avx512(blocks: &mut [Block], hash: NameHash, first: u64) {
         assert!(has_avx512(), "this CPU has no AVX-512");
         // SAFETY: the two features that the function needs were checked above.
         unsafe { fill_avx512::<false>(blocks, hash, first) }
@@ -59,22 +59,22 @@ mod x86 {
 
     /// As [`fill_blocks_avx512`], past the caches; panics also when `blocks` is not 64-byte
     /// aligned.
-    pub(in super::super) fn stream_blocks_avx512(blocks: &mut [Block], hash: NameHash, first: u64) {
+    pub(in crate::fill) fn stream_blocks_avx512(blocks: &mut [Block], hash: NameHash, first: u64) {
         assert!(has_avx512(), "this CPU has no AVX-512");
         assert!(blocks.as_ptr().cast::<__m512i>().is_aligned(), "a streamed buffer is aligned");
         // SAFETY: the two features and the alignment that the function needs were checked above.
         unsafe { fill_avx512::<true>(blocks, hash, first) };
     }
 
-    /// [`super::super::xoshiro::block_matches`]; panics without AVX2.
-    pub(in super::super) fn block_matches_avx2(block: &Block, hash: NameHash, number: u64) -> bool {
+    /// [`crate::fill::xoshiro::block_matches`]; panics without AVX2.
+    pub(in crate::fill) fn block_matches_avx2(block: &Block, hash: NameHash, number: u64) -> bool {
         assert!(has_avx2(), "this CPU has no AVX2");
         // SAFETY: the one feature that the function needs was checked above.
         unsafe { matches_avx2(block, hash, number) }
     }
 
-    /// [`super::super::xoshiro::block_matches`]; panics without AVX-512 F and DQ.
-    pub(in super::super) fn block_matches_avx512(
+    /// [`crate::fill::xoshiro::block_matches`]; panics without AVX-512 F and DQ.
+    pub(in crate::fill) fn block_matches_avx512(
         block: &Block,
         hash: NameHash,
         number: u64,
@@ -282,21 +282,21 @@ mod x86 {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
-    use super::super::xoshiro;
+    use crate::fill::xoshiro;
 
     /// No x86-64, no AVX2.
-    pub(in super::super) fn has_avx2() -> bool {
+    pub(in crate::fill) fn has_avx2() -> bool {
         false
     }
 
     /// No x86-64, no AVX-512.
-    pub(in super::super) fn has_avx512() -> bool {
+    pub(in crate::fill) fn has_avx512() -> bool {
         false
     }
 
-    pub(in super::super) use xoshiro::block_matches as block_matches_avx2;
-    pub(in super::super) use xoshiro::block_matches as block_matches_avx512;
-    pub(in super::super) use xoshiro::fill_blocks as fill_blocks_avx2;
-    pub(in super::super) use xoshiro::fill_blocks as fill_blocks_avx512;
-    pub(in super::super) use xoshiro::fill_blocks as stream_blocks_avx512;
+    pub(in crate::fill) use xoshiro::block_matches as block_matches_avx2;
+    pub(in crate::fill) use xoshiro::block_matches as block_matches_avx512;
+    pub(in crate::fill) use xoshiro::fill_blocks as fill_blocks_avx2;
+    pub(in crate::fill) use xoshiro::fill_blocks as fill_blocks_avx512;
+    pub(in crate::fill) use xoshiro::fill_blocks as stream_blocks_avx512;
 }
