@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Scratch, assert_fails, output};
+use crate::support::{Scratch, assert_fails, output, text};
 
 fn ringfall(args: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -13,19 +13,31 @@ fn ringfall(args: &[&str]) -> std::process::Output {
 #[test]
 fn wrong_flags_are_told_with_the_remedy() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["run", "--num-usrs", "5"], &["--num-usrs", "--num-users"]),
-        (&["run", "--users", "0"], &["users", "0", "1"]),
-        (&["run", "--users", "-3"], &["users", "-3"]),
-        (&["run", "--users", "100001"], &["100000"]),
-        (&["run", "--users", "many"], &["many"]),
-        (&["run", "--duration", "0"], &["duration"]),
-        (&["run", "--model", "gpt-9"], &["gpt-9", "llama3.1-8b"]),
-        (&["run", "--io-size", "1000"], &["io", "4"]),
-        (&["run", "--gpu-mem-gb", "16"], &["GPU"]),
-        (&["run", "--prefill-only", "--decode-only"], &["prefill", "decode"]),
-        (&["run", "--config", "/no/such/file.yaml"], &["/no/such/file.yaml"]),
-        (&["discover"], &["not in this version"]),
-        (&["nonsense"], &["nonsense"]),
+        (&["run", "--num-usrs", "5"], &["unknown flag --num-usrs; did you mean --num-users?"]),
+        (&["run", "--users", "0"], &["--num-users 0 is out of bounds: 1 to 100000"]),
+        (&["run", "--users", "-3"], &["--num-users -3 is out of bounds: 1 to 100000"]),
+        (&["run", "--users", "100001"], &["--num-users 100001 is out of bounds: 1 to 100000"]),
+        (&["run", "--users", "many"], &["invalid value 'many' for '--num-users <N>'"]),
+        (&["run", "--duration", "0"], &["--duration 0 is out of bounds: 1 to 86400"]),
+        (&["run", "--model", "gpt-9"], &["--model \"gpt-9\" is not a known model", "llama3.1-8b"]),
+        (
+            &["run", "--io-size", "1000"],
+            &["--io-size 1000 is out of bounds: 4KiB to 64MiB, a multiple of 4KiB"],
+        ),
+        (
+            &["run", "--gpu-mem-gb", "16"],
+            &["--gpu-mem-gb 16: this version has no GPU tier; give 0", "--cpu-mem-gb"],
+        ),
+        (
+            &["run", "--prefill-only", "--decode-only"],
+            &["--prefill-only and --decode-only exclude each other"],
+        ),
+        (
+            &["run", "--config", "/no/such/file.yaml"],
+            &["--config /no/such/file.yaml: No such file or directory"],
+        ),
+        (&["discover"], &["`ringfall discover` is not in this version"]),
+        (&["nonsense"], &["unrecognized subcommand 'nonsense'"]),
     ];
     for (args, words) in cases {
         assert_fails(&ringfall(args), 2, words);
@@ -34,10 +46,15 @@ fn wrong_flags_are_told_with_the_remedy() {
 
 #[test]
 fn help_and_version_are_no_errors() {
-    for args in [&["--help"][..], &["run", "--help"], &["--version"]] {
+    for (args, word) in [
+        (&["--help"][..], "Usage: ringfall <COMMAND>"),
+        (&["run", "--help"], "--num-users <N>"),
+        (&["--version"], concat!("ringfall ", env!("CARGO_PKG_VERSION"))),
+    ] {
         let output = ringfall(args);
         assert_eq!(output.status.code(), Some(0));
-        assert!(!output.stdout.is_empty());
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains(word), "{args:?}: {told}");
     }
 }
 
@@ -47,13 +64,51 @@ fn a_configuration_of_garbage_names_the_place() {
     let path = scratch.file("c.yaml");
     let shown = path.display().to_string();
     let cases: &[(&[u8], &[&str])] = &[
-        (b"num_userz: 5\n", &["num_userz", "num_users"]),
-        (b"duration: 5\nnum_users: [1\n", &["c.yaml"]),
-        (b"num_users: lots\n", &["num_users"]),
-        (b"\xff\xfe\x00\x01", &["c.yaml"]),
+        (b"num_userz: 5\n", &["c.yaml, line 1", "\"num_userz\"; did you mean \"num_users\"?"]),
+        (b"duration: 5\nnum_users: [1\n", &["c.yaml, line 2: num_users"]),
+        (b"num_users: lots\n", &["c.yaml, line 1: num_users: not a whole number"]),
+        (b"\xff\xfe\x00\x01", &["c.yaml", "UTF-8"]),
     ];
     for (content, words) in cases {
         std::fs::write(&path, content).unwrap();
         assert_fails(&ringfall(&["run", "--config", &shown]), 2, words);
     }
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    // script(1) gives the run a terminal; where it is missing this can't be tried.
+    let scratch = Scratch::new("colour");
+    let on_a_terminal = |no_colour: &str| {
+        let line = format!(
+            "{} run --model tiny-1b --users 2 --max-requests 2 --duration 20 --cpu-mem-gb 0 \
+             --storage-capacity-gb 0.5 --generation-mode none --config {}/tests/small.yaml \
+             --cache-dir store --output result.json",
+            env!("CARGO_BIN_EXE_ringfall"),
+            env!("CARGO_MANIFEST_DIR"),
+        );
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        command.env("NO_COLOR", no_colour).env("TERM", "xterm").env_remove("RUST_LOG");
+        command.current_dir(&scratch.path).stdin(std::process::Stdio::null());
+        output(command)
+    };
+    if Command::new("script").arg("--version").output().is_err() {
+        return crate::support::skipped("colours", "script(1) is not installed");
+    }
+    // Escapes that colour end in "m"; those that clear the progress line don't.
+    let is_coloured = |told: &str| {
+        told.split("\u{1b}[").skip(1).any(|rest| {
+            rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+        })
+    };
+    let (wanted, refused) = (on_a_terminal(""), on_a_terminal("1"));
+    for ended in [&wanted, &refused] {
+        assert_eq!(ended.status.code(), Some(0), "{}", text(ended));
+    }
+    assert!(is_coloured(&text(&wanted)), "{}", text(&wanted));
+    assert!(!is_coloured(&text(&refused)), "{}", text(&refused));
+    // And none of it where there is no terminal.
+    let plain = scratch.run(&["--max-requests", "2", "--duration", "20"]);
+    assert!(!text(&plain).contains('\u{1b}'), "{}", text(&plain));
 }

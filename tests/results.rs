@@ -45,7 +45,22 @@ fn a_merged_result_has_a_page_too() {
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
     let made = ringfall(&scratch, &["report", "result.json", "result_trial1.json"]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made));
-    assert!(scratch.file("report.html").exists());
+    let page = std::fs::read_to_string(scratch.file("report.html")).unwrap();
+    // Both are on it by name.
+    for name in ["result.json", "result_trial1.json"] {
+        assert!(page.contains(name), "{name} is not on the page");
+    }
+    let requests = |name: &str| {
+        let text = std::fs::read(scratch.file(name)).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        json["summary"]["total_requests"].as_u64().unwrap()
+    };
+    assert_eq!(
+        requests("result.json"),
+        2 * requests("result_trial1.json"),
+        "both trials are in it"
+    );
+    assert!(page.ends_with("</html>\n") && page.contains("<svg"), "a whole page with charts");
 }
 
 #[test]
