@@ -37,7 +37,10 @@ pub struct CacheStatsReport {
     pub gpu_entries: OfRun<u64>,
     /// Entries in the CPU tier at the end. Same definition as the reference's.
     pub cpu_entries: OfRun<u64>,
-    /// Entries in the storage tier at the end. Same definition as the reference's.
+    /// Entries in the storage tier at the end. Same definition as the reference's, whose full tier
+    /// holds fewer, so that it also reads less from storage: it books an entry's space once for
+    /// each thread that wants to demote it and gives it back once (of 50 GiB, 37 held entries after
+    /// a minute of 20 users).
     pub storage_entries: OfRun<u64>,
     /// GPU memory used at the end, GiB. Same definition as the reference's.
     pub gpu_memory_used_gb: OfRun<f64>,
@@ -90,7 +93,7 @@ pub struct CacheStatsReport {
     pub tier_storage_kv_bytes_written_gb: Sum<f64>,
     /// KV bytes whose read from storage completed in the window, without the rest of an entry's
     /// last block, GiB. Differs from the reference, which counts an entry when its read begins,
-    /// also after the window's end.
+    /// also after the window's end, and whose tier holds less (`storage_entries`).
     pub tier_storage_kv_bytes_read_gb: Sum<f64>,
     /// KV bytes read from storage over the window, GiB/s. Differs from the reference, which divides
     /// the bytes of reads that end after the window by the length of the window.
@@ -136,7 +139,7 @@ pub struct CacheStatsReport {
     /// name). Same definition as the reference's.
     pub write_iops: Sum<u64>,
     /// Tokens of the entries that storage wrote, took in by demotion or read. Same definition as
-    /// the reference's.
+    /// the reference's, whose tier holds less (`storage_entries`).
     pub storage_tokens_processed: Sum<f64>,
     /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage also
     /// `storage_{read,write}_{device,host}_…`; a tier without operations has none, as in the
