@@ -207,8 +207,7 @@ fn only_the_sections_without_effect_are_told() {
     let plan = planned("--config config.yaml --num-users 5 --cpu-mem-gb 0", &config).unwrap();
     let told = advice(&plan);
     assert_eq!(told.len(), 1, "{told:?}");
-    for part in ["eviction", "gpu_backend", "saturation_detection", "consecutive_samples_required"]
-    {
+    for part in ["eviction", "gpu_backend", "history_window_size", "consecutive_samples_required"] {
         assert!(told[0].contains(part), "{told:?}");
     }
     // Targets and priorities are those that are built in.

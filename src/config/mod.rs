@@ -25,7 +25,7 @@ pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
-pub use judging::{AutoscalerSteps, Limits, QosTargets};
+pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use plan::{

@@ -300,6 +300,9 @@ fn own_limits_and_steps_hold() {
         ("autoscaler: {scale_down_factor: .nan}", "scale_down_factor is NaN"),
         ("qos_targets_ms: {batch: [5, 4, 6, 7]}", "qos_targets_ms.batch"),
         ("limits: {users_max: 2}", "--num-users 3 is more"),
+        ("saturation_targets: {read_p95_ms: 0}", "saturation_targets.read_p95_ms is 0"),
+        ("saturation_targets: {write_p95_ms: .inf}", "saturation_targets.write_p95_ms is inf"),
+        ("saturation_targets: {queue_depth: 0}", "saturation_targets.queue_depth is 0"),
     ] {
         let error = of("--users 3", yaml).unwrap_err();
         assert!(error.contains(part), "{yaml}: {error}");

@@ -131,6 +131,19 @@ impl Check<'_> {
                     format_args!("{rate} does not go with {flag} closed, where answers pace"),
                 );
             }
+            // Users that come although nobody was answered yet pile up beyond the limit that is
+            // looked for, and the next step would measure what is left of them.
+            Traffic::Drawn | Traffic::ShareGpt { .. }
+                if settings.enable_autoscaling && !self.is_given("arrival") =>
+            {
+                settings.arrival = Arrival::Closed;
+                self.origins.insert("arrival", Origin::Computed);
+                let arrival = self.name_of("arrival");
+                self.tell(format!(
+                    "the autoscaler's users wait for their answers ({arrival} closed): give \
+                     {arrival} open for users that do not, as in the reference"
+                ));
+            }
             Traffic::Trace { .. } if arrival == Arrival::Closed => {
                 self.wrong("arrival", "closed does not go with a trace, which has its own times");
             }
@@ -150,6 +163,11 @@ impl Check<'_> {
             self.wrong("enable_rag", "does not go with decode_only, whose requests only decode");
         }
         settings.rag_num_docs
+    }
+
+    /// Whether somebody gave that setting.
+    fn is_given(&self, key: &str) -> bool {
+        self.origins.get(key).is_some_and(|origin| *origin >= Origin::File)
     }
 
     /// Whether and how users come and go.
@@ -181,7 +199,7 @@ impl Check<'_> {
                  found or its time is over"
             ));
         }
-        let given = self.origins.get("num_users").is_some_and(|origin| *origin >= Origin::File);
+        let given = self.is_given("num_users");
         let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);
         Some(AutoscalerPlan {
             mode: settings.autoscaler_mode,

@@ -8,7 +8,10 @@ use ringfall_workloads::config::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, Traffic};
+use super::{
+    Arrival, AutoscalerSteps, GenerationMode, Limits, Phases, Plan, QosTargets, SaturationTargets,
+    Traffic,
+};
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
 /// what the run is judged and bounded by.
@@ -41,6 +44,7 @@ pub struct WorkloadSection {
     pub qos_targets_ms: QosTargets,
     pub autoscaler: AutoscalerSteps,
     pub limits: Limits,
+    pub saturation_targets: SaturationTargets,
 }
 
 /// What a ShareGPT dataset's turns are cut to.
@@ -77,6 +81,7 @@ impl Default for WorkloadSection {
             qos_targets_ms: QosTargets::default(),
             autoscaler: AutoscalerSteps::default(),
             limits: Limits::default(),
+            saturation_targets: SaturationTargets::default(),
         }
     }
 }

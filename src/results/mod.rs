@@ -9,6 +9,7 @@ pub mod document;
 pub(crate) mod health;
 mod json;
 mod run_result;
+mod saturation;
 mod simulation;
 pub(crate) mod sla;
 pub(crate) mod source;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::host::Machine;
 use crate::results::RunResult;
-use crate::results::sla::SLA;
+use crate::results::saturation;
+use crate::results::sla::CLASS_NAMES;
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -130,7 +131,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
             "{} {} requests had not finished when the window closed, and {} had: {of_those}the P95 \
              of all {of_all}",
             all.unfinished(),
-            SLA[at].class,
+            CLASS_NAMES[at],
             all.finished(),
         );
         let flag = match result.plan.arrival {
@@ -168,6 +169,10 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
         warnings.push(warning("autoscaler", conclusion.reason.clone(), Some("--duration")));
+    }
+    if let Some(why) = saturation::why_none(result) {
+        let text = format!("the autoscaler's answer is 0 users: {why}");
+        warnings.push(warning("autoscaler_none", text, None));
     }
     if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
         let text = "the autoscaler's users did not wait for their answers: beyond the limit their \

@@ -37,6 +37,8 @@ pub(super) struct Scaling {
     requests: BTreeMap<u64, Requests>,
     /// Seconds that each shard has reported.
     reported: Vec<u64>,
+    /// Requests that waited to be served when each shard reported last.
+    queued: Vec<u64>,
     /// Seconds observed.
     observed: u64,
     /// Users in each second observed.
@@ -56,13 +58,22 @@ impl Scaling {
             autoscaler: Autoscaler::new(settings),
             requests: BTreeMap::new(),
             reported: vec![0; usize::from(shards)],
+            queued: vec![0; usize::from(shards)],
             observed: 0,
             users: Vec::new(),
         }
     }
 
-    /// A shard reported: its requests' seconds, and how many seconds are over.
-    pub(super) fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>) {
+    /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
+    /// wait to be served.
+    pub(super) fn add(
+        &mut self,
+        shard: usize,
+        seconds: u64,
+        intervals: Vec<Interval>,
+        queued: u64,
+    ) {
+        self.queued[shard] = queued;
         self.reported[shard] = self.reported[shard].max(seconds);
         for interval in intervals {
             let sum = self.requests.entry(interval.index).or_default();
@@ -90,6 +101,7 @@ impl Scaling {
 
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
         let mut sample: Sample<LatencySet> = Sample { length_ns: SECOND, ..Sample::default() };
+        sample.requests_queued = self.queued.iter().sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
             let storage = &second.tiers[Tier::Storage.index()];
             sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();
@@ -98,6 +110,11 @@ impl Scaling {
                 if let Some(latency) = direction.latency() {
                     set.0.merge(latency);
                 }
+            }
+            sample.storage_waits_ns = second.storage_waits_ns;
+            let sets = [&mut sample.read_device, &mut sample.write_device];
+            for (set, device) in sets.into_iter().zip(&second.storage_device) {
+                device.iter().for_each(|device| set.0.merge(device));
             }
         }
         if let Some(requests) = self.requests.get(&index) {

@@ -101,7 +101,7 @@ impl<'a> Threads<'a> {
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
                 if let Some(scaling) = &mut self.scaling {
-                    scaling.add(id.index(), over, intervals);
+                    scaling.add(id.index(), over, intervals, status.queued);
                 }
             }
             Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),

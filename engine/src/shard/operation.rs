@@ -124,7 +124,10 @@ impl Shard {
         if let Content::Hollow(memory) = &self.path.config.content {
             let begun = self.clock.now();
             memory.copy(view.bytes).await;
-            return Ok(OperationTimes { total_ns: 0, device_ns: self.clock.now() - begun });
+            return Ok(OperationTimes {
+                device_ns: self.clock.now() - begun,
+                ..OperationTimes::default()
+            });
         }
         let data = self.placement.borrow().data(view.id).clone();
         let entry = data.expect("an entry above storage has its bytes in memory");
@@ -137,7 +140,7 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { total_ns: 0, device_ns })
+        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
     /// Copies a piece out and checks it; returns the time of the copying.
@@ -219,6 +222,7 @@ impl Shard {
         self.arriving.borrow_mut().insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
+        let waiting = self.measure.wait(&self.clock);
         let grant = match self.admit(&mut state).await {
             Ok(Some(grant)) => grant,
             Ok(None) => {
@@ -228,6 +232,7 @@ impl Shard {
             }
             Err(error) => return WriteOutcome::Failed(error),
         };
+        drop(waiting);
         let admitted = self.clock.now();
         self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
         let tier = grant.tier();
@@ -252,7 +257,8 @@ impl Shard {
             Ok(times) => {
                 std::mem::forget(writing);
                 self.place(|placement| placement.write_done(id, now));
-                let times = OperationTimes { total_ns: now - begun, ..times };
+                let room_ns = admitted - begun;
+                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
                 self.measure.operation(tier, Direction::Write, bytes, times, now);
                 WriteOutcome::Written { tier, times }
             }
@@ -264,7 +270,10 @@ impl Shard {
         if let Content::Hollow(memory) = &self.path.config.content {
             let begun = self.clock.now();
             memory.copy(view.bytes).await;
-            return Ok(OperationTimes { total_ns: 0, device_ns: self.clock.now() - begun });
+            return Ok(OperationTimes {
+                device_ns: self.clock.now() - begun,
+                ..OperationTimes::default()
+            });
         }
         let data = self.placement.borrow().data(view.id).clone();
         let entry = data.expect("an entry above storage has its bytes in memory");
@@ -277,7 +286,7 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { total_ns: 0, device_ns })
+        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {

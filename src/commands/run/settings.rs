@@ -50,6 +50,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         autoscale: plan.autoscaler.map(|scale| autoscale::Settings {
             mode: match scale.mode {
                 AutoscalerMode::Qos => autoscale::Mode::Qos,
+                AutoscalerMode::Slo => autoscale::Mode::Slo,
                 AutoscalerMode::Capacity => autoscale::Mode::Capacity,
             },
             initial_users: scale.initial_users,
@@ -59,6 +60,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             scale_down_factor: plan.workload.autoscaler.scale_down_factor,
             target_saturation: scale.target_saturation,
             targets_ns: plan.workload.qos_targets_ms.p95_ns(),
+            storage: plan.workload.saturation_targets.storage(),
         }),
     }
 }

@@ -320,7 +320,8 @@ impl Simulation<'_> {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
             if let Some(scaling) = &mut self.scaling {
-                scaling.add(index, over, driver.take_intervals());
+                let queued = driver.status().queued;
+                scaling.add(index, over, driver.take_intervals(), queued);
             }
         }
         let Some(scaling) = &mut self.scaling else { return };
