@@ -182,7 +182,11 @@ impl Check<'_> {
         if matches!(traffic, Traffic::Trace { .. }) {
             self.wrong(
                 "enable_autoscaling",
-                "does not go with a trace, which says by itself who asks when",
+                format_args!(
+                    "does not go with a trace, which says by itself who asks when, so that more \
+                     users would not ask more: give {} to vary its load, or leave the trace out",
+                    self.name_of("trace_speedup")
+                ),
             );
         }
         if settings.arrival == Arrival::Poisson {
@@ -191,13 +195,6 @@ impl Check<'_> {
                 "enable_autoscaling",
                 format_args!("does not go with {flag}: more users would not ask more"),
             );
-        }
-        if let Some(most) = settings.max_requests.take() {
-            let flag = self.name_of("max_requests");
-            self.tell(format!(
-                "{flag} {most} has no effect with the autoscaler: the run ends when the answer is \
-                 found or its time is over"
-            ));
         }
         let given = self.is_given("num_users");
         let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);

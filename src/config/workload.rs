@@ -134,7 +134,11 @@ impl Plan {
             },
             decode_only_entries_per_user: section.decode_only_entries_per_user,
             decode_only_entry_tokens: section.decode_only_entry_tokens,
-            max_requests: self.max_requests.unwrap_or(0),
+            // With users that come and go, it is not theirs to divide: the run ends at that number.
+            max_requests: match self.autoscaler {
+                Some(_) => 0,
+                None => self.max_requests.unwrap_or(0),
+            },
         }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn nothing() -> RunResult {
         plan: resolve(&options, None, &facts).unwrap(),
         command_line: vec!["ringfall".into(), "run".into()],
         machine: Machine::default(),
+        launcher: None,
         window: Window { start_unix_s: 1e9, seconds: 10.0, ..Window::default() },
         interrupted: false,
         failure: None,

@@ -60,6 +60,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         let theirs = kernel.read_bytes + kernel.write_bytes;
         if let Some(ratio) = crate::facts::quotient(theirs, ours)
             && (ratio - 1.0).abs() > KERNEL_TOLERANCE
+            && !(ratio > 1.0 && is_shared(result))
         {
             let text = format!(
                 "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
@@ -91,6 +92,11 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
     }
+}
+
+/// Whether others of the same launch may use the device too.
+fn is_shared(result: &RunResult) -> bool {
+    result.launcher.is_some_and(|launcher| launcher.shares_the_machine())
 }
 
 /// The flag that lets fewer requests arrive.

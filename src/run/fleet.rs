@@ -218,6 +218,12 @@ impl Fleet {
         self.lost[index]
     }
 
+    /// Whether a shard from which something is to be expected shows no sign of life.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        (0..self.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
+    }
+
     fn wake(&self, index: usize) {
         self.poke(index);
         self.watchdog.interrupt(index);

@@ -6,9 +6,10 @@ use ringfall_engine::clock::SECOND;
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::autoscale::{
-    Autoscaler, Conclusion, Decision, Latencies, Sample, Settings, TimeShares,
+    Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
 
+use super::RunSettings;
 use super::timeline::Timeline;
 use crate::driver::Interval;
 
@@ -41,6 +42,8 @@ pub(super) struct Scaling {
     queued: Vec<u64>,
     /// Seconds observed.
     observed: u64,
+    /// Requests that may still end before the run does.
+    requests_left: u64,
     /// Users in each second observed.
     users: Vec<u32>,
 }
@@ -53,15 +56,18 @@ struct Requests {
 }
 
 impl Scaling {
-    pub(super) fn new(settings: Settings, shards: u16) -> Scaling {
-        Scaling {
-            autoscaler: Autoscaler::new(settings),
+    /// Of a run's settings; none when its users stay.
+    pub(super) fn of(settings: &RunSettings) -> Option<Scaling> {
+        let shards = usize::from(settings.shards);
+        Some(Scaling {
+            autoscaler: Autoscaler::new(settings.autoscale?),
             requests: BTreeMap::new(),
-            reported: vec![0; usize::from(shards)],
-            queued: vec![0; usize::from(shards)],
+            reported: vec![0; shards],
+            queued: vec![0; shards],
             observed: 0,
+            requests_left: settings.autoscale_requests_max.unwrap_or(u64::MAX),
             users: Vec::new(),
-        }
+        })
     }
 
     /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
@@ -95,8 +101,10 @@ impl Scaling {
             self.requests.remove(&self.observed);
             self.observed += 1;
             decision = self.autoscaler.observe(&sample);
+            let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+            self.requests_left = self.requests_left.saturating_sub(ended);
         }
-        decision
+        if self.requests_left == 0 { Decision::Stop } else { decision }
     }
 
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {

@@ -367,6 +367,9 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
     }
     within_target(text, result)?;
     let verdict = health::judge(result);
+    if verdict.criteria.is_empty() {
+        return writeln!(text, "  health       no data: nothing was measured that it judges");
+    }
     let status = match &*verdict.overall_status {
         "FAIL" => style.warn("FAIL"),
         other => other.to_owned(),

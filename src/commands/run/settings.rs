@@ -47,6 +47,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
         ends_when_exhausted: plan.max_requests.is_some()
             || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
+        autoscale_requests_max: plan.autoscaler.and(plan.max_requests),
         autoscale: plan.autoscaler.map(|scale| autoscale::Settings {
             mode: match scale.mode {
                 AutoscalerMode::Qos => autoscale::Mode::Qos,

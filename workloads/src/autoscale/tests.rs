@@ -326,8 +326,10 @@ fn qos_finds_the_users_at_which_known_storage_is_saturated() {
             // It need not drown the drive to find out.
             assert!(f64::from(most) <= (4.5 * system.knee()).max(4.0 * f64::from(initial)));
             for entry in &conclusion.entries {
-                let is_within = entry.result.saturation.unwrap() <= 0.8;
-                assert_eq!(is_within, entry.result.users <= answer.users, "{entry:?}");
+                let (users, is_within) =
+                    (entry.result.users, entry.result.saturation.unwrap() <= 0.8);
+                assert!(is_within || users > answer.users / 2, "{entry:?}");
+                assert!(!is_within || users < answer.users * 2, "{entry:?}");
             }
         }
     }
