@@ -27,9 +27,7 @@ use crate::host::{
     open_to_write,
 };
 use crate::interrupt::Interrupt;
-use crate::results::{
-    Document, REFUSED_SHARE_MAX, RunResult, judge, warnings_of, write_json,
-};
+use crate::results::{Document, REFUSED_SHARE_MAX, RunResult, judge, warnings_of, write_json};
 use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome, WatchdogFigures};
 use crate::saturate::Roofline;
 use crate::show::progress::ProgressLine;

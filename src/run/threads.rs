@@ -251,3 +251,7 @@ impl Shards for Threads<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "threads_test.rs"]
+mod tests;
