@@ -164,7 +164,7 @@ fn a_logical_run_has_no_health_to_judge() {
 #[test]
 fn classes_are_held_against_the_targets_of_the_run() {
     let scratch = Scratch::new("targets");
-    let targets = "workload: {qos_targets_ms: {interactive: [7000, 8000, 9000, 10000]}}\n";
+    let targets = "workload: {qos_targets_ms: {interactive: [70000, 80000, 90000, 100000]}}\n";
     std::fs::write(scratch.file("targets.yaml"), targets).unwrap();
     let line = format!(
         "simulate --device {DEVICES}/fast-nvme.yaml --config targets.yaml --output result.json \
@@ -174,11 +174,11 @@ fn classes_are_held_against_the_targets_of_the_run() {
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
     let result = scratch.json();
     let class = &result["summary"]["qos_metrics"]["interactive"];
-    assert_eq!(class["sla"]["target_p95_ms"], 7000);
-    assert_eq!(class["targets_ms"]["p9999"], 10_000);
+    assert_eq!(class["sla"]["target_p95_ms"], 70_000);
+    assert_eq!(class["targets_ms"]["p9999"], 100_000);
     // Generation takes seconds, which is far from the built-in 50 ms.
     assert_eq!(class["sla"]["met"], true, "{class}");
-    assert_eq!(result["ringfall"]["requests"]["interactive"]["target_p95_ms"], 7000);
+    assert_eq!(result["ringfall"]["requests"]["interactive"]["target_p95_ms"], 70_000);
     assert_eq!(result["summary"]["qos_metrics"]["batch"]["sla"]["target_p95_ms"], 1000);
     assert!(text(&ended).contains("interactive 100 / 100 %"), "{}", text(&ended));
     // And so they are when the results are read again.

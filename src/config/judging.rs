@@ -1,5 +1,6 @@
 //! What a run is judged and bounded by: the targets of the QoS classes and of the storage tier, the
-//! autoscaler's steps, and limits of one's own on what may be asked. Numbers of a file; none has a flag.
+//! autoscaler's steps, and limits of one's own on what may be asked. Numbers of a file; none has a
+//! flag.
 
 use ringfall_engine::clock::MILLISECOND;
 use ringfall_workloads::autoscale::StorageTargets;

@@ -46,9 +46,9 @@ impl std::fmt::Display for Measure {
     }
 }
 
-/// The verdict. A criterion that nothing was measured for is left out. Differs from the reference in
-/// three things: a run that measured nothing passes nothing, one in which requests were refused has
-/// a criterion more, and so has the profile `throughput`, for tokens.
+/// The verdict. A criterion that nothing was measured for is left out. Differs from the reference
+/// in three things: a run that measured nothing passes nothing, one in which requests were refused
+/// has a criterion more, and so has the profile `throughput`, for tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `PASS` when every criterion was met; `FAIL` otherwise; `NO DATA` without any: nothing was

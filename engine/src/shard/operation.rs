@@ -222,7 +222,6 @@ impl Shard {
         self.arriving.borrow_mut().insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
-        let waiting = self.measure.wait(&self.clock);
         let grant = match self.admit(&mut state).await {
             Ok(Some(grant)) => grant,
             Ok(None) => {
@@ -232,7 +231,6 @@ impl Shard {
             }
             Err(error) => return WriteOutcome::Failed(error),
         };
-        drop(waiting);
         let admitted = self.clock.now();
         self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
         let tier = grant.tier();

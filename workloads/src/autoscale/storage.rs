@@ -20,8 +20,11 @@ const TOLERANCE: f64 = 0.05;
 const NOT_PAYING_MIN: usize = 2;
 /// ... at so many times the users of the best step.
 const NOT_PAYING_FACTOR: u32 = 2;
-/// A latency of so many times its target, and of the lowest seen, needs no further evidence.
+/// Overload, which needs no further evidence: a latency of so many times its target, and of the
+/// lowest seen ...
 const OVERLOAD: f64 = 4.0;
+/// ... while more users bring less than this share of what each brought before.
+const OVERLOAD_GAIN: f64 = 0.25;
 
 /// A step, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
@@ -149,10 +152,14 @@ impl Storage {
             return false;
         }
         let lowest = before.iter().map(of).fold(f64::INFINITY, f64::min);
-        if of(last) >= OVERLOAD * lowest.max(1.0) {
+        let rate = |point: &Point| point.load.bytes_per_s;
+        let is_gaining = before.last().is_none_or(|before| {
+            let more_users = f64::from(last.users) / f64::from(before.users.max(1)) - 1.0;
+            rate(last) >= rate(before) * (1.0 + OVERLOAD_GAIN * more_users)
+        });
+        if of(last) >= OVERLOAD * lowest.max(1.0) && !is_gaining {
             return true;
         }
-        let rate = |point: &Point| point.load.bytes_per_s;
         let Some(best) =
             before.iter().reduce(|best, point| if pays(best, point) { point } else { best })
         else {
