@@ -239,8 +239,8 @@ impl Phases {
             // Users may think and generate for as long as they like.
             State::WarmingUp | State::Measuring => sight.in_flight > 0,
         };
-        // A shard that gets no core can't say what has ended: no device is to blame. After a failure
-        // it gets no more time than the others.
+        // A shard that gets no core can't say what has ended: no device is to blame. After a
+        // failure it gets no more time than the others.
         let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
         let awaits = awaits && (is_failed || !sight.is_unheard);
         let (before, ended) = self.last.replace((sight.now, sight.ended)).unwrap_or_default();
