@@ -1,7 +1,6 @@
 //! Log lines on standard error: coloured only for a terminal, and nothing in them is obeyed.
 
 use std::fmt;
-use std::io::IsTerminal as _;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -11,6 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::LogLevel;
 use crate::escape::terminal;
+use crate::host::is_watched;
 use crate::show::Style;
 
 /// Logs to standard error from this level on.
@@ -22,7 +22,7 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
         LogLevel::Debug => Level::DEBUG,
         LogLevel::Trace => Level::TRACE,
     };
-    let style = Style::for_output(std::io::stderr().is_terminal());
+    let style = Style::for_output(is_watched(&std::io::stderr()));
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)

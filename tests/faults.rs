@@ -37,6 +37,11 @@ fn a_truncated_data_file_ends_the_run_with_the_reason() {
     let path = scratch.store().join("ringfall.kv");
     OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
     assert_fails(&finish(child), 1, &["truncated", "ringfall.kv", "--cache-dir"]);
+    // What was measured until then is written all the same.
+    let json = scratch.json();
+    let failure = json["ringfall"]["window"]["failure"].as_str().unwrap();
+    assert!(failure.contains("truncated") || failure.contains("I/O errors"), "{failure}");
+    assert!(!json["ringfall"]["timeline"].as_array().unwrap().is_empty());
 }
 
 #[test]

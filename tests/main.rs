@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod analyze;
+mod autoscale;
 mod cli;
 mod compare;
 mod faults;
 mod fuzz;
 mod interrupt;
+mod launcher;
 mod limits;
 mod media;
 mod merge;

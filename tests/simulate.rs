@@ -179,6 +179,85 @@ fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
 }
 
 #[test]
+fn a_logical_run_has_no_health_to_judge() {
+    let scratch = Scratch::new("logical-health");
+    let line = "run --io-trace-log t.csv --output result.json --model tiny-1b --num-users 5 \
+                --duration 20 --seed 1 --arrival closed";
+    let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
+    let health = &scratch.json()["summary"]["cache_stats"]["storage_health"];
+    assert_eq!((&health["overall_status"], &health["total_count"]), (&"NO DATA".into(), &0.into()));
+    assert!(text(&ended).contains("health       no data"), "{}", text(&ended));
+}
+
+#[test]
+fn classes_are_held_against_the_targets_of_the_run() {
+    let scratch = Scratch::new("targets");
+    let targets = "workload: {qos_targets_ms: {interactive: [70000, 80000, 90000, 100000]}}\n";
+    std::fs::write(scratch.file("targets.yaml"), targets).unwrap();
+    let simulate = |seed: u32, result: &str| {
+        let line = format!(
+            "simulate --device {DEVICES}/fast-nvme.yaml --config targets.yaml --output {result} \
+             --model tiny-1b --num-users 40 --duration 30 --seed {seed} --arrival closed"
+        );
+        let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        ended
+    };
+    let ended = simulate(1, "result.json");
+    let result = scratch.json();
+    let class = &result["summary"]["qos_metrics"]["interactive"];
+    assert_eq!(class["sla"]["target_p95_ms"], 70_000);
+    assert_eq!(class["targets_ms"]["p9999"], 100_000);
+    // Generation takes seconds, which is far from the built-in 50 ms.
+    assert_eq!(class["sla"]["met"], true, "{class}");
+    assert_eq!(result["ringfall"]["requests"]["interactive"]["target_p95_ms"], 70_000);
+    assert_eq!(result["summary"]["qos_metrics"]["batch"]["sla"]["target_p95_ms"], 1000);
+    assert!(text(&ended).contains("interactive 100 / 100 %"), "{}", text(&ended));
+    // And so they are when the results are read again.
+    simulate(2, "second.json");
+    let merged = ["merge", "result.json", "second.json", "--output", "merged.json"];
+    let ended = output(ringfall(&scratch, &merged));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let merged: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("merged.json")).unwrap()).unwrap();
+    let merged = &merged["summary"]["qos_metrics"]["interactive"];
+    assert_eq!(
+        (&merged["sla"]["target_p95_ms"], &merged["sla"]["met"]),
+        (&70_000.into(), &true.into())
+    );
+}
+
+/// Requests of a single write each, to host memory that has no room until older entries were
+/// written to a slow drive.
+#[test]
+fn waiting_for_room_is_no_storage_time_of_a_request_and_has_a_figure_of_its_own() {
+    let scratch = Scratch::new("room");
+    let line = format!(
+        "simulate --device {DEVICES}/slow-vmfs.yaml --output result.json --model llama3.1-8b \
+         --num-users 12 --duration 200 --seed 1 --arrival closed --cpu-mem-gb 8 --prefill-only \
+         --disable-multi-turn --disable-prefix-caching --generation-mode none --shards 1"
+    );
+    let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    let mean = |pointer: &str| result.pointer(pointer).unwrap()["mean"].as_f64().unwrap();
+    let (all, io) =
+        (mean("/summary/end_to_end_latency_ms"), mean("/summary/storage_io_latency_ms"));
+    let waits = &result["ringfall"]["waits"];
+    let (room, queued) = (&waits["room_ms"], &waits["request_queue_ms"]);
+    let (room, queued) = (room["mean"].as_f64().unwrap(), queued["mean"].as_f64().unwrap());
+    assert!(room > 100.0, "{waits}");
+    assert!(((io + room + queued) / all - 1.0).abs() < 0.03, "{all}: {io}, {room}, {queued}");
+    let requests = result["requests_completed"].as_f64().unwrap();
+    let summed_s = result["summary"]["total_storage_io_time"].as_f64().unwrap();
+    assert!((summed_s * 1e3 / (requests * io) - 1.0).abs() < 0.01, "{summed_s}");
+    // Nor is it in the tier's latency.
+    let write = result["summary"]["cache_stats"]["cpu_write_p95_ms"].as_f64().unwrap();
+    let waited = waits["room_ms"]["p95"].as_f64().unwrap();
+    assert!(write < waited, "{write}, {waited}");
+}
+
+#[test]
 fn a_drive_that_does_not_bind_is_said_not_to() {
     let scratch = Scratch::new("users-bind");
     let devices = format!("{DEVICES}/fast-nvme.yaml");

@@ -55,7 +55,7 @@ const PROGRAM: Table = &[
             "saturate",
         ],
     ),
-    ("log_lines", &["config", "escape", "show"]),
+    ("log_lines", &["config", "escape", "host", "show"]),
     ("cli", &["analysis", "config"]),
     (
         "commands",

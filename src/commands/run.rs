@@ -1,6 +1,6 @@
 //! `ringfall run`: from a plan to a result.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,10 +23,11 @@ use crate::facts::{
     Window,
 };
 use crate::host::{
-    BlockCounters, BlockDelta, Cost, CostSnapshot, Machine, is_strange_pipe, open_to_write,
+    BlockCounters, BlockDelta, Cost, CostSnapshot, Launcher, Machine, is_strange_pipe, is_watched,
+    open_to_write,
 };
 use crate::interrupt::Interrupt;
-use crate::results::{Document, RunResult, judge, warnings_of, write_json};
+use crate::results::{Document, REFUSED_SHARE_MAX, RunResult, judge, warnings_of, write_json};
 use crate::run::{self, Ending, Load, Observer, Phase, Progress, RunOutcome, WatchdogFigures};
 use crate::saturate::Roofline;
 use crate::show::progress::ProgressLine;
@@ -259,10 +260,6 @@ pub(super) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     std::fs::remove_file(&probe).with_context(told)
 }
 
-/// Share of a run's requests that may have been refused for want of room before the run has failed:
-/// with more, what was measured is another workload than the one asked for.
-const REFUSED_SHARE_MAX: f64 = 0.01;
-
 fn exit_of(result: &RunResult) -> Exit {
     if result.interrupted {
         return Exit::Interrupted;
@@ -299,8 +296,8 @@ fn output(plan: &Plan) -> Box<dyn Write> {
 
 fn is_terminal(plan: &Plan) -> bool {
     match plan.json {
-        true => std::io::stderr().is_terminal(),
-        false => std::io::stdout().is_terminal(),
+        true => is_watched(&std::io::stderr()),
+        false => is_watched(&std::io::stdout()),
     }
 }
 
@@ -509,6 +506,7 @@ fn result_of(
         plan: plan.clone(),
         command_line,
         machine: teller.machine.clone(),
+        launcher: Launcher::look(),
         window: Window {
             start_unix_s: before.map_or(0.0, |before| before.2),
             seconds,

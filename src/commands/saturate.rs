@@ -1,6 +1,6 @@
 //! `ringfall saturate`: the device's limits, as a table, a file and a page.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::{Machine, Room, human};
+use crate::host::{Machine, Room, human, is_watched};
 use crate::interrupt::Interrupt;
 use crate::results::document::ResultFile;
 use crate::results::write_json;
@@ -245,8 +245,8 @@ struct Teller {
 impl Teller {
     fn new(args: &SaturateArgs) -> Teller {
         let live = match args.json {
-            true => std::io::stderr().is_terminal(),
-            false => std::io::stdout().is_terminal(),
+            true => is_watched(&std::io::stderr()),
+            false => is_watched(&std::io::stdout()),
         };
         let limit = args.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let until = limit.map(|limit| Instant::now() + limit);

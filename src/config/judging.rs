@@ -1,7 +1,9 @@
-//! What a run is judged and bounded by: the targets of the QoS classes, the autoscaler's steps, and
-//! limits of one's own on what may be asked. Numbers of a file; none has a flag.
+//! What a run is judged and bounded by: the targets of the QoS classes and of the storage tier, the
+//! autoscaler's steps, and limits of one's own on what may be asked. Numbers of a file; none has a
+//! flag.
 
 use ringfall_engine::clock::MILLISECOND;
+use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +11,8 @@ use super::{AutoscalerPlan, Settings, WorkloadSection};
 
 /// Longest target: a day.
 const TARGET_MS_MAX: u64 = 86_400_000;
+/// Longest queue that is a target: as many requests as there may be users.
+const QUEUE_DEPTH_MAX: u64 = USERS_MAX as u64;
 /// Largest factor between two numbers of users.
 const SCALE_UP_MAX: f64 = 100.0;
 
@@ -59,6 +63,56 @@ impl QosTargets {
             "qos_targets_ms.{name} is {targets:?}: give P95, P99, P99.9 and P99.99 in rising \
              order, 1 to {TARGET_MS_MAX} ms"
         ))
+    }
+}
+
+/// What the autoscaler holds the storage tier against in mode `qos`: a value at its target is a
+/// saturation of 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SaturationTargets {
+    /// P95 of the time that the device takes to read an entry, ms.
+    pub read_p95_ms: f64,
+    /// P95 of the time that the device takes to write an entry, ms.
+    pub write_p95_ms: f64,
+    /// Entries that wait for the device on average, and likewise requests that wait to be served.
+    pub queue_depth: u64,
+}
+
+impl Default for SaturationTargets {
+    /// The latencies that the reference's documents ask of a drive, which its `storage_health` asks
+    /// too, and the queue of its `config.yaml`.
+    fn default() -> Self {
+        SaturationTargets { read_p95_ms: 200.0, write_p95_ms: 500.0, queue_depth: 100 }
+    }
+}
+
+impl SaturationTargets {
+    /// In the autoscaler's units.
+    #[must_use]
+    pub fn storage(&self) -> StorageTargets {
+        let ns = |ms: f64| (ms * MILLISECOND as f64).round() as u64;
+        StorageTargets {
+            read_p95_ns: ns(self.read_p95_ms),
+            write_p95_ns: ns(self.write_p95_ms),
+            queue_depth: self.queue_depth,
+        }
+    }
+
+    fn wrong(&self) -> Option<String> {
+        let times = [("read_p95_ms", self.read_p95_ms), ("write_p95_ms", self.write_p95_ms)];
+        let is_wrong = |ms: f64| !(ms > 0.0 && ms <= TARGET_MS_MAX as f64);
+        if let Some((name, ms)) = times.into_iter().find(|(_, ms)| is_wrong(*ms)) {
+            return Some(format!(
+                "saturation_targets.{name} is {ms}: give a time above 0, to {TARGET_MS_MAX} ms"
+            ));
+        }
+        (!(1..=QUEUE_DEPTH_MAX).contains(&self.queue_depth)).then(|| {
+            format!(
+                "saturation_targets.queue_depth is {}: give a number from 1 to {QUEUE_DEPTH_MAX}",
+                self.queue_depth
+            )
+        })
     }
 }
 
@@ -166,7 +220,8 @@ impl Limits {
 impl WorkloadSection {
     /// What makes no sense among the targets and the steps.
     pub(super) fn judging_is_wrong(&self) -> Option<String> {
-        let judged = self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong());
+        let targets = self.qos_targets_ms.wrong().or_else(|| self.saturation_targets.wrong());
+        let judged = targets.or_else(|| self.autoscaler.wrong());
         judged.or_else(|| self.eviction.wrong())
     }
 }

@@ -27,7 +27,7 @@ pub use effective::render;
 pub use eviction::Eviction;
 pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
-pub use judging::{AutoscalerSteps, Limits, QosTargets};
+pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use plan::{

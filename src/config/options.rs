@@ -125,7 +125,14 @@ settings! {
         enable_autoscaling: bool = "false", "BOOL";
         /// What the autoscaler looks for
         autoscaler_mode: AutoscalerMode = "qos", "MODE";
-        /// Share of its target that the P95 latency of a QoS class may take, in mode qos
+        /// Saturation to find the number of users for, in modes qos and slo
+        ///
+        /// Mode qos: that of the storage tier, the larger of two figures. One is the P95 of the
+        /// device's time for an entry over its target (at most 1), times the tier's throughput
+        /// over the highest that was reached. The other is the number of entries that wait for the
+        /// device, or of requests that wait to be served, over its target. Mode slo: the share of
+        /// its target that the P95 latency of a QoS class may take. The targets are in the file,
+        /// workload.saturation_targets and workload.qos_targets_ms.
         target_saturation: Share = "0.8", "SHARE";
     }
 

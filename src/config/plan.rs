@@ -96,8 +96,12 @@ choice! {
 choice! {
     /// What the autoscaler looks for.
     AutoscalerMode {
-        /// The largest number of users for which every QoS class is within its latency target.
+        /// The largest number of users up to a saturation of the storage tier: its latency and
+        /// throughput, and what waits for it.
         Qos = "qos",
+        /// The largest number of users for which every QoS class is within its latency target, from
+        /// the request to its last token.
+        Slo = "slo",
         /// The number of users at which throughput peaks.
         Capacity = "capacity",
     }
@@ -357,7 +361,8 @@ pub struct AutoscalerPlan {
     pub mode: AutoscalerMode,
     /// Users to begin with.
     pub initial_users: u32,
-    /// Share of its target that a class's P95 may take.
+    /// The saturation that is looked for: of the storage tier, or the share of its target that a
+    /// class's P95 may take.
     pub target_saturation: f64,
 }
 

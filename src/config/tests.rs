@@ -241,7 +241,7 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ),
         ("--target-saturation 1.5", ["--target-saturation 1.5", "out of bounds"]),
         ("--target-saturation nan", ["--target-saturation NaN", "out of bounds"]),
-        ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "trace"]),
+        ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "--trace-speedup"]),
         ("--output a --html-output a", ["--output", "--html-output are the same file, a"]),
         ("--trials 2 --html-output a.html", ["--html-output", "--trials 2"]),
         ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),
@@ -259,7 +259,6 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
 fn what_has_no_effect_is_taken_and_told() {
     for (line, parts) in [
         ("--users 3 --request-rate 5", ["--request-rate 5 has no effect", "--arrival poisson"]),
-        ("--enable-autoscaling --max-requests 5", ["--max-requests 5 has no effect", "autoscaler"]),
         (
             "--use-burst-trace --burst-trace-path x --dataset-path y",
             ["--use-burst-trace has no effect", "--dataset-path"],
@@ -275,6 +274,20 @@ fn what_has_no_effect_is_taken_and_told() {
     }
     assert!(advice(&plan("--users 3 --num-gpus 8 --tensor-parallel 8")).is_empty());
     assert_eq!(plan("--enable-autoscaling --target-saturation 0").target_saturation, 0.0);
+}
+
+#[test]
+fn the_autoscaler_goes_with_a_number_of_requests_and_its_users_wait_unless_they_are_told_not_to() {
+    let most = plan("--enable-autoscaling --max-requests 5");
+    // It is the run that ends; no user has a share of them, as users come and go.
+    assert_eq!((most.max_requests, most.workload_config().max_requests), (Some(5), 0));
+    assert_eq!(most.arrival, Arrival::Closed);
+    let told = advice(&most);
+    assert!(told.iter().any(|told| told.contains("--arrival open")), "{told:?}");
+    let open = plan("--enable-autoscaling --arrival open");
+    assert_eq!(open.arrival, Arrival::Open);
+    assert!(advice(&open).is_empty());
+    assert_eq!(plan("--users 3").arrival, Arrival::Open);
 }
 
 #[test]
@@ -303,6 +316,9 @@ fn own_limits_and_steps_hold() {
         ("autoscaler: {scale_down_factor: .nan}", "scale_down_factor is NaN"),
         ("qos_targets_ms: {batch: [5, 4, 6, 7]}", "qos_targets_ms.batch"),
         ("limits: {users_max: 2}", "--num-users 3 is more"),
+        ("saturation_targets: {read_p95_ms: 0}", "saturation_targets.read_p95_ms is 0"),
+        ("saturation_targets: {write_p95_ms: .inf}", "saturation_targets.write_p95_ms is inf"),
+        ("saturation_targets: {queue_depth: 0}", "saturation_targets.queue_depth is 0"),
     ] {
         let error = of("--users 3", yaml).unwrap_err();
         assert!(error.contains(part), "{yaml}: {error}");

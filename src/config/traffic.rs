@@ -131,6 +131,19 @@ impl Check<'_> {
                     format_args!("{rate} does not go with {flag} closed, where answers pace"),
                 );
             }
+            // Users that come although nobody was answered yet pile up beyond the limit that is
+            // looked for, and the next step would measure what is left of them.
+            Traffic::Drawn | Traffic::ShareGpt { .. }
+                if settings.enable_autoscaling && !self.is_given("arrival") =>
+            {
+                settings.arrival = Arrival::Closed;
+                self.origins.insert("arrival", Origin::Computed);
+                let arrival = self.name_of("arrival");
+                self.tell(format!(
+                    "the autoscaler's users wait for their answers ({arrival} closed): give \
+                     {arrival} open for users that do not, as in the reference"
+                ));
+            }
             Traffic::Trace { .. } if arrival == Arrival::Closed => {
                 self.wrong("arrival", "closed does not go with a trace, which has its own times");
             }
@@ -156,6 +169,11 @@ impl Check<'_> {
         settings.rag_num_docs
     }
 
+    /// Whether somebody gave that setting.
+    fn is_given(&self, key: &str) -> bool {
+        self.origins.get(key).is_some_and(|origin| *origin >= Origin::File)
+    }
+
     /// Whether and how users come and go.
     pub(super) fn autoscaler(
         &mut self,
@@ -168,7 +186,11 @@ impl Check<'_> {
         if matches!(traffic, Traffic::Trace { .. }) {
             self.wrong(
                 "enable_autoscaling",
-                "does not go with a trace, which says by itself who asks when",
+                format_args!(
+                    "does not go with a trace, which says by itself who asks when, so that more \
+                     users would not ask more: give {} to vary its load, or leave the trace out",
+                    self.name_of("trace_speedup")
+                ),
             );
         }
         if settings.arrival == Arrival::Poisson {
@@ -178,14 +200,7 @@ impl Check<'_> {
                 format_args!("does not go with {flag}: more users would not ask more"),
             );
         }
-        if let Some(most) = settings.max_requests.take() {
-            let flag = self.name_of("max_requests");
-            self.tell(format!(
-                "{flag} {most} has no effect with the autoscaler: the run ends when the answer is \
-                 found or its time is over"
-            ));
-        }
-        let given = self.origins.get("num_users").is_some_and(|origin| *origin >= Origin::File);
+        let given = self.is_given("num_users");
         let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);
         Some(AutoscalerPlan {
             mode: settings.autoscaler_mode,

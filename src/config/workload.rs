@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Arrival, AutoscalerSteps, Eviction, GenerationMode, Limits, Phases, Plan, QosTargets,
-    RagIngestion, Traffic,
+    RagIngestion, SaturationTargets, Traffic,
 };
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
@@ -47,6 +47,7 @@ pub struct WorkloadSection {
     pub qos_targets_ms: QosTargets,
     pub autoscaler: AutoscalerSteps,
     pub limits: Limits,
+    pub saturation_targets: SaturationTargets,
 }
 
 /// What a ShareGPT dataset's turns are cut to.
@@ -85,6 +86,7 @@ impl Default for WorkloadSection {
             qos_targets_ms: QosTargets::default(),
             autoscaler: AutoscalerSteps::default(),
             limits: Limits::default(),
+            saturation_targets: SaturationTargets::default(),
         }
     }
 }
@@ -142,7 +144,11 @@ impl Plan {
             },
             decode_only_entries_per_user: section.decode_only_entries_per_user,
             decode_only_entry_tokens: section.decode_only_entry_tokens,
-            max_requests: self.max_requests.unwrap_or(0),
+            // With users that come and go, it is not theirs to divide: the run ends at that number.
+            max_requests: match self.autoscaler {
+                Some(_) => 0,
+                None => self.max_requests.unwrap_or(0),
+            },
         }
     }
 }

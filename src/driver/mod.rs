@@ -536,11 +536,12 @@ impl Driver {
         }
         let Some(interval) = intervals.last_mut() else { return };
         let total_ns = record.finished.saturating_sub(record.arrived);
+        let queue_ns = record.started.saturating_sub(record.arrived);
         interval.classes[record.class as usize].record(total_ns);
         interval.tokens += u64::from(record.generated_tokens);
         interval.time.add(&TimeShares {
-            queue_ns: record.started.saturating_sub(record.arrived),
-            storage_ns: record.storage_io_ns,
+            queue_ns,
+            storage_ns: total_ns.saturating_sub(queue_ns + record.generation_ns),
             generation_ns: record.generation_ns,
             total_ns,
         });

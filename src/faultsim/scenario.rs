@@ -74,6 +74,7 @@ impl Scenario {
             max_inflight_requests: rng.random_range(1..=16),
             max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
             ends_when_exhausted: false,
+            autoscale_requests_max: None,
             autoscale: None,
         };
         let bandwidth = rng.random_range(2.0e6..2.0e7);

@@ -3,6 +3,7 @@
 mod blockstat;
 mod cost;
 mod device;
+mod launcher;
 mod machine;
 mod pipe;
 mod room;
@@ -10,6 +11,7 @@ mod room;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
 pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
+pub use launcher::{Launcher, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use pipe::{is_strange_pipe, open_to_read, open_to_write};
 pub use room::{MemoryRoom, Room, human};

@@ -1,14 +1,13 @@
 //! What the autoscaler found: the reference's two keys, and our own with the whole curve.
 
-use ringfall_workloads::autoscale::{
-    Act, Answer, Conclusion, Mode, QosBreak, StepResult, TimeShares, UslFit,
-};
+use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::compact_utc;
 use crate::results::RunResult;
-use crate::results::sla::SLA;
+use crate::results::saturation::{self, Bound};
+use crate::results::sla::CLASS_NAMES;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -18,7 +17,7 @@ pub struct AutoscalingRow {
     /// End of its window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`. The
     /// reference's is local time without a zone.
     pub timestamp: String,
-    /// `qos` or `capacity`.
+    /// `qos`, `slo` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
     /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`.
@@ -26,7 +25,13 @@ pub struct AutoscalingRow {
     pub action: Act,
     /// Users.
     pub users: u32,
-    /// Largest P95 of a class over its target.
+    /// Saturation of the storage tier: the larger of two figures. One is the P95 time that the
+    /// device took for an entry over its target (of reads or of writes, whichever is larger, at
+    /// most 1), times the storage throughput over the highest of all steps with as many users or
+    /// fewer. The other is the number of entries that waited for the device, or of requests that
+    /// waited to be served, over the target for both. Differs from the reference, whose figure is
+    /// the P95 since the start over 100 ms, halved unless throughput stands still and latency
+    /// rises. In mode `slo` the largest P95 of a QoS class over its target.
     pub saturation_level: Option<f64>,
     /// P95 of storage reads, ms.
     pub read_latency_p95_ms: Option<f64>,
@@ -62,7 +67,7 @@ pub struct AutoscalingSummary {
 /// `ringfall.autoscaler`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalerReport {
-    /// `qos` or `capacity`.
+    /// `qos`, `slo` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
     /// Whether the search came to its end within the run.
@@ -75,12 +80,17 @@ pub struct AutoscalerReport {
     pub peak_users: Option<u32>,
     /// Capacity: Universal Scalability fit of the curve.
     pub usl: Option<UslReport>,
-    /// Qos: most users that were served in time.
+    /// Mode qos: most users within the target saturation of the storage tier. Mode slo: most users
+    /// for which every QoS class was within its target. 0: not even the fewest that may be.
     pub qos_users: Option<u32>,
-    /// Qos: whether a longer window confirmed it.
+    /// Modes qos and slo: whether a longer window confirmed it.
     pub qos_confirmed: Option<bool>,
-    /// Qos: what broke first beyond them.
+    /// Modes qos and slo: what broke first beyond them.
     pub qos_broke: Option<Broke>,
+    /// Modes qos and slo: why not even the fewest users were within the target, and what would let
+    /// them be; null when some were.
+    #[serde(default)]
+    pub qos_none_because: Option<String>,
     /// Every step by users, in the order taken.
     pub curve: Vec<CurvePoint>,
 }
@@ -112,7 +122,7 @@ impl UslReport {
 pub struct TimeReport {
     /// From the intended arrival to the start of serving.
     pub queue_s: f64,
-    /// In storage steps.
+    /// In storage steps, with their waits for permits and for room.
     pub storage_s: f64,
     /// Waiting for generated tokens.
     pub generation_s: f64,
@@ -137,14 +147,37 @@ impl TimeReport {
 pub struct Broke {
     /// With so many users.
     pub users: u32,
-    /// The class; none when nothing was answered at all.
+    /// Mode slo: the class that was furthest from its target; null in other modes, and when no
+    /// request ended.
     pub class: Option<String>,
-    /// Its P95 over its target.
+    /// What the saturation is that of: `storage read latency`, `storage write latency`, `storage
+    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
+    #[serde(default)]
+    pub part: Option<String>,
+    /// The saturation: see `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
     /// Where most of the requests' time went: queue, storage or generation.
     pub largest_part: String,
     /// That part's share of it.
     pub largest_share: f64,
+}
+
+impl Broke {
+    fn of(bound: &Bound<'_>) -> Broke {
+        let broke = bound.broke;
+        let class = match broke.part {
+            Some(Part::Class(class)) => Some(CLASS_NAMES[class].to_owned()),
+            _ => None,
+        };
+        Broke {
+            users: broke.users,
+            class,
+            part: broke.part.map(saturation::name),
+            saturation: broke.saturation,
+            largest_part: broke.largest_part.to_owned(),
+            largest_share: broke.largest_share,
+        }
+    }
 }
 
 /// One step of the curve.
@@ -170,7 +203,20 @@ pub struct CurvePoint {
     pub write_ms: Option<[f64; 3]>,
     /// P95 of the requests by class (interactive, responsive, batch), ms.
     pub class_p95_ms: [Option<f64>; 3],
-    /// Largest P95 of a class over its target.
+    /// P95 of the device's time for an entry read, ms; null without reads.
+    #[serde(default)]
+    pub read_device_p95_ms: Option<f64>,
+    /// P95 of the device's time for an entry written, demotions too, ms; null without writes.
+    #[serde(default)]
+    pub write_device_p95_ms: Option<f64>,
+    /// Mean number of entries that waited for the device: for their tier to have room, or for a
+    /// buffer or a queue place.
+    #[serde(default)]
+    pub entries_waiting: f64,
+    /// Mean number of requests that waited to be served.
+    #[serde(default)]
+    pub requests_waiting: f64,
+    /// The saturation: see `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
     /// Where the requests' time went.
     pub time: TimeReport,
@@ -192,15 +238,12 @@ fn point(result: &StepResult) -> CurvePoint {
         read_ms: result.read_ns.map(|three| three.map(ms)),
         write_ms: result.write_ns.map(|three| three.map(ms)),
         class_p95_ms: result.class_p95_ns.map(|p95| p95.map(ms)),
+        read_device_p95_ms: result.storage.read_device_p95_ns.map(ms),
+        write_device_p95_ms: result.storage.write_device_p95_ns.map(ms),
+        entries_waiting: result.storage.entries_waiting,
+        requests_waiting: result.storage.requests_waiting,
         saturation: result.saturation,
         time: TimeReport::of(&result.time),
-    }
-}
-
-fn mode(conclusion: &Conclusion) -> Mode {
-    match conclusion.answer {
-        Answer::Capacity(_) => Mode::Capacity,
-        Answer::Qos(_) => Mode::Qos,
     }
 }
 
@@ -232,7 +275,7 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
         let stopped = entry.act == Act::Stop;
         AutoscalingRow {
             timestamp: iso_8601(end_s),
-            mode: mode(conclusion),
+            mode: conclusion.mode,
             action: entry.act,
             users: step.users,
             saturation_level: step.saturation,
@@ -280,15 +323,8 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         Answer::Capacity(answer) => (answer.as_ref(), None),
         Answer::Qos(answer) => (None, Some(answer)),
     };
-    let broke = |broke: &QosBreak| Broke {
-        users: broke.users,
-        class: broke.class.map(|class| SLA[class].class.to_owned()),
-        saturation: broke.saturation,
-        largest_part: broke.largest_part.to_owned(),
-        largest_share: broke.largest_share,
-    };
     Some(AutoscalerReport {
-        mode: mode(conclusion),
+        mode: conclusion.mode,
         conclusive: conclusion.conclusive,
         reason: conclusion.reason.clone(),
         peak_gib_per_s: capacity.map(|answer| answer.peak_bytes_per_s / GIB),
@@ -296,7 +332,8 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         usl: capacity.and_then(|answer| answer.usl).map(UslReport::of),
         qos_users: qos.map(|answer| answer.users),
         qos_confirmed: qos.map(|answer| answer.confirmed),
-        qos_broke: qos.and_then(|answer| answer.broke.as_ref()).map(broke),
+        qos_broke: Bound::of(result).map(|bound| Broke::of(&bound)),
+        qos_none_because: saturation::why_none(result),
         curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
     })
 }
@@ -318,23 +355,19 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         }
         (_, _, Some(users)) => {
             let doubt = if report.qos_confirmed == Some(true) { "" } else { ", not confirmed" };
-            lines.push(("capacity", format!("{users} users served in time{doubt}")));
+            let what = match report.mode {
+                Mode::Slo => "served in time",
+                _ => "within the target saturation of the storage tier",
+            };
+            lines.push(("capacity", format!("{users} users {what}{doubt}")));
         }
         _ => {}
     }
-    if let Some(broke) = report.qos_broke {
-        let class = broke.class.as_deref().unwrap_or("every class").to_owned();
-        let over =
-            broke.saturation.map_or(String::new(), |s| format!(" ({s:.1} times its target)"));
-        lines.push((
-            "broke first",
-            format!(
-                "{class} with {} users{over}; {:.0} % of the time went to {}",
-                broke.users,
-                broke.largest_share * 100.0,
-                broke.largest_part
-            ),
-        ));
+    if let Some(bound) = Bound::of(result) {
+        lines.push(("broke first", bound.what()));
+        if report.qos_users == Some(0) {
+            lines.push(("remedy", bound.remedy()));
+        }
     }
     lines.push(("search", format!("{} steps; {}", report.curve.len(), report.reason)));
     lines

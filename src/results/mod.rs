@@ -9,16 +9,17 @@ pub mod document;
 pub(crate) mod health;
 mod json;
 mod run_result;
+mod saturation;
 mod simulation;
 pub(crate) mod sla;
 pub(crate) mod source;
 mod warnings;
 
 pub use document::Document;
-pub use health::judge;
+pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::write_json;
 pub use run_result::RunResult;
-pub use simulation::{Binding, IoTraceReport, SimulationReport};
+pub use simulation::{Binding, IoTraceReport, NO_DRIVE, SimulationReport};
 pub use warnings::{Warning, warnings_of};
 
 /// The JSON Schema of the results, as it stands in `config/results.schema.json`.

@@ -15,7 +15,7 @@ use crate::config::Plan;
 use crate::facts::{
     CacheStats, KernelSecond, RequestStats, TierState, TimelineSecond, WatchdogReport, Window,
 };
-use crate::host::{BlockDelta, Cost, Machine};
+use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::precondition::PreconditionReport;
 use crate::results::SimulationReport;
 use crate::results::warnings::Warning;
@@ -31,6 +31,8 @@ pub struct RunResult {
     pub command_line: Vec<String>,
     /// Where it ran.
     pub machine: Machine,
+    /// What started it as one of several, if anything did.
+    pub launcher: Option<Launcher>,
     /// The measurement window; everything below counts what finished in it.
     pub window: Window,
     /// Whether a signal ended the run early.

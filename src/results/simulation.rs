@@ -86,6 +86,17 @@ pub struct SimulationReport {
 }
 }
 
+/// Name of the drive of a run that has none, whose I/Os take next to no time: a logical run.
+pub const NO_DRIVE: &str = "none";
+
+/// Whether a run had no drive, not even a described one.
+pub(super) fn is_without_drive(result: &RunResult) -> bool {
+    let device = |simulation: &SimulationReport| {
+        simulation.device.as_ref().is_some_and(|name| name == NO_DRIVE)
+    };
+    result.plan.io_trace_log.is_some() && result.simulation.as_ref().is_some_and(device)
+}
+
 /// A logical trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IoTraceReport {

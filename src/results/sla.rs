@@ -3,10 +3,16 @@
 use ringfall_engine::clock::MILLISECOND;
 use ringfall_engine::metrics::Histogram;
 
+use crate::config::QosTargets;
+
 /// Share of a class's requests within the P95 target for the class to have met it.
 pub(crate) const COMPLIANCE: f64 = 0.95;
 
+/// Names of the classes, in the order of `Class::ALL`.
+pub(crate) const CLASS_NAMES: [&str; 3] = ["interactive", "responsive", "batch"];
+
 /// Targets of a class.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sla {
     /// Its name.
     pub class: &'static str,
@@ -14,17 +20,16 @@ pub(crate) struct Sla {
     pub targets_ms: [u64; 4],
 }
 
-/// In the order of `Class::ALL`.
-pub(crate) const SLA: [Sla; 3] = [
-    Sla { class: "interactive", targets_ms: [50, 100, 150, 200] },
-    Sla { class: "responsive", targets_ms: [100, 200, 350, 500] },
-    Sla { class: "batch", targets_ms: [1_000, 5_000, 7_500, 10_000] },
-];
-
 impl Sla {
+    /// Of each class, in the order of `Class::ALL`.
+    pub fn of(targets: &QosTargets) -> [Sla; 3] {
+        let targets_ms = targets.all_ms();
+        std::array::from_fn(|at| Sla { class: CLASS_NAMES[at], targets_ms: targets_ms[at] })
+    }
+
     /// The P95 target, ns.
     pub fn target_p95_ns(&self) -> u64 {
-        self.targets_ms[0] * MILLISECOND
+        self.targets_ms[0].saturating_mul(MILLISECOND)
     }
 
     /// Share of the requests that took no longer than the P95 target; `None` without requests.

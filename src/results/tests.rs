@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{Facts, Options, PerformanceProfile, Phases, resolve};
 use crate::facts::{CacheStats, RequestStats, SAMPLES_MAX, TimelineSecond, WatchdogReport, Window};
-use crate::host::{BlockDelta, Cost, Machine};
+use crate::host::{BlockDelta, Cost, Launcher, Machine};
 
 pub(crate) fn to_json(result: &RunResult) -> Value {
     serde_json::to_value(Document::of(result)).unwrap()
@@ -30,6 +30,7 @@ pub(crate) fn nothing() -> RunResult {
         plan: resolve(&options, None, &facts).unwrap(),
         command_line: vec!["ringfall".into(), "run".into()],
         machine: Machine::default(),
+        launcher: None,
         window: Window { start_unix_s: 1e9, seconds: 10.0, ..Window::default() },
         interrupted: false,
         failure: None,
@@ -390,6 +391,12 @@ fn health_judges_by_its_profile() {
     assert_eq!((&*verdict.overall_status, verdict.passed_count), ("FAIL", 3));
     result.plan.performance_profile = PerformanceProfile::Throughput;
     assert_eq!(health::judge(&result).overall_status, "PASS");
+    let bandwidths = ["Storage KV Read Bandwidth", "Storage KV Write Bandwidth"];
+    assert_eq!(names(&result), [&bandwidths[..], &["Token Throughput"]].concat());
+    assert_eq!(health::judge(&nothing()).criteria, []);
+    let tokens = std::mem::take(&mut result.requests.generated_tokens);
+    assert!(tokens > 0 && health::judge(&result).overall_status == "FAIL", "no tokens/s");
+    result.requests.generated_tokens = tokens;
     result.engine.io_write.bytes = 0;
     assert_eq!(health::judge(&result).overall_status, "FAIL");
     result.plan.phases = Phases::DecodeOnly;
@@ -397,6 +404,40 @@ fn health_judges_by_its_profile() {
     assert_eq!(verdict.overall_status, "PASS", "this mode never writes");
     let criterion = serde_json::to_value(&verdict.criteria[0]).unwrap();
     assert_eq!((&criterion["target"], &criterion["actual"]), (&json!(">0"), &json!("0.10")));
+}
+
+#[test]
+fn a_run_whose_requests_were_refused_can_not_pass() {
+    let mut result = busy();
+    for _ in 0..1_000 {
+        result.requests.record(&record(Class::Batch, 60));
+    }
+    let refused = RequestRecord { end: RequestEnd::Refused, ..record(Class::Batch, 60) };
+    for (count, status) in [(10, "PASS"), (1, "FAIL")] {
+        (0..count).for_each(|_| result.requests.record(&refused));
+        let verdict = health::judge(&result);
+        assert_eq!((&*verdict.overall_status, verdict.total_count), (status, 5));
+    }
+    let mut none = nothing();
+    none.requests.record(&refused);
+    assert_eq!(health::judge(&none).overall_status, "FAIL");
+}
+
+#[test]
+fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
+    let warned = |launcher: Option<Launcher>, theirs: u64| {
+        let mut result = busy();
+        result.launcher = launcher;
+        if let Some(kernel) = &mut result.kernel {
+            (kernel.read_bytes, kernel.write_bytes) = (theirs, 0);
+        }
+        warnings_of(&result).iter().any(|warning| warning.code == "kernel_disagrees")
+    };
+    let rank = |local_size| Launcher { rank: 1, size: Some(4), local_rank: Some(1), local_size };
+    assert!(warned(None, 9 * GIB) && warned(None, GIB));
+    assert!(!warned(Some(rank(Some(4))), 9 * GIB) && !warned(Some(rank(None)), 9 * GIB));
+    assert!(warned(Some(rank(Some(1))), 9 * GIB), "the only one on this machine");
+    assert!(warned(Some(rank(Some(4))), GIB), "others can't make it less");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::host::Machine;
 use crate::results::RunResult;
-use crate::results::sla::SLA;
+use crate::results::saturation;
+use crate::results::sla::CLASS_NAMES;
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +60,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         let theirs = kernel.read_bytes + kernel.write_bytes;
         if let Some(ratio) = crate::facts::quotient(theirs, ours)
             && (ratio - 1.0).abs() > KERNEL_TOLERANCE
+            && !(ratio > 1.0 && is_shared(result))
         {
             let text = format!(
                 "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
@@ -90,6 +92,11 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
     }
+}
+
+/// Whether others of the same launch may use the device too.
+fn is_shared(result: &RunResult) -> bool {
+    result.launcher.is_some_and(|launcher| launcher.shares_the_machine())
 }
 
 /// The flag that lets fewer requests arrive.
@@ -130,7 +137,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
             "{} {} requests had not finished when the window closed, and {} had: {of_those}the P95 \
              of all {of_all}",
             all.unfinished(),
-            SLA[at].class,
+            CLASS_NAMES[at],
             all.finished(),
         );
         let flag = match result.plan.arrival {
@@ -168,6 +175,10 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
         warnings.push(warning("autoscaler", conclusion.reason.clone(), Some("--duration")));
+    }
+    if let Some(why) = saturation::why_none(result) {
+        let text = format!("the autoscaler's answer is 0 users: {why}");
+        warnings.push(warning("autoscaler_none", text, None));
     }
     if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
         let text = "the autoscaler's users did not wait for their answers: beyond the limit their \

@@ -218,6 +218,18 @@ impl Fleet {
         self.lost[index]
     }
 
+    /// Ends a shard's thread, as if it had ended by itself.
+    #[cfg(test)]
+    pub fn end_one(&self, index: usize) {
+        let _sent = self.inboxes[index].send(Inbound::Command(Command::Exit));
+    }
+
+    /// Whether a shard from which something is to be expected shows no sign of life.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        (0..self.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
+    }
+
     fn wake(&self, index: usize) {
         self.poke(index);
         self.watchdog.interrupt(index);

@@ -88,6 +88,8 @@ pub struct RunSettings {
     pub max_concurrent_allocs: u32,
     /// Whether the run ends when the workload has no more requests.
     pub ends_when_exhausted: bool,
+    /// With an autoscaler: requests that end the run, found or not.
+    pub autoscale_requests_max: Option<u64>,
     /// The autoscaler, if users come and go.
     pub autoscale: Option<autoscale::Settings>,
 }

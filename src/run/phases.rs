@@ -87,6 +87,9 @@ pub struct Sight {
     pub errors: u64,
     /// I/Os in flight.
     pub in_flight: u32,
+    /// A shard shows no sign of life, so that what it said of its I/Os is old; the watchdog sees to
+    /// it.
+    pub is_unheard: bool,
     /// I/Os and operations that have ended so far.
     pub ended: u64,
     /// Why the run can't go on, if it can't.
@@ -236,6 +239,10 @@ impl Phases {
             // Users may think and generate for as long as they like.
             State::WarmingUp | State::Measuring => sight.in_flight > 0,
         };
+        // A shard that gets no core can't say what has ended: no device is to blame. After a
+        // failure it gets no more time than the others.
+        let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
+        let awaits = awaits && (is_failed || !sight.is_unheard);
         let (before, ended) = self.last.replace((sight.now, sight.ended)).unwrap_or_default();
         if !awaits || ended != sight.ended || before == 0 {
             self.silence = 0;
@@ -468,6 +475,33 @@ mod tests {
             let bound = (at + 30 + 10) * SECOND;
             assert!(end <= bound, "at {at} s: it ended at {} s", end / SECOND);
         }
+    }
+
+    #[test]
+    fn a_shard_that_gets_no_core_is_no_silent_device() {
+        let plan = PhasePlan { duration: 400 * SECOND, ..PLAN };
+        for is_unheard in [true, false] {
+            // From 10 s to 310 s no shard says anything new.
+            let (phases, _, end) = run(plan, |phase, now| Sight {
+                is_unheard: is_unheard && (10 * SECOND..310 * SECOND).contains(&now),
+                ended: if (10 * SECOND..310 * SECOND).contains(&now) { 7 } else { now },
+                ..well(phase, now)
+            });
+            match is_unheard {
+                true => assert_eq!((phases.ending(), end), (Ending::Complete, 404 * SECOND)),
+                false => assert!(matches!(phases.ending(), Ending::Failed(_)), "at {end}"),
+            }
+        }
+        // A run that has failed waits no longer for it.
+        let (phases, _, end) = run(plan, |phase, now| Sight {
+            errors: if now >= 9 * SECOND { 5 } else { 0 },
+            is_unheard: true,
+            is_drained: false,
+            ended: 7,
+            ..well(phase, now)
+        });
+        assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
+        assert!(end <= 25 * SECOND, "it ended at {} s", end / SECOND);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use ringfall_engine::clock::SECOND;
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::autoscale::{
-    Autoscaler, Conclusion, Decision, Latencies, Sample, Settings, TimeShares,
+    Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
 
+use super::RunSettings;
 use super::timeline::Timeline;
 use crate::driver::Interval;
 
@@ -37,8 +38,12 @@ pub(super) struct Scaling {
     requests: BTreeMap<u64, Requests>,
     /// Seconds that each shard has reported.
     reported: Vec<u64>,
+    /// Requests that waited to be served when each shard reported last.
+    queued: Vec<u64>,
     /// Seconds observed.
     observed: u64,
+    /// Requests that may still end before the run does.
+    requests_left: u64,
     /// Users in each second observed.
     users: Vec<u32>,
 }
@@ -51,18 +56,30 @@ struct Requests {
 }
 
 impl Scaling {
-    pub(super) fn new(settings: Settings, shards: u16) -> Scaling {
-        Scaling {
-            autoscaler: Autoscaler::new(settings),
+    /// Of a run's settings; none when its users stay.
+    pub(super) fn of(settings: &RunSettings) -> Option<Scaling> {
+        let shards = usize::from(settings.shards);
+        Some(Scaling {
+            autoscaler: Autoscaler::new(settings.autoscale?),
             requests: BTreeMap::new(),
-            reported: vec![0; usize::from(shards)],
+            reported: vec![0; shards],
+            queued: vec![0; shards],
             observed: 0,
+            requests_left: settings.autoscale_requests_max.unwrap_or(u64::MAX),
             users: Vec::new(),
-        }
+        })
     }
 
-    /// A shard reported: its requests' seconds, and how many seconds are over.
-    pub(super) fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>) {
+    /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
+    /// wait to be served.
+    pub(super) fn add(
+        &mut self,
+        shard: usize,
+        seconds: u64,
+        intervals: Vec<Interval>,
+        queued: u64,
+    ) {
+        self.queued[shard] = queued;
         self.reported[shard] = self.reported[shard].max(seconds);
         for interval in intervals {
             let sum = self.requests.entry(interval.index).or_default();
@@ -84,12 +101,15 @@ impl Scaling {
             self.requests.remove(&self.observed);
             self.observed += 1;
             decision = self.autoscaler.observe(&sample);
+            let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+            self.requests_left = self.requests_left.saturating_sub(ended);
         }
-        decision
+        if self.requests_left == 0 { Decision::Stop } else { decision }
     }
 
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
         let mut sample: Sample<LatencySet> = Sample { length_ns: SECOND, ..Sample::default() };
+        sample.requests_queued = self.queued.iter().sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
             let storage = &second.tiers[Tier::Storage.index()];
             sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();
@@ -98,6 +118,11 @@ impl Scaling {
                 if let Some(latency) = direction.latency() {
                     set.0.merge(latency);
                 }
+            }
+            sample.storage_waits_ns = second.storage_waits_ns;
+            let sets = [&mut sample.read_device, &mut sample.write_device];
+            for (set, device) in sets.into_iter().zip(&second.storage_device) {
+                device.iter().for_each(|device| set.0.merge(device));
             }
         }
         if let Some(requests) = self.requests.get(&index) {

@@ -71,7 +71,7 @@ impl<'a> Threads<'a> {
             fleet,
             shards: (0..settings.shards).map(|_| Shard::default()).collect(),
             timeline: Timeline::default(),
-            scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
+            scaling: Scaling::of(settings),
             has_answer: false,
             feed,
             users,
@@ -101,7 +101,7 @@ impl<'a> Threads<'a> {
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
                 if let Some(scaling) = &mut self.scaling {
-                    scaling.add(id.index(), over, intervals);
+                    scaling.add(id.index(), over, intervals, status.queued);
                 }
             }
             Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
@@ -196,6 +196,7 @@ impl Shards for Threads<'_> {
             is_abandoned: false,
             errors: status.errors,
             in_flight: status.in_flight,
+            is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
             failure: self.failure.clone().or(feed_failure),
         })
@@ -250,3 +251,7 @@ impl Shards for Threads<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "threads_test.rs"]
+mod tests;

@@ -32,6 +32,11 @@ impl SecondDirectionFigures {
 pub struct SecondFigures {
     /// By tier: read, write.
     pub tiers: [[SecondDirectionFigures; 2]; TIER_COUNT],
+    /// Entries moved to or from the storage device, by the time that the device took: read, write;
+    /// none once the second is closed.
+    pub storage_device: [Option<Box<Histogram>>; 2],
+    /// Time that entries waited for the storage device, all together.
+    pub storage_waits_ns: u64,
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
     /// How things stood at its end.
@@ -80,6 +85,10 @@ impl Timeline {
             let figures = &mut self.seconds[index];
             figures.gauges.merge(&second.gauges);
             figures.errors += second.errors;
+            figures.storage_waits_ns += second.storage_waits_ns;
+            for (mine, theirs) in figures.storage_device.iter_mut().zip(second.storage_device) {
+                merge(mine, theirs);
+            }
             for (mine, theirs) in figures.io.iter_mut().zip(&second.io) {
                 mine.merge(theirs);
             }
@@ -87,11 +96,7 @@ impl Timeline {
                 for (mine, theirs) in mine.iter_mut().zip(theirs) {
                     mine.bytes += theirs.bytes;
                     mine.operations += theirs.operations;
-                    let Some(latency) = theirs.latency else { continue };
-                    match &mut mine.histogram {
-                        Some(histogram) => histogram.merge(&latency),
-                        None => mine.histogram = Some(latency),
-                    }
+                    merge(&mut mine.histogram, theirs.latency);
                 }
             }
         }
@@ -101,6 +106,7 @@ impl Timeline {
 
     fn close(&mut self, before: usize) {
         for second in self.seconds[..before].iter_mut().skip(self.closed) {
+            second.storage_device = Default::default();
             for direction in second.tiers.iter_mut().flatten() {
                 direction.quantiles_ns = direction.histogram.take().map(|histogram| {
                     [0.5, 0.95, 0.99].map(|q| histogram.quantile_ns(q).unwrap_or(0))
@@ -131,5 +137,14 @@ impl Timeline {
     #[must_use]
     pub fn seconds(&self) -> &[SecondFigures] {
         &self.seconds
+    }
+}
+
+/// Adds the latencies of a shard to those of others, where there are any.
+fn merge(sum: &mut Option<Box<Histogram>>, one: Option<Box<Histogram>>) {
+    match (sum, one) {
+        (_, None) => {}
+        (Some(sum), Some(one)) => sum.merge(&one),
+        (sum, one) => *sum = one,
     }
 }

@@ -190,6 +190,12 @@ impl Watchdog {
         }
     }
 
+    /// Whether shard `index` had missed a second of heartbeats when it was last looked at.
+    #[must_use]
+    pub fn is_stalled(&self, index: usize) -> bool {
+        self.seen[index].stalled
+    }
+
     /// Wakes the thread of shard `index`, whatever it sleeps in.
     pub fn interrupt(&self, index: usize) {
         self.vitals[index].interrupt();

@@ -16,7 +16,7 @@ use crate::facts::{RequestStats, class_index, quotient};
 use crate::remedy::told_io;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
-use crate::results::sla::{COMPLIANCE, SLA};
+use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 use crate::results::{RunResult, Warning, autoscaling, health, source};
 
 /// What fits every terminal.
@@ -345,8 +345,8 @@ fn unfinished(text: &mut String, style: Style, requests: &RequestStats) -> std::
     };
     row("all requests, estimated", &ended, &lost)?;
     let classes = requests.end_to_end.iter().zip(&requests.unfinished);
-    for (sla, (ended, lost)) in SLA.iter().zip(classes) {
-        row(&format!("  {}", sla.class), ended, lost)?;
+    for (class, (ended, lost)) in CLASS_NAMES.iter().zip(classes) {
+        row(&format!("  {class}"), ended, lost)?;
     }
     Ok(())
 }
@@ -365,8 +365,11 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             )?;
         }
     }
-    within_target(text, &result.requests)?;
+    within_target(text, result)?;
     let verdict = health::judge(result);
+    if verdict.criteria.is_empty() {
+        return writeln!(text, "  health       no data: nothing was measured that it judges");
+    }
     let status = match &*verdict.overall_status {
         "FAIL" => style.warn("FAIL"),
         other => other.to_owned(),
@@ -381,11 +384,13 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
 
 /// Share of each class's requests within its target: of those that finished, as the reference has
 /// it, and of all.
-fn within_target(text: &mut String, requests: &RequestStats) -> std::fmt::Result {
+fn within_target(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    let requests = &result.requests;
     let percent =
         |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}", share * 100.0));
     let mut classes = Vec::new();
-    for (sla, class) in SLA.iter().zip(Class::ALL) {
+    let slas = Sla::of(&result.plan.workload.qos_targets_ms);
+    for (sla, class) in slas.iter().zip(Class::ALL) {
         let all = requests.latency_of_all(class);
         if let Some(of_all) = all.share_within(sla.target_p95_ns()) {
             let of_finished = sla.compliance(&requests.end_to_end[class_index(class)]);

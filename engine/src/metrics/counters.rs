@@ -10,7 +10,8 @@ use crate::units::BLOCK_BYTES;
 pub struct DirectionMetrics {
     /// Bytes of entries whose operation finished in the window (KV bytes, not rounded to blocks).
     pub entry_bytes: u64,
-    /// From asking to done; its count is the number of operations.
+    /// From asking to done, less a write's wait for its tier to have room; its count is the number
+    /// of operations.
     pub total: Histogram,
     /// First submit to last completion (CPU tier: the copying).
     pub device: Histogram,

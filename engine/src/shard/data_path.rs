@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::hollow::HollowMemory;
-use super::measure::{Direction, Measure};
+use super::measure::{Direction, Measure, Waiting};
 use super::message::OperationTimes;
 use super::notify::Notify;
 use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
@@ -131,6 +131,8 @@ struct Transfer<'a> {
     first_submit: Option<Nanos>,
     last_completion: Nanos,
     copy_ns: u64,
+    /// Until its first I/O is started.
+    waiting: Option<Waiting<'a>>,
     error: Option<IoError>,
 }
 
@@ -184,6 +186,7 @@ impl DataPath {
             first_submit: None,
             last_completion: begun,
             copy_ns: 0,
+            waiting: Some(self.config.measure.wait(&self.config.clock)),
             error: None,
             spec,
         };
@@ -196,7 +199,10 @@ impl DataPath {
         let times = OperationTimes {
             total_ns: self.config.clock.now() - begun,
             device_ns: done.saturating_sub(first_submit),
+            room_ns: 0,
         };
+        let (direction, now) = (transfer.spec.direction, self.config.clock.now());
+        self.config.measure.transfer(direction, times.device_ns, now);
         Ok(TransferDone { times, copy_ns: transfer.copy_ns })
     }
 
@@ -338,6 +344,7 @@ impl Transfer<'_> {
             let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { break };
             let since = *since;
             self.acquire = None;
+            self.waiting = None;
             let now = path.config.clock.now();
             path.config.measure.record(now, |metrics| {
                 let waits = &mut metrics.waits;

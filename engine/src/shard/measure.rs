@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{Clock, Nanos, SECOND};
 use crate::error::IoError;
 use crate::key::{TIER_COUNT, Tier};
 use crate::metrics::{Histogram, Metrics, size_class};
@@ -46,6 +46,13 @@ pub struct Second {
     pub index: u64,
     /// By [`Tier::index`]: read, write.
     pub tiers: [[SecondDirection; 2]; TIER_COUNT],
+    /// Entries moved to or from the storage device, demotions too, by the time from their first
+    /// submit to their last completion: read, write; none where nothing ended.
+    pub storage_device: [Option<Box<Histogram>>; 2],
+    /// Time that entries waited for the storage device, all together, ns: for their tier to have
+    /// room, and for a buffer or a queue place for their first I/O. Divided by the length it is the
+    /// mean number of entries that waited.
+    pub storage_waits_ns: u64,
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
     /// How things stood at its end.
@@ -126,6 +133,9 @@ struct Inner {
     error_count_ever: u64,
     /// I/Os and operations that ended ever, well or not.
     ended_ever: u64,
+    /// Entries that wait for the storage device, and until when they are accounted for.
+    waiting: u32,
+    waits_until: Nanos,
 }
 
 /// Failures kept whole; more are counted only.
@@ -149,6 +159,8 @@ impl Default for Measure {
                 errors_ever: Vec::new(),
                 error_count_ever: 0,
                 ended_ever: 0,
+                waiting: 0,
+                waits_until: 0,
             }),
         }
     }
@@ -212,7 +224,26 @@ impl Measure {
         second.io[direction as usize].record(latency);
     }
 
-    /// An operation on an entry of `bytes` ended.
+    /// An entry was moved to or from the storage device, whoever asked for it.
+    pub fn transfer(&self, direction: Direction, device_ns: Nanos, now: Nanos) {
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.start <= now && now < inner.end {
+            inner.roll(now);
+            let latency = &mut inner.second.storage_device[direction as usize];
+            latency.get_or_insert_default().record(device_ns);
+        }
+    }
+
+    /// An entry waits for the storage device until the answer is dropped.
+    pub fn wait<'a>(&'a self, clock: &'a Clock) -> Waiting<'a> {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.account(clock.now());
+        inner.waiting += 1;
+        Waiting { measure: self, clock }
+    }
+
+    /// An operation on an entry of `bytes` ended. The wait for room has a figure of its own, and is
+    /// no part of the operation's latency.
     pub fn operation(
         &self,
         tier: Tier,
@@ -228,12 +259,13 @@ impl Measure {
             Direction::Write => &mut tier_metrics.write,
         };
         metrics.entry_bytes += bytes;
-        metrics.total.record(times.total_ns);
+        let total_ns = times.total_ns.saturating_sub(times.room_ns);
+        metrics.total.record(total_ns);
         metrics.device.record(times.device_ns);
-        metrics.host.record(times.total_ns.saturating_sub(times.device_ns));
+        metrics.host.record(total_ns.saturating_sub(times.device_ns));
         let second = &mut inner.second.tiers[tier.index()][direction as usize];
         second.operations += 1;
-        second.latency.get_or_insert_default().record(times.total_ns);
+        second.latency.get_or_insert_default().record(total_ns);
         if tier != Tier::Storage {
             second.bytes += bytes;
         }
@@ -279,7 +311,7 @@ impl Measure {
     #[must_use]
     pub fn take_seconds(&self, now: Nanos, gauges: Gauges) -> Vec<Second> {
         let inner = &mut *self.inner.borrow_mut();
-        inner.roll(now);
+        inner.account(now);
         for second in &mut inner.finished {
             second.gauges = gauges;
         }
@@ -344,9 +376,39 @@ impl Inner {
         }
         let index = (now.min(self.end) - self.start) / SECOND;
         while self.second.index < index {
+            self.add_waits(self.start + (self.second.index + 1) * SECOND);
             let next = Second { index: self.second.index + 1, ..Second::default() };
             self.finished.push(std::mem::replace(&mut self.second, next));
         }
+    }
+
+    /// Brings the time waited up to `now`.
+    fn account(&mut self, now: Nanos) {
+        self.roll(now);
+        self.add_waits(now);
+    }
+
+    /// Adds the time that entries waited until then to the second under way.
+    fn add_waits(&mut self, until: Nanos) {
+        let from = self.waits_until.max(self.start);
+        let waited_ns = until.min(self.end).saturating_sub(from);
+        self.second.storage_waits_ns += u64::from(self.waiting) * waited_ns;
+        self.waits_until = self.waits_until.max(until);
+    }
+}
+
+/// An entry that waits for the storage device.
+#[derive(Debug)]
+pub struct Waiting<'a> {
+    measure: &'a Measure,
+    clock: &'a Clock,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let inner = &mut *self.measure.inner.borrow_mut();
+        inner.account(self.clock.now());
+        inner.waiting -= 1;
     }
 }
 
@@ -375,6 +437,49 @@ mod tests {
         let ios: Vec<u32> = seconds.iter().map(|s| s.io[0].counts().iter().sum()).collect();
         assert_eq!(ios, [1, 0, 2]);
         assert!(measure.take_seconds(9 * SECOND, Gauges::default()).is_empty());
+    }
+
+    #[test]
+    fn waits_are_added_up_by_the_second_they_are_in() {
+        let time = std::rc::Rc::new(std::cell::Cell::new(0));
+        let clock = Clock::Simulated(std::rc::Rc::clone(&time));
+        let measure = Measure::default();
+        time.set(SECOND / 2);
+        let early = measure.wait(&clock);
+        measure.open(SECOND, 4 * SECOND);
+        time.set(SECOND + SECOND / 4);
+        let late = measure.wait(&clock);
+        time.set(3 * SECOND - SECOND / 4);
+        drop(early);
+        drop(late);
+        measure.transfer(Direction::Write, 7_000, 3 * SECOND - 1);
+        let seconds = measure.take_all_seconds(9 * SECOND, Gauges::default());
+        let waits: Vec<u64> = seconds.iter().map(|second| second.storage_waits_ns).collect();
+        assert_eq!(waits, [SECOND + 3 * SECOND / 4, 2 * 3 * SECOND / 4, 0]);
+        let moved: Vec<u64> = seconds
+            .iter()
+            .map(|second| second.storage_device[1].as_ref().map_or(0, |device| device.count()))
+            .collect();
+        assert_eq!(moved, [0, 1, 0]);
+    }
+
+    #[test]
+    fn the_wait_for_room_is_no_part_of_a_writes_latency() {
+        let measure = Measure::default();
+        measure.open(0, SECOND);
+        let times = OperationTimes { total_ns: 900, device_ns: 200, room_ns: 600 };
+        measure.operation(Tier::Storage, Direction::Write, 4096, times, 1_000);
+        let metrics = measure.snapshot();
+        let write = &metrics.tier(Tier::Storage).write;
+        let of = |histogram: &Histogram| histogram.quantile_ns(0.5);
+        assert_eq!((of(&write.total), of(&write.device)), (of_one(300), of_one(200)));
+        assert_eq!(of(&write.host), of_one(100));
+    }
+
+    fn of_one(value_ns: u64) -> Option<u64> {
+        let mut histogram = Histogram::new();
+        histogram.record(value_ns);
+        histogram.quantile_ns(0.5)
     }
 
     #[test]

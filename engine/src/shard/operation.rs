@@ -134,7 +134,10 @@ impl Shard {
         if let Content::Hollow(memory) = &self.path.config.content {
             let begun = self.clock.now();
             memory.copy(view.bytes).await;
-            return Ok(OperationTimes { total_ns: 0, device_ns: self.clock.now() - begun });
+            return Ok(OperationTimes {
+                device_ns: self.clock.now() - begun,
+                ..OperationTimes::default()
+            });
         }
         let data = self.placement.borrow().data(view.id).clone();
         let entry = data.expect("an entry above storage has its bytes in memory");
@@ -147,7 +150,7 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { total_ns: 0, device_ns })
+        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
     /// Copies a piece out and checks it; returns the time of the copying.
@@ -262,7 +265,8 @@ impl Shard {
             Ok(times) => {
                 std::mem::forget(writing);
                 self.place(|placement| placement.write_done(id, now));
-                let times = OperationTimes { total_ns: now - begun, ..times };
+                let room_ns = admitted - begun;
+                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
                 self.measure.operation(tier, Direction::Write, bytes, times, now);
                 WriteOutcome::Written { tier, times }
             }
@@ -274,7 +278,10 @@ impl Shard {
         if let Content::Hollow(memory) = &self.path.config.content {
             let begun = self.clock.now();
             memory.copy(view.bytes).await;
-            return Ok(OperationTimes { total_ns: 0, device_ns: self.clock.now() - begun });
+            return Ok(OperationTimes {
+                device_ns: self.clock.now() - begun,
+                ..OperationTimes::default()
+            });
         }
         let data = self.placement.borrow().data(view.id).clone();
         let entry = data.expect("an entry above storage has its bytes in memory");
@@ -287,7 +294,7 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { total_ns: 0, device_ns })
+        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {

@@ -62,6 +62,7 @@ impl Shard {
         self: &'a Rc<Self>,
         state: &mut AdmitState,
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
+        let _waiting = self.measure.wait(&self.clock);
         let mut baton: Option<Turn> = None;
         let grant = loop {
             let step = self.try_place(

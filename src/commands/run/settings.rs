@@ -48,9 +48,11 @@ pub fn engine(plan: &Plan) -> RunSettings {
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
         ends_when_exhausted: plan.max_requests.is_some()
             || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
+        autoscale_requests_max: plan.autoscaler.and(plan.max_requests),
         autoscale: plan.autoscaler.map(|scale| autoscale::Settings {
             mode: match scale.mode {
                 AutoscalerMode::Qos => autoscale::Mode::Qos,
+                AutoscalerMode::Slo => autoscale::Mode::Slo,
                 AutoscalerMode::Capacity => autoscale::Mode::Capacity,
             },
             initial_users: scale.initial_users,
@@ -60,6 +62,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             scale_down_factor: plan.workload.autoscaler.scale_down_factor,
             target_saturation: scale.target_saturation,
             targets_ns: plan.workload.qos_targets_ms.p95_ns(),
+            storage: plan.workload.saturation_targets.storage(),
         }),
     }
 }

@@ -20,7 +20,7 @@ use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch}
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
-use crate::results::{Document, IoTraceReport, RunResult, SimulationReport, warnings_of};
+use crate::results::{Document, IoTraceReport, NO_DRIVE, RunResult, SimulationReport, warnings_of};
 use crate::run::{self, Load, VirtualSystem};
 use crate::source::Reading;
 
@@ -38,7 +38,7 @@ const STORAGE_BYTES_DEFAULT: u64 = 1 << 46;
 /// When the run could not begin, or its results could not be written.
 pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let ideal = DeviceFile {
-        name: "none".to_owned(),
+        name: NO_DRIVE.to_owned(),
         source: "every I/O takes 1 µs".to_owned(),
         model: DeviceModel::ideal(IDEAL_NS),
         memory_bytes_per_s: 1e18,

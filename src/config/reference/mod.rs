@@ -9,7 +9,6 @@ use ringfall_workloads::config::{Persona, RagDistribution};
 
 use self::models::models;
 use self::sections::{QosProfile, Rag, Retrieval, SECTIONS, Sections, UserTemplate};
-use super::judging::QosTargets;
 use super::{ConfigFile, InputError, Options, WorkloadSection};
 
 /// Characters in a token where a dataset's tokens are estimated: the same here, and not varied.
@@ -113,6 +112,10 @@ fn workload(sections: &Sections) -> WorkloadSection {
     set(&mut to.autoscaler.users_max, scale.max_users);
     set(&mut to.autoscaler.scale_up_factor, scale.scale_up_factor);
     set(&mut to.autoscaler.scale_down_factor, scale.scale_down_factor);
+    let saturation = sections.saturation_detection.unwrap_or_default();
+    set(&mut to.saturation_targets.read_p95_ms, saturation.read_latency_p95_threshold_ms);
+    set(&mut to.saturation_targets.write_p95_ms, saturation.write_latency_p95_threshold_ms);
+    set(&mut to.saturation_targets.queue_depth, saturation.queue_depth_threshold);
     let limits = sections.validation_limits.unwrap_or_default();
     set(&mut to.limits.users_max, limits.max_users);
     set(&mut to.limits.duration_s_max, limits.max_duration_seconds);
@@ -175,7 +178,11 @@ fn without_effect(sections: &Sections) -> Vec<String> {
         "eviction.max_* (an eviction goes on until there is room)",
     );
     name(given.gpu_backend.is_some(), "gpu_backend (there is no GPU tier)");
-    name(given.saturation_detection.is_some(), "saturation_detection");
+    let saturation = given.saturation_detection.unwrap_or_default();
+    name(
+        saturation.history_window_size.is_some(),
+        "saturation_detection.history_window_size (a step lasts until its P95 is known)",
+    );
     let prefixes = given.prefix_cache.unwrap_or_default();
     name(prefixes.min_prefix_length.is_some(), "prefix_cache.min_prefix_length");
     name(prefixes.max_prefix_entries.is_some(), "prefix_cache.max_prefix_entries");
@@ -194,12 +201,6 @@ fn without_effect(sections: &Sections) -> Vec<String> {
     let priorities = [high.unwrap_or(3), middle.unwrap_or(2), low.unwrap_or(1)];
     let is_ours = priorities.is_sorted_by(|higher, lower| higher > lower);
     name(!is_ours, "qos_profiles.*.priority (interactive, responsive, batch is the order)");
-    let is_built_in = workload(sections).qos_targets_ms == QosTargets::default();
-    name(
-        !is_built_in,
-        "qos_profiles in the results' sla, which hold the built-in targets (the autoscaler uses \
-         those of the file)",
-    );
     names
 }
 

@@ -35,7 +35,7 @@ conversation: {max_conversations: 9, max_turns_per_conv: 8, end_conversation_pro
 autoscaler: {min_users: 2, max_users: 50, scale_up_factor: 1.5, scale_down_factor: 0.25}
 decode: {batch_size: 16}
 sharegpt: {max_context_tokens: 1000, max_generation_tokens: 500, chars_per_token_estimate: 4}
-saturation_detection: {queue_depth_threshold: 12}
+saturation_detection: {read_latency_p95_threshold_ms: 70.5, queue_depth_threshold: 12}
 validation_limits: {max_users: 70, max_duration_seconds: 90, max_cpu_memory_gb: 2}
 model_configs:
   llama3.1-8b: {name: Eight, num_layers: 16}
@@ -93,6 +93,9 @@ fn every_figure_with_an_equal_here_becomes_it() {
     let steps = &workload.autoscaler;
     assert_eq!((steps.users_min, steps.users_max), (2, 50));
     assert_eq!((steps.scale_up_factor, steps.scale_down_factor), (1.5, 0.25));
+    let saturation = workload.saturation_targets;
+    assert_eq!((saturation.read_p95_ms, saturation.write_p95_ms), (70.5, 500.0));
+    assert_eq!(saturation.queue_depth, 12);
     let limits = &workload.limits;
     assert_eq!((limits.users_max, limits.duration_s_max, limits.cpu_mem_gb_max), (70, 90, 2.0));
 }
@@ -116,17 +119,12 @@ fn models_are_mapped_and_take_what_they_lack_from_the_built_in_one() {
 fn what_has_no_effect_is_told_in_one_line_and_nothing_else_is() {
     let told = advice(&planned("--users 5", VARIED).unwrap());
     assert_eq!(told.len(), 1, "{told:?}");
-    for part in [
-        "theirs.yaml",
-        "eviction.max_*",
-        "gpu_backend",
-        "saturation_detection",
-        "prefix_cache.min_prefix_length",
-        "sla",
-    ] {
+    let parts = ["theirs.yaml", "eviction.max_*", "gpu_backend", "prefix_cache.min_prefix_length"];
+    for part in parts {
         assert!(told[0].contains(part), "{part}: {told:?}");
     }
-    for part in ["chars_per_token", "max_prefix", "priority", "generation_timing", "rag"] {
+    for part in ["chars_per_token", "max_prefix", "priority", "generation_timing", "rag", "sla"] {
+        assert!(!told[0].contains("saturation"), "{told:?}");
         assert!(!told[0].contains(part), "{part}: {told:?}");
     }
     for (text, part) in [
@@ -134,12 +132,13 @@ fn what_has_no_effect_is_told_in_one_line_and_nothing_else_is() {
         ("generation_timing: {none: 0.1}", "generation_timing.none"),
         ("autoscaler: {consecutive_samples_required: 2}", "consecutive_samples_required"),
         ("qos_profiles: {batch: {priority: 3}}", "priority"),
-        ("qos_profiles: {batch: {target_latency_p99_ms: 5001}}", "sla"),
+        ("saturation_detection: {history_window_size: 5}", "history_window_size"),
     ] {
         let told = read(text).unwrap().told;
         assert!(told.len() == 1 && told[0].contains(part), "{text}: {told:?}");
     }
-    let all_of_effect = "qos_profiles: {batch: {target_latency_p99_ms: 5000, priority: 0}}";
+    let all_of_effect = "qos_profiles: {batch: {target_latency_p99_ms: 5001, priority: 0}}\n\
+                         saturation_detection: {write_latency_p95_threshold_ms: 50}";
     assert_eq!(read(all_of_effect).unwrap().told, [""; 0]);
 }
 

@@ -17,7 +17,9 @@ use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
 use super::requests::RequestsReport;
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
+use crate::config::QosTargets;
 use crate::facts::SAMPLES_MAX;
+use crate::results::sla::Sla;
 
 /// `part / whole`; unknown when a part is, or there is nothing to divide by.
 fn quotient(part: Option<f64>, whole: Option<f64>) -> Derived<Option<f64>> {
@@ -60,7 +62,8 @@ impl Document {
         self.total_storage_io_latency = Derived::maybe(seconds(histograms.get("storage_io")));
         self.total_generation_latency = Derived::maybe(seconds(histograms.get("generation")));
         let window_s = self.seconds();
-        of_the_summary(&mut self.summary, window_s, histograms);
+        let slas = self.slas();
+        of_the_summary(&mut self.summary, window_s, histograms, &slas);
         of_the_cache(&mut self.summary.cache_stats, window_s, histograms);
         let (kept, of) = (self.end_to_end_latencies.len(), self.requests_completed.known());
         let Ours { io, waits, evictions, device, cost, source, .. } = &mut *self.ringfall;
@@ -78,7 +81,7 @@ impl Document {
         let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
         let ours = &mut *self.ringfall;
         of_our_cache(&mut ours.cache, stats, turns);
-        ours.requests = Derived::maybe(RequestsReport::of(histograms));
+        ours.requests = Derived::maybe(RequestsReport::of(histograms, &slas));
         ours.not_measured = Derived::of(not_measured);
         ours.samples = Derived::maybe(of.map(|of| SamplesReport {
             kept,
@@ -94,6 +97,16 @@ impl Document {
 }
 
 impl Document {
+    /// What the run promised each class; the built-in targets where merged results differ.
+    fn slas(&self) -> [Sla; 3] {
+        let config = self.ringfall.config.as_ref();
+        let targets = config.and_then(|config| {
+            let targets = config.settings.get("workload")?.get("qos_targets_ms")?;
+            serde_json::from_value::<QosTargets>(targets.clone()).ok()
+        });
+        Sla::of(&targets.unwrap_or_default())
+    }
+
     /// Places of the reference's keys that hold a zero for want of anything to measure.
     fn not_measured(&self) -> Vec<String> {
         let (summary, stats) = (&self.summary, &self.summary.cache_stats);
@@ -133,7 +146,12 @@ fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &Multi
         quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
 }
 
-fn of_the_summary(summary: &mut Summary, window_s: Option<f64>, histograms: &Histograms) {
+fn of_the_summary(
+    summary: &mut Summary,
+    window_s: Option<f64>,
+    histograms: &Histograms,
+    slas: &[Sla; 3],
+) {
     let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
     let storage_s = seconds(histograms.get("storage_io"));
     summary.avg_throughput_tokens_per_sec = quotient_or_zero(tokens, window_s);
@@ -144,7 +162,7 @@ fn of_the_summary(summary: &mut Summary, window_s: Option<f64>, histograms: &His
     summary.storage_io_latency_ms = short(histograms.get("storage_io"));
     summary.generation_latency_ms = short(histograms.get("generation"));
     summary.qos_metrics = match CLASSES.map(|name| histograms.get(name)) {
-        [Some(a), Some(b), Some(c)] => Derived::of(QosMetrics::of([a, b, c])),
+        [Some(a), Some(b), Some(c)] => Derived::of(QosMetrics::of([a, b, c], slas)),
         _ => Derived::default(),
     };
     let turns = &mut summary.multi_turn_stats;

@@ -119,7 +119,8 @@ fn sizes(io: &IoMetrics) -> BTreeMap<String, SizeReport> {
 figures! {
 /// Waiting that is no I/O.
 pub struct WaitsReport {
-    /// For a tier to have room.
+    /// Wait of a write for its tier to have room, ms; null without writes. It is no part of the
+    /// tiers' latencies nor of the requests' storage I/O time.
     pub room_ms: Derived<Option<LatencyMsMax>>,
     /// For an I/O buffer.
     pub buffer_ms: Derived<Option<LatencyMsMax>>,

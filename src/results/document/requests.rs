@@ -9,7 +9,7 @@ use super::figure::shapes;
 use super::histograms::{CLASSES, Histograms, UNFINISHED};
 use super::latency::ms;
 use crate::facts::{Quantile, Survival};
-use crate::results::sla::{SLA, Sla};
+use crate::results::sla::Sla;
 
 shapes!(RequestsReport);
 
@@ -110,10 +110,10 @@ impl RequestsOfClass {
 
 impl RequestsReport {
     /// Of the histograms; none when one is missing.
-    pub(super) fn of(histograms: &Histograms) -> Option<RequestsReport> {
+    pub(super) fn of(histograms: &Histograms, slas: &[Sla; 3]) -> Option<RequestsReport> {
         let class = |at: usize| -> Option<RequestsOfClass> {
             let (ended, lost) = (histograms.get(CLASSES[at])?, histograms.get(UNFINISHED[at])?);
-            Some(RequestsOfClass::of(ended, lost, Some(&SLA[at])))
+            Some(RequestsOfClass::of(ended, lost, Some(&slas[at])))
         };
         let (ended, lost) = (histograms.sum(&CLASSES)?, histograms.sum(&UNFINISHED)?);
         Some(RequestsReport {

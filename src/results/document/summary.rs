@@ -11,7 +11,7 @@ use super::list::{Timed, Timeline};
 use super::merge::figures;
 use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
-use crate::results::sla::{COMPLIANCE, SLA, Sla};
+use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 
 /// Throughput up to the end of one second of the window.
 ///
@@ -78,18 +78,18 @@ pub struct Summary {
     /// (`ringfall.not_measured` says so).
     pub end_to_end_latency_ms: Derived<LatencyMs>,
     /// Time that the requests that finished spent reading and writing entries in all tiers. Same
-    /// definition as the reference's, without the wait for an allocation permit; differs in that
-    /// waiting for a tier to have room and for a place in the device's queue is part of it, since
-    /// in the reference a thread makes the room itself (`ringfall.waits` has these waits). Zeros
-    /// when no request finished.
+    /// definition as the reference's, without the waits for an allocation permit and for a tier to
+    /// have room; differs in that waiting for a place in the device's queue is part of it
+    /// (`ringfall.waits` has all of these waits). Zeros when no request finished.
     pub storage_io_latency_ms: Derived<LatencyMs>,
     /// Time that the requests that finished waited for generated tokens. Same definition as the
     /// reference's. Zeros when no request finished.
     pub generation_latency_ms: Derived<LatencyMs>,
     /// What was found, moved and kept.
     pub cache_stats: Part<CacheStatsReport>,
-    /// Requests that finished, by QoS class. Same definition as the reference's;
-    /// `ringfall.requests` takes the unfinished ones into account.
+    /// Requests that finished, by QoS class, against the targets of the run. Same definition as the
+    /// reference's; `ringfall.requests` takes the unfinished ones into account. Merged results that
+    /// had different targets are held against the built-in ones.
     pub qos_metrics: Derived<QosMetrics>,
     /// Reads of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,
@@ -219,21 +219,18 @@ impl QosClass {
 }
 
 impl QosMetrics {
-    /// Of the classes' latencies, most urgent first.
-    pub(super) fn of(classes: [&Histogram; 3]) -> QosMetrics {
+    /// Of the classes' latencies and targets, most urgent first.
+    pub(super) fn of(classes: [&Histogram; 3], slas: &[Sla; 3]) -> QosMetrics {
         let [interactive, responsive, batch] =
-            std::array::from_fn(|class| QosClass::of(&SLA[class], classes[class]));
+            std::array::from_fn(|class| QosClass::of(&slas[class], classes[class]));
         QosMetrics { interactive, responsive, batch }
     }
 
     /// The classes by name, most urgent first.
     #[must_use]
     pub fn all(&self) -> [(&'static str, &QosClass); 3] {
-        [
-            ("interactive", &self.interactive),
-            ("responsive", &self.responsive),
-            ("batch", &self.batch),
-        ]
+        let [interactive, responsive, batch] = CLASS_NAMES;
+        [(interactive, &self.interactive), (responsive, &self.responsive), (batch, &self.batch)]
     }
 }
 

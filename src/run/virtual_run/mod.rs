@@ -85,7 +85,7 @@ pub fn simulate(
         memories,
         log,
         timeline: Timeline::default(),
-        scaling: settings.autoscale.map(|scale| Scaling::new(scale, settings.shards)),
+        scaling: Scaling::of(settings),
         feed: load.rows.map(|trace| Feed::new(trace, shards)),
         steps: 0,
         found: Found::default(),
@@ -158,6 +158,7 @@ impl Shards for Simulation<'_> {
             is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
             errors,
             in_flight: 0,
+            is_unheard: false,
             ended,
             failure: self.found.failure.clone(),
         })
@@ -320,7 +321,8 @@ impl Simulation<'_> {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
             if let Some(scaling) = &mut self.scaling {
-                scaling.add(index, over, driver.take_intervals());
+                let queued = driver.status().queued;
+                scaling.add(index, over, driver.take_intervals(), queued);
             }
         }
         let Some(scaling) = &mut self.scaling else { return };

@@ -128,7 +128,11 @@ fn head(html: &mut String, named: &Named, several: bool) {
             write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
     }
     if let Some(health) = summary.cache_stats.storage_health.as_ref() {
-        let class = if health.overall_status == "PASS" { "good" } else { "bad" };
+        let class = match &*health.overall_status {
+            "PASS" => "good",
+            "FAIL" => "bad",
+            _ => "",
+        };
         let _infallible = write!(
             html,
             "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div>",

@@ -168,9 +168,14 @@ impl Capacity {
 
 /// Whether a step is better than the best before it, beyond noise.
 fn pays(best: Point, now: &Point) -> bool {
-    if best.bytes_per_s <= 0.0 {
-        return now.bytes_per_s > 0.0;
+    is_more((best.bytes_per_s, best.uncertainty), (now.bytes_per_s, now.uncertainty))
+}
+
+/// Whether a throughput is higher than the one before it, beyond noise; each with its uncertainty
+/// as a share of it.
+pub(super) fn is_more(before: (f64, f64), now: (f64, f64)) -> bool {
+    if before.0 <= 0.0 {
+        return now.0 > 0.0;
     }
-    let gain = now.bytes_per_s / best.bytes_per_s - 1.0;
-    gain > GAIN_MIN.max(best.uncertainty.hypot(now.uncertainty))
+    now.0 / before.0 - 1.0 > GAIN_MIN.max(before.1.hypot(now.1))
 }

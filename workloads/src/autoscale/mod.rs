@@ -2,31 +2,34 @@
 //! stop`. Pure: it knows no threads, no clock and no storage, so it is tested against modelled
 //! systems whose answers are known.
 //!
-//! Both modes climb by a factor until something gives, then search between the last two. Each user
+//! All modes climb by a factor until something gives, then search between the last two. Each user
 //! count is held for a *step*: a moment to settle, then a window until it is steady.
 
 mod capacity;
-mod qos;
+mod slo;
 mod step;
+mod storage;
 mod usl;
 
 use serde::{Deserialize, Serialize};
 
 pub use capacity::CapacityAnswer;
-pub use qos::{QosAnswer, QosBreak};
-pub use step::{StepResult, TimeShares};
+pub use step::{StepResult, StorageLoad, TimeShares};
 pub use usl::{UslFit, fit as fit_usl};
 
 use capacity::Capacity;
-use qos::Qos;
+use slo::Slo;
 use step::Step;
+use storage::Storage;
 
 /// What is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The most users for which every class keeps its promise.
+    /// The most users up to a saturation of the storage tier.
     Qos,
+    /// The most users for which every class keeps its promise.
+    Slo,
     /// The highest throughput, and the users that it takes.
     Capacity,
 }
@@ -59,6 +62,14 @@ pub struct Sample<H> {
     pub read: H,
     /// Latencies of storage writes.
     pub write: H,
+    /// Entries read from the storage device: first submit to last completion.
+    pub read_device: H,
+    /// Entries written to it, by requests and to make room.
+    pub write_device: H,
+    /// Time that entries waited for the storage device, all together, ns.
+    pub storage_waits_ns: u64,
+    /// Requests that waited to be served at its end.
+    pub requests_queued: u64,
     /// Where the ended requests' time went.
     pub time: TimeShares,
 }
@@ -78,10 +89,38 @@ pub struct Settings {
     pub scale_up_factor: f64,
     /// While the fewest tried are too many, they are multiplied by this, < 1.
     pub scale_down_factor: f64,
-    /// Qos: P95 of a class divided by its target may be at most this.
+    /// Qos, slo: the saturation may be at most this.
     pub target_saturation: f64,
-    /// Target P95 of each class, ns.
+    /// Slo: target P95 of each class, ns.
     pub targets_ns: [u64; 3],
+    /// Qos: what the storage tier is held against.
+    pub storage: StorageTargets,
+}
+
+/// What the storage tier is held against.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StorageTargets {
+    /// Target P95 of an entry read from the device, ns.
+    pub read_p95_ns: u64,
+    /// Target P95 of an entry written to the device, ns.
+    pub write_p95_ns: u64,
+    /// Entries, and likewise requests, that may wait on average.
+    pub queue_depth: u64,
+}
+
+/// What a saturation was the largest of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Part {
+    /// Slo: the latency of requests of a class, by index.
+    Class(usize),
+    /// Qos: the latency of entries read from the storage device.
+    StorageRead,
+    /// Qos: the latency of entries written to it.
+    StorageWrite,
+    /// Qos: the entries that waited for the storage device.
+    StorageQueue,
+    /// Qos: the requests that waited to be served.
+    RequestQueue,
 }
 
 /// What to do until the next sample.
@@ -121,6 +160,8 @@ pub struct Entry {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
+    /// What was looked for.
+    pub mode: Mode,
     /// Users at the start.
     pub initial_users: u32,
     /// Whether the search came to its end.
@@ -138,8 +179,47 @@ pub struct Conclusion {
 pub enum Answer {
     /// Of [`Mode::Capacity`]; none when no step was finished.
     Capacity(Option<CapacityAnswer>),
-    /// Of [`Mode::Qos`].
+    /// Of [`Mode::Qos`] and [`Mode::Slo`].
     Qos(QosAnswer),
+}
+
+/// What qos and slo mode found.
+#[derive(Clone, Debug, Serialize)]
+pub struct QosAnswer {
+    /// Most users within the target; 0: not even the fewest.
+    pub users: u32,
+    /// Whether a longer window at that count confirmed it.
+    pub confirmed: bool,
+    /// What broke first beyond it, if anything did.
+    pub broke: Option<QosBreak>,
+}
+
+/// The fewest users that were too many.
+#[derive(Clone, Debug, Serialize)]
+pub struct QosBreak {
+    /// How many.
+    pub users: u32,
+    /// What was furthest from its target; none when nothing was answered.
+    pub part: Option<Part>,
+    /// The saturation.
+    pub saturation: Option<f64>,
+    /// Where most of the requests' time went.
+    pub largest_part: &'static str,
+    /// That part's share of it.
+    pub largest_share: f64,
+}
+
+impl QosBreak {
+    fn at(result: &StepResult) -> QosBreak {
+        let (largest_part, largest_share) = result.time.largest();
+        QosBreak {
+            users: result.users,
+            part: result.worst,
+            saturation: result.saturation,
+            largest_part,
+            largest_share,
+        }
+    }
 }
 
 /// What a search wants after a step.
@@ -154,7 +234,8 @@ enum Wish {
 #[derive(Debug)]
 enum Search {
     Capacity(Capacity),
-    Qos(Qos),
+    Slo(Slo),
+    Qos(Storage),
 }
 
 /// See the module.
@@ -173,9 +254,10 @@ impl<H: Latencies> Autoscaler<H> {
     pub fn new(settings: Settings) -> Self {
         let search = match settings.mode {
             Mode::Capacity => Search::Capacity(Capacity::new(settings)),
-            Mode::Qos => Search::Qos(Qos::new(settings)),
+            Mode::Slo => Search::Slo(Slo::new(settings)),
+            Mode::Qos => Search::Qos(Storage::new(settings)),
         };
-        let step = Step::new(settings.mode, settings.initial_users, false);
+        let step = Step::new(settings.mode, settings.initial_users, false, settings.initial_users);
         Autoscaler { settings, search, step, entries: Vec::new(), stopped: false }
     }
 
@@ -196,12 +278,15 @@ impl<H: Latencies> Autoscaler<H> {
         let users = self.step.users();
         let wish = match &mut self.search {
             Search::Capacity(search) => search.after(&result),
+            Search::Slo(search) => search.after(&result),
             Search::Qos(search) => search.after(&result),
         };
         let (act, decision) = match wish {
             Wish::Stop => (Act::Stop, Decision::Stop),
             Wish::Step { users: next, patient } => {
-                self.step = Step::new(self.settings.mode, next, patient);
+                // Answers of requests asked before the change do not count.
+                let settles = if next == users { 0 } else { users.max(next) };
+                self.step = Step::new(self.settings.mode, next, patient, settles);
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
                     std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(next)),
@@ -223,11 +308,21 @@ impl<H: Latencies> Autoscaler<H> {
     /// What came out, also when the run had to end before the search did.
     #[must_use]
     pub fn conclude(&self) -> Conclusion {
-        let results: Vec<&StepResult> = self.entries.iter().map(|entry| &entry.result).collect();
+        let mut entries = self.entries.clone();
+        if self.settings.mode != Mode::Slo {
+            // How much the storage can do is known only now.
+            let mut results: Vec<_> = entries.iter_mut().map(|entry| &mut entry.result).collect();
+            storage::judge(&mut results, &self.settings.storage);
+        }
+        let results: Vec<&StepResult> = entries.iter().map(|entry| &entry.result).collect();
         let (answer, reason) = match &self.search {
             Search::Capacity(search) => {
                 let (answer, reason) = search.conclude(&results);
                 (Answer::Capacity(answer), reason)
+            }
+            Search::Slo(search) => {
+                let (answer, reason) = search.conclude(&results);
+                (Answer::Qos(answer), reason)
             }
             Search::Qos(search) => {
                 let (answer, reason) = search.conclude(&results);
@@ -237,16 +332,18 @@ impl<H: Latencies> Autoscaler<H> {
         let reason = match self.stopped {
             true => reason,
             false => format!(
-                "the run ended after {} steps, before the search did: give it a longer --duration",
+                "the run ended after {} steps, before the search did: give it a longer --duration, \
+                 and more requests if --max-requests ended it",
                 self.entries.len()
             ),
         };
         Conclusion {
+            mode: self.settings.mode,
             initial_users: self.settings.initial_users,
             conclusive: self.stopped,
             reason,
             answer,
-            entries: self.entries.clone(),
+            entries,
         }
     }
 }

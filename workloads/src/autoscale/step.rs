@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
-use super::{Latencies, Mode, Sample, Settings};
+use super::{Latencies, Mode, Part, Sample, Settings};
 
 /// Samples passed over after a change of users: answers of requests asked before it.
 const SETTLE_SAMPLES: u32 = 1;
+/// Qos mode passes over one request of each user too, but no more than this, s: users that begin
+/// together write together, and what users left behind that went home is still to be done.
+const SETTLE_S_MAX: f64 = 45.0;
 /// Samples of a window at least; of a patient one three times as many.
 const WINDOW_SAMPLES_MIN: usize = 3;
 /// ... and at most: then the step ends, steady or not.
@@ -15,15 +18,16 @@ const PATIENCE: usize = 3;
 const UNCERTAINTY_MAX: f64 = 0.02;
 /// ... and the two halves' means differ by at most this share, or by what their spread explains.
 const DRIFT_MAX: f64 = 0.02;
-/// Requests of a class before its P95 is believed: below this one straggler decides.
-const CLASS_REQUESTS_MIN: u64 = 20;
+/// Requests of a class, or entries of a direction, before their P95 is believed: below this one
+/// straggler decides.
+const VALUES_MIN: u64 = 20;
 
 /// Where requests' time went: sums over the requests that ended, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TimeShares {
     /// From the intended arrival to the start of serving.
     pub queue_ns: u64,
-    /// In storage steps.
+    /// In storage steps, with their waits for permits and for room.
     pub storage_ns: u64,
     /// Waiting for generated tokens.
     pub generation_ns: u64,
@@ -53,6 +57,21 @@ impl TimeShares {
     }
 }
 
+/// What a user count asked of the storage tier, and how that did.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct StorageLoad {
+    /// Bytes a second, both directions.
+    pub bytes_per_s: f64,
+    /// P95 of entries read from the device, first submit to last completion, ns.
+    pub read_device_p95_ns: Option<u64>,
+    /// P95 of entries written to it, to make room too, ns.
+    pub write_device_p95_ns: Option<u64>,
+    /// Entries that waited for the device, on average.
+    pub entries_waiting: f64,
+    /// Requests that waited to be served, on average.
+    pub requests_waiting: f64,
+}
+
 /// What was measured with one user count.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepResult {
@@ -78,10 +97,13 @@ pub struct StepResult {
     pub write_ns: Option<[u64; 3]>,
     /// P95 of the requests of each class, ns.
     pub class_p95_ns: [Option<u64>; 3],
-    /// Largest of the classes' P95 over target; none when no request ended.
+    /// What the storage tier was asked for.
+    pub storage: StorageLoad,
+    /// Slo: largest of the classes' P95 over target; none when no request ended. Otherwise that of
+    /// the storage tier, which only all steps show.
     pub saturation: Option<f64>,
-    /// The class with it.
-    pub worst_class: Option<usize>,
+    /// What it is the saturation of.
+    pub worst: Option<Part>,
     /// Where the requests' time went.
     pub time: TimeShares,
 }
@@ -92,6 +114,8 @@ pub(super) struct Step<H> {
     mode: Mode,
     users: u32,
     settle_left: u32,
+    /// Requests that must end before the window begins.
+    settle_requests: u64,
     samples_min: usize,
     samples_max: usize,
     rates: Vec<f64>,
@@ -101,12 +125,14 @@ pub(super) struct Step<H> {
 }
 
 impl<H: Latencies> Step<H> {
-    pub(super) fn new(mode: Mode, users: u32, patient: bool) -> Step<H> {
+    /// Of so many users; before the window `settle_requests` must end, in qos mode.
+    pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> Step<H> {
         let factor = if patient { PATIENCE } else { 1 };
         Step {
             mode,
             users,
             settle_left: SETTLE_SAMPLES,
+            settle_requests: if mode == Mode::Qos { settle_requests.into() } else { 0 },
             samples_min: WINDOW_SAMPLES_MIN * factor,
             samples_max: WINDOW_SAMPLES_MAX * factor,
             rates: Vec::new(),
@@ -119,6 +145,10 @@ impl<H: Latencies> Step<H> {
                 classes: Default::default(),
                 read: H::default(),
                 write: H::default(),
+                read_device: H::default(),
+                write_device: H::default(),
+                storage_waits_ns: 0,
+                requests_queued: 0,
                 time: TimeShares::default(),
             },
             elapsed_s: 0.0,
@@ -140,8 +170,13 @@ impl<H: Latencies> Step<H> {
             return None;
         }
         self.elapsed_s += seconds;
-        if self.settle_left > 0 {
-            self.settle_left -= 1;
+        if self.settle_left > 0 || self.settle_requests > 0 {
+            self.settle_left = self.settle_left.saturating_sub(1);
+            let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+            self.settle_requests = self.settle_requests.saturating_sub(ended);
+            if self.elapsed_s >= SETTLE_S_MAX {
+                self.settle_requests = 0;
+            }
             return None;
         }
         self.seconds += seconds;
@@ -152,12 +187,10 @@ impl<H: Latencies> Step<H> {
         let steady = enough
             && match self.mode {
                 Mode::Capacity => is_steady(&self.rates),
+                Mode::Slo => is_believed(&self.sum.classes),
                 Mode::Qos => {
-                    self.sum
-                        .classes
-                        .iter()
-                        .all(|class| class.count() == 0 || class.count() >= CLASS_REQUESTS_MIN)
-                        && self.sum.classes.iter().any(|class| class.count() > 0)
+                    let moved = [&self.sum.read_device, &self.sum.write_device];
+                    moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
@@ -174,6 +207,10 @@ impl<H: Latencies> Step<H> {
         }
         sum.read.add(&sample.read);
         sum.write.add(&sample.write);
+        sum.read_device.add(&sample.read_device);
+        sum.write_device.add(&sample.write_device);
+        sum.storage_waits_ns += sample.storage_waits_ns;
+        sum.requests_queued += sample.requests_queued;
         sum.time.add(&sample.time);
     }
 
@@ -206,11 +243,33 @@ impl<H: Latencies> Step<H> {
             read_ns: three(&self.sum.read),
             write_ns: three(&self.sum.write),
             class_p95_ns,
+            storage: self.storage(),
             saturation: worst.map(|(_, saturation)| saturation),
-            worst_class: worst.map(|(class, _)| class),
+            worst: worst.map(|(class, _)| Part::Class(class)),
             time: self.sum.time,
         }
     }
+
+    fn storage(&self) -> StorageLoad {
+        let sum = &self.sum;
+        StorageLoad {
+            bytes_per_s: sum.storage_bytes as f64 / self.seconds,
+            read_device_p95_ns: sum.read_device.quantile_ns(0.95),
+            write_device_p95_ns: sum.write_device.quantile_ns(0.95),
+            entries_waiting: sum.storage_waits_ns as f64 / (self.seconds * 1e9),
+            requests_waiting: sum.requests_queued as f64 / self.rates.len().max(1) as f64,
+        }
+    }
+}
+
+/// Whether there are values, and of each kind none or enough.
+fn is_believed<'a, H: Latencies + 'a>(kinds: impl IntoIterator<Item = &'a H>) -> bool {
+    let mut any = false;
+    let enough = kinds.into_iter().all(|values| {
+        any |= values.count() > 0;
+        values.count() == 0 || values.count() >= VALUES_MIN
+    });
+    enough && any
 }
 
 /// Two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1.

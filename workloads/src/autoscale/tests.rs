@@ -61,6 +61,7 @@ impl<X: Fn(f64) -> f64, S: Fn(f64) -> f64> Model<X, S> {
                 read: List(vec![5]),
                 write: List::default(),
                 time: TimeShares { queue_ns: 8, storage_ns: 1, generation_ns: 1, total_ns: 10 },
+                ..Sample::default()
             };
             match autoscaler.observe(&sample) {
                 Decision::Hold => {}
@@ -83,6 +84,11 @@ fn settings(mode: Mode, initial_users: u32) -> Settings {
         scale_down_factor: 0.5,
         target_saturation: 1.0,
         targets_ns: [50_000_000, 100_000_000, 1_000_000_000],
+        storage: StorageTargets {
+            read_p95_ns: 200_000_000,
+            write_p95_ns: 500_000_000,
+            queue_depth: 100,
+        },
     }
 }
 
@@ -168,39 +174,39 @@ fn a_system_that_falls_again_is_found_near_its_top() {
 }
 
 #[test]
-fn qos_finds_the_most_users_and_says_what_broke() {
+fn slo_finds_the_most_users_and_says_what_broke() {
     for limit in [1.0, 3.0, 50.0, 777.0, 40_000.0] {
         for initial in [1, 10, 500] {
             let saturation = |users: f64| if users <= limit { 0.5 } else { users / limit + 0.5 };
             let model =
                 Model { bytes_per_s: |users: f64| users * 1e6, saturation, noise: 0.02, seed: 5 };
-            let (conclusion, _) = model.run(settings(Mode::Qos, initial));
+            let (conclusion, _) = model.run(settings(Mode::Slo, initial));
             let answer = qos(&conclusion);
             let users = f64::from(answer.users);
             assert!(users <= limit && users >= limit * 0.9 - 1.0, "{limit} {initial}: {users}");
             assert!(answer.confirmed && conclusion.conclusive);
             let broke = answer.broke.as_ref().unwrap();
-            assert_eq!((broke.class, broke.largest_part), (Some(0), "queue"));
+            assert_eq!((broke.part, broke.largest_part), (Some(Part::Class(0)), "queue"));
             assert!(f64::from(broke.users) > limit);
         }
     }
 }
 
 #[test]
-fn qos_without_an_answer_says_zero_and_one_without_a_limit_stops_at_the_most() {
+fn slo_without_an_answer_says_zero_and_one_without_a_limit_stops_at_the_most() {
     let model = Model { bytes_per_s: |users| users, saturation: |_| 60.0, noise: 0.0, seed: 1 };
-    let (conclusion, _) = model.run(settings(Mode::Qos, 16));
+    let (conclusion, _) = model.run(settings(Mode::Slo, 16));
     assert_eq!(qos(&conclusion).users, 0);
     assert!(conclusion.reason.contains("not even the fewest"), "{}", conclusion.reason);
     let model = Model { bytes_per_s: |users| users, saturation: |_| 0.1, noise: 0.0, seed: 1 };
-    let (conclusion, _) = model.run(settings(Mode::Qos, 16));
+    let (conclusion, _) = model.run(settings(Mode::Slo, 16));
     assert_eq!(qos(&conclusion).users, 100_000);
 }
 
 #[test]
 fn a_confirmation_that_fails_steps_back() {
     // Well in short windows only: the saturation seen grows with the time at a count.
-    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Qos, 10));
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Slo, 10));
     let mut held = 0u32;
     let mut patient_failed = 0;
     for _ in 0..3_000 {
@@ -232,4 +238,147 @@ fn a_run_too_short_says_so() {
     let conclusion = autoscaler.conclude();
     assert!(!conclusion.conclusive && conclusion.reason.contains("--duration"));
     assert!(matches!(conclusion.answer, Answer::Capacity(None)));
+}
+
+/// A closed system of known service rate: users think, then have one entry read.
+#[derive(Clone, Copy)]
+struct Closed {
+    think_s: f64,
+    /// The device's time for an entry on an idle drive.
+    idle_s: f64,
+    /// Entries that the drive serves a second at the most.
+    entries_per_s: f64,
+    /// Entries that the drive takes at once; more wait for a place.
+    places: f64,
+    noise: f64,
+}
+
+impl Closed {
+    /// Users at which the drive is at its limit.
+    fn knee(&self) -> f64 {
+        self.entries_per_s * (self.think_s + self.idle_s)
+    }
+
+    fn sample(&self, users: f64, tick: u64) -> Sample<List> {
+        let wobble = 1.0 + self.noise * noise(tick);
+        let rate = (users / (self.think_s + self.idle_s)).min(self.entries_per_s);
+        let all_s = (users / rate - self.think_s).max(self.idle_s);
+        let at_once = (rate * all_s).min(self.places);
+        let device_s = at_once / rate;
+        let ends = List(vec![(device_s * wobble * 1e9) as u64; (rate.ceil() as usize).min(200)]);
+        Sample {
+            length_ns: 1_000_000_000,
+            storage_bytes: (rate * wobble * 1e8) as u64,
+            tokens: rate as u64,
+            classes: [
+                List(vec![(all_s * 1e9) as u64; rate.ceil() as usize]),
+                List::default(),
+                List::default(),
+            ],
+            read_device: ends,
+            storage_waits_ns: (rate * (all_s - device_s) * 1e9) as u64,
+            ..Sample::default()
+        }
+    }
+
+    fn search(&self, settings: Settings) -> (Conclusion, u32) {
+        let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+        let mut most = 0;
+        for tick in 0..5_000 {
+            let users = autoscaler.users();
+            most = most.max(users);
+            if autoscaler.observe(&self.sample(f64::from(users), tick)) == Decision::Stop {
+                return (autoscaler.conclude(), most);
+            }
+        }
+        panic!("it never stopped");
+    }
+}
+
+/// Small entries on a drive of 50 entries a second; then each limit by itself.
+const SMALL: Closed =
+    Closed { think_s: 10.0, idle_s: 0.01, entries_per_s: 50.0, places: 1e9, noise: 0.01 };
+
+#[test]
+fn qos_finds_the_users_at_which_known_storage_is_saturated() {
+    let large = Closed { idle_s: 0.3, ..SMALL };
+    let few_places = Closed { places: 2.0, ..SMALL };
+    for (system, users, part) in [
+        // Well beyond the knee, until the P95 is 0.8 of 200 ms.
+        (SMALL, SMALL.entries_per_s * (10.0 + 0.16), Part::StorageRead),
+        // Entries that take longer than 200 ms on an idle drive: 0.8 of its throughput.
+        (large, 0.8 * large.knee(), Part::StorageRead),
+        // The device is fast, as it is given little at once, and 80 entries wait.
+        (few_places, few_places.entries_per_s * 10.0 + 2.0 + 80.0, Part::StorageQueue),
+    ] {
+        for (initial, up) in [(20, 2.0), (1, 2.0), (300, 1.2), (3_000, 2.0)] {
+            let settings = Settings {
+                target_saturation: 0.8,
+                scale_up_factor: up,
+                ..settings(Mode::Qos, initial)
+            };
+            let (conclusion, most) = system.search(settings);
+            let answer = qos(&conclusion);
+            let ratio = f64::from(answer.users) / users;
+            assert!((0.92..1.03).contains(&ratio), "{part:?} from {initial}: {answer:?}, {users}");
+            assert!(answer.confirmed && conclusion.conclusive);
+            assert_eq!(answer.broke.as_ref().unwrap().part, Some(part), "{answer:?}");
+            // It need not drown the drive to find out.
+            assert!(f64::from(most) <= (4.5 * system.knee()).max(4.0 * f64::from(initial)));
+            for entry in &conclusion.entries {
+                let (users, is_within) =
+                    (entry.result.users, entry.result.saturation.unwrap() <= 0.8);
+                assert!(is_within || users > answer.users / 2, "{entry:?}");
+                assert!(!is_within || users < answer.users * 2, "{entry:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn twice_the_drive_is_twice_the_users() {
+    let found = |entries_per_s: f64| {
+        let system = Closed { idle_s: 0.3, entries_per_s, ..SMALL };
+        let settings = Settings { target_saturation: 0.8, ..settings(Mode::Qos, 20) };
+        f64::from(qos(&system.search(settings).0).users)
+    };
+    let ratio = found(100.0) / found(50.0);
+    assert!((1.85..2.15).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn qos_of_storage_that_nothing_asks_stops_at_the_most_users() {
+    let settings = Settings { users_max: 700, ..settings(Mode::Qos, 20) };
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+    let idle = || Sample {
+        length_ns: 1_000_000_000,
+        tier_bytes: 1_000,
+        classes: [List(vec![1_000; 900]), List::default(), List::default()],
+        ..Sample::default()
+    };
+    let stopped = (0..1_000).find(|_| autoscaler.observe(&idle()) == Decision::Stop);
+    assert!(stopped.is_some(), "it never stopped");
+    let conclusion = autoscaler.conclude();
+    assert_eq!(qos(&conclusion).users, 700);
+    assert!(conclusion.reason.contains("the most there may be"), "{}", conclusion.reason);
+}
+
+#[test]
+fn qos_answers_zero_when_even_one_user_saturates_and_names_the_part() {
+    // One user thinks for no time: the drive does nothing but his entries, which take too long.
+    let system = Closed { think_s: 0.0, idle_s: 1.0, entries_per_s: 1.0, ..SMALL };
+    let settings = Settings { target_saturation: 0.8, ..settings(Mode::Qos, 8) };
+    let (conclusion, _) = system.search(settings);
+    let answer = qos(&conclusion);
+    assert_eq!((answer.users, answer.confirmed), (0, false));
+    let broke = answer.broke.as_ref().unwrap();
+    assert_eq!((broke.users, broke.part), (1, Some(Part::StorageRead)));
+    assert!(broke.saturation.unwrap() > 0.95, "{broke:?}");
+    assert!(conclusion.reason.contains("even the fewest"), "{}", conclusion.reason);
+    // Requests that wait for a place to be served are another reason.
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+    let queue = Sample { requests_queued: 500, ..system.sample(1.0, 0) };
+    while autoscaler.observe(&queue) != Decision::Stop {}
+    let conclusion = autoscaler.conclude();
+    assert_eq!(qos(&conclusion).broke.as_ref().unwrap().part, Some(Part::RequestQueue));
 }

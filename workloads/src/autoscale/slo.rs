@@ -1,43 +1,15 @@
 //! The search for the most users whose every class keeps its promise.
 
-use serde::Serialize;
-
 use super::step::StepResult;
-use super::{Settings, Wish, between};
+use super::{QosAnswer, QosBreak, Settings, Wish, between};
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
 /// After a confirmation that failed, this share of the users is tried.
 const STEP_BACK: f64 = 0.9;
 
-/// What qos mode found.
-#[derive(Clone, Debug, Serialize)]
-pub struct QosAnswer {
-    /// Most users for which every class kept its promise; 0: not even the fewest.
-    pub users: u32,
-    /// Whether a longer window at that count confirmed it.
-    pub confirmed: bool,
-    /// What broke first beyond it, if anything did.
-    pub broke: Option<QosBreak>,
-}
-
-/// The fewest users that were too many.
-#[derive(Clone, Debug, Serialize)]
-pub struct QosBreak {
-    /// How many.
-    pub users: u32,
-    /// The class that was furthest from its target, by index; none when nothing was answered.
-    pub class: Option<usize>,
-    /// Its P95 over its target.
-    pub saturation: Option<f64>,
-    /// Where most of the requests' time went.
-    pub largest_part: &'static str,
-    /// That part's share of it.
-    pub largest_share: f64,
-}
-
 #[derive(Debug)]
-pub(super) struct Qos {
+pub(super) struct Slo {
     settings: Settings,
     /// Most users known to be well.
     good: Option<u32>,
@@ -47,9 +19,9 @@ pub(super) struct Qos {
     confirmed: bool,
 }
 
-impl Qos {
-    pub(super) fn new(settings: Settings) -> Qos {
-        Qos { settings, good: None, bad: None, confirming: false, confirmed: false }
+impl Slo {
+    pub(super) fn new(settings: Settings) -> Slo {
+        Slo { settings, good: None, bad: None, confirming: false, confirmed: false }
     }
 
     fn is_good(&self, result: &StepResult) -> bool {
@@ -99,16 +71,7 @@ impl Qos {
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
         let first_bad =
             results.iter().filter(|result| !self.is_good(result)).min_by_key(|r| r.users);
-        let broke = first_bad.map(|result| {
-            let (largest_part, largest_share) = result.time.largest();
-            QosBreak {
-                users: result.users,
-                class: result.worst_class,
-                saturation: result.saturation,
-                largest_part,
-                largest_share,
-            }
-        });
+        let broke = first_bad.map(|result| QosBreak::at(result));
         let users = self.good.unwrap_or(0);
         let reason = match (users, self.confirmed) {
             (0, _) => "not even the fewest users were served in time".to_owned(),

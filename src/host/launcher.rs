@@ -1,0 +1,117 @@
+//! The launcher that started this process as one of several, as its environment tells.
+
+use std::io::IsTerminal;
+
+/// This process among those that a launcher started together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// Its number among all of them, from 0.
+    pub rank: u32,
+    /// How many there are; none when the launcher does not say.
+    pub size: Option<u32>,
+    /// Its number among those on this machine, from 0; none when the launcher does not say.
+    pub local_rank: Option<u32>,
+    /// How many are on this machine; none when the launcher does not say.
+    pub local_size: Option<u32>,
+}
+
+/// What a figure is called, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
+const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+const SIZE: [&str; 4] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
+const LOCAL_RANK: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+const LOCAL_SIZE: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+
+impl Launcher {
+    /// The one that started this process; none where nothing says so.
+    #[must_use]
+    pub fn look() -> Option<Launcher> {
+        Launcher::of(|name| std::env::var(name).ok())
+    }
+
+    /// Of an environment. A Slurm step of one process is none: an interactive shell is such a step,
+    /// and so is a batch script.
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
+        let number = |name: &&str| variable(name)?.trim().parse::<u32>().ok();
+        let first = |names: &[&str]| names.iter().find_map(number);
+        let is_slurm_alone = RANK[..3].iter().all(|name| number(name).is_none());
+        let launcher = Launcher {
+            rank: first(&RANK)?,
+            size: first(&SIZE),
+            local_rank: first(&LOCAL_RANK),
+            local_size: first(&LOCAL_SIZE),
+        };
+        let is_step_of_one = is_slurm_alone && launcher.size.is_none_or(|size| size == 1);
+        (!is_step_of_one).then_some(launcher)
+    }
+
+    /// Whether others of the same launch may use this machine too.
+    #[must_use]
+    pub fn shares_the_machine(&self) -> bool {
+        self.local_size.or(self.size) != Some(1)
+    }
+}
+
+/// Whether somebody watches a stream on a terminal, where lines may be coloured and rewritten. A
+/// launcher gathers the output of many processes, at times through a terminal of its own.
+#[must_use]
+pub fn is_watched(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && Launcher::look().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<Launcher> {
+        Launcher::of(|name| {
+            let found = variables.iter().find(|(given, _)| *given == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn each_launcher_is_known_by_its_variables() {
+        let all = |rank, size, local_rank, local_size| {
+            Some(Launcher { rank, size, local_rank, local_size })
+        };
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_RANK", "5"),
+            ("OMPI_COMM_WORLD_SIZE", "8"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+            // It runs inside a job of Slurm's that says otherwise.
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "2"),
+            ("SLURM_LOCALID", "0"),
+        ];
+        assert_eq!(of(&open_mpi), all(5, Some(8), Some(1), Some(4)));
+        let mpich = [
+            ("PMI_RANK", "3"),
+            ("PMI_SIZE", "4"),
+            ("MPI_LOCALRANKID", "1"),
+            ("MPI_LOCALNRANKS", "2"),
+        ];
+        assert_eq!(of(&mpich), all(3, Some(4), Some(1), Some(2)));
+        assert_eq!(of(&[("PMIX_RANK", "7")]), all(7, None, None, None));
+        let slurm = [("SLURM_PROCID", "2"), ("SLURM_NTASKS", "6"), ("SLURM_LOCALID", "0")];
+        assert_eq!(of(&slurm), all(2, Some(6), Some(0), None));
+    }
+
+    #[test]
+    fn what_no_launcher_says_is_none() {
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("PMI_RANK", "")]), None);
+        assert_eq!(of(&[("OMPI_COMM_WORLD_RANK", "-1")]), None);
+        // A shell under `salloc`, and a batch script.
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]), None);
+        assert_eq!(of(&[("SLURM_PROCID", "0")]), None);
+        // `srun` with one process inside a job of many.
+        let step = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "9"), ("SLURM_STEP_NUM_TASKS", "1")];
+        assert_eq!(of(&step), None);
+        // `mpirun -n 1` gathers output as with many.
+        let one = of(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).unwrap();
+        assert!(!one.shares_the_machine());
+        assert!(of(&[("PMIX_RANK", "0")]).unwrap().shares_the_machine());
+    }
+}

@@ -1,0 +1,126 @@
+//! A shard that ends while the others go on.
+
+use std::sync::Arc;
+
+use ringfall_engine::device::Preallocate;
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::load::LoadError;
+use ringfall_engine::shard::{Durability, ShardFacts};
+use ringfall_engine::units::MIB;
+use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfig};
+use ringfall_workloads::source::Source;
+
+use super::*;
+use crate::run::phases::conduct_to_the_end;
+use crate::run::{Ending, seeds};
+use crate::store::StoreRequest;
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn giving_space(&mut self, _: u64, _: u64) {}
+    fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
+        Ok(())
+    }
+    fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
+    fn window_began(&mut self) {}
+    fn window_ended(&mut self) {}
+    fn progress(&mut self, _: &Progress<'_>) {}
+}
+
+/// Shards of which the second ends by itself, once requests have been measured.
+struct Dying<'a> {
+    threads: Threads<'a>,
+    is_dead: bool,
+}
+
+impl Shards for Dying<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        self.threads.sight(phase)
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        self.threads.obey(order)
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        if self.threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
+            self.threads.fleet.end_one(1);
+            self.is_dead = true;
+        }
+        self.threads.pass_time(phase, until)
+    }
+}
+
+fn settings(directory: &std::path::Path) -> RunSettings {
+    RunSettings {
+        shards: 2,
+        cpus: None,
+        cache_dir: Some(directory.to_owned()),
+        destroy_device_contents: false,
+        storage_capacity_bytes: 64 * MIB,
+        storage_free_percent_max: None,
+        cpu_capacity_bytes: 0,
+        preallocate: Preallocate::Reserve,
+        io_size_bytes: MIB,
+        queue_depth: 4,
+        io_buffer_bytes: 8 * MIB,
+        durability: Durability::None,
+        verify: VerifyMode::Sample,
+        seed: 5,
+        warmup: 0,
+        duration: 300 * SECOND,
+        max_inflight_requests: 8,
+        max_concurrent_allocs: 0,
+        ends_when_exhausted: false,
+        autoscale_requests_max: None,
+        autoscale: None,
+    }
+}
+
+#[test]
+fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
+    let name = format!("ringfall-dying-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let settings = settings(&directory);
+    let persona =
+        Persona { context_tokens: [8, 16], generation_tokens: [1, 9], think_time_s: [0.01, 0.02] };
+    let config = Arc::new(WorkloadConfig {
+        num_users: 8,
+        personas: vec![persona],
+        arrival: Arrival::Closed,
+        generation_mode: GenerationMode::None,
+        prefix_caching: false,
+        ..WorkloadConfig::default()
+    });
+    let request = StoreRequest {
+        cache_dir: settings.cache_dir.clone(),
+        destroy_device_contents: false,
+        capacity_bytes: settings.storage_capacity_bytes,
+        capacity_flag: "--storage-capacity-gb",
+        free_percent_max: None,
+        shards: settings.shards,
+        preallocate: settings.preallocate,
+    };
+    let store = Store::open(&request, &mut |_, _| true).unwrap();
+    let interrupt = Interrupt::install().unwrap();
+    let rows = vec![None; 2];
+    let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();
+    let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
+    let mut observer = Nobody;
+    let threads = Threads::new(&settings, &interrupt, &mut observer, &store, fleet, None, Some(8));
+    let mut shards = Dying { threads, is_dead: false };
+    let phases = conduct_to_the_end(settings.phase_plan(), &mut shards);
+    let outcome = shards.threads.outcome(&phases);
+    store.remove().unwrap();
+    let _already_gone = std::fs::remove_dir_all(&directory);
+    let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
+    for part in ["shard 1 ended early", "the figures of shard 1 are missing"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert!(outcome.totals.requests.completed() > 0 && outcome.metrics.io_write.bytes > 0);
+    assert!(outcome.window.1 - outcome.window.0 < 100 * SECOND);
+    assert!(outcome.timeline.seconds().iter().any(|second| second.requests.completed > 0));
+}

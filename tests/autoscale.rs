@@ -1,0 +1,154 @@
+//! The autoscaler on the simulated clock, against drives whose service rates are known.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, output, text};
+
+const FAST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+const SLOW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/slow-vmfs.yaml");
+/// The published search for the number of users, without the GPU tier.
+const PUBLISHED: &str = "--model llama3.1-8b --num-users 20 --gpu-mem-gb 0 --cpu-mem-gb 32 \
+                         --enable-autoscaling --generation-mode realistic --seed 42";
+
+fn simulate(scratch: &Scratch, device: &str, line: &str) -> (Output, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["simulate", "--output", "result.json", "--device", device]);
+    command.args(line.split_whitespace()).current_dir(&scratch.path).stdin(Stdio::null());
+    let ended = output(command);
+    assert_eq!(ended.status.code(), Some(0), "{line}: {}", text(&ended));
+    let found = scratch.json()["ringfall"]["autoscaler"].clone();
+    (ended, found)
+}
+
+fn users(found: &Value) -> f64 {
+    found["qos_users"].as_f64().unwrap()
+}
+
+#[test]
+fn the_published_qos_search_finds_users_for_the_described_drive() {
+    let scratch = Scratch::new("qos-published");
+    let (ended, found) =
+        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode qos --duration 900"));
+    // With 60 users a third of the drive is used, with 80 most of it, with 120 all.
+    assert!((55.0..=95.0).contains(&users(&found)), "{found}");
+    assert_eq!((&found["conclusive"], &found["qos_confirmed"]), (&true.into(), &true.into()));
+    let part = found["qos_broke"]["part"].as_str().unwrap();
+    assert!(part.starts_with("storage"), "{part}");
+    assert!(found["qos_none_because"].is_null());
+    for line in ["users wait for their answers", "within the target saturation", "broke first"] {
+        assert!(text(&ended).contains(line), "{line}: {}", text(&ended));
+    }
+    let summary = &scratch.json()["summary"];
+    assert_eq!(summary["autoscaling_summary"]["final_users"], found["qos_users"]);
+    let rows = summary["autoscaling_stats"].as_array().unwrap();
+    let levels = rows.iter().map(|row| row["saturation_level"].as_f64().unwrap());
+    assert!(levels.clone().any(|level| level > 0.8) && levels.clone().any(|level| level < 0.8));
+
+    // Five minutes are too few to be sure, and say so.
+    let (ended, found) =
+        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode qos --duration 300"));
+    assert!((40.0..=95.0).contains(&users(&found)), "{found}");
+    assert!(text(&ended).contains("--duration"), "{}", text(&ended));
+
+    let (ended, found) =
+        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode slo --duration 300"));
+    assert_eq!((users(&found), &found["mode"]), (0.0, &"slo".into()), "{found}");
+    let why = found["qos_none_because"].as_str().unwrap();
+    for part in ["with 1 user", "P95", "against a target of", "generation", "--autoscaler-mode qos"]
+    {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert!(text(&ended).contains("the autoscaler's answer is 0 users"), "{}", text(&ended));
+}
+
+/// Users that read one entry of 50 MB twice, then think for a second.
+fn known(scratch: &Scratch, gb_per_s: u32, targets: &str) -> (String, String) {
+    let device = scratch.file(&format!("drive-{gb_per_s}.yaml"));
+    let direction =
+        format!("{{mb_per_s: {}, iops: 1000000, latency_us: 10}}", u64::from(gb_per_s) * 1_000);
+    let text = format!(
+        "name: known\nsource: chosen\nread: {direction}\nwrite: {direction}\n\
+         memory_mb_per_s: 8000\n"
+    );
+    std::fs::write(&device, text).unwrap();
+    let config = scratch.file("known.yaml");
+    let text = format!(
+        "workload:\n  personas:\n    same: {{context_tokens: [9, 9], generation_tokens: [1, 1], \
+         think_time_s: [1, 1]}}\n  decode_only_entry_tokens: 2048\n  \
+         saturation_targets: {targets}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let line = format!(
+        "--config {} --model tiny-1b --decode-only --generation-mode none --cpu-mem-gb 0 \
+         --enable-autoscaling --arrival closed --num-users 8 --seed 3 --duration 2000 --shards 1 \
+         --max-inflight-requests 500",
+        config.display()
+    );
+    (device.display().to_string(), line)
+}
+
+#[test]
+fn users_for_a_known_service_rate_are_those_of_its_target_saturation() {
+    let scratch = Scratch::new("qos-known");
+    // Any latency is beyond this target: what counts is the use of the drive, 0.8 of the users with
+    // which it is always busy.
+    let tight = "{read_p95_ms: 0.1}";
+    for gb_per_s in [5, 10] {
+        let (device, line) = known(&scratch, gb_per_s, tight);
+        let (_, found) = simulate(&scratch, &device, &line);
+        let stats = &scratch.json()["summary"]["cache_stats"];
+        let reads = stats["decode_reads"].as_f64().unwrap();
+        let request_bytes = stats["total_read_bytes"].as_f64().unwrap()
+            / scratch.json()["summary"]["total_requests"].as_f64().unwrap();
+        assert!(reads > 1_000.0 && request_bytes > 1e6, "{stats}");
+        let service_s = request_bytes / (f64::from(gb_per_s) * 1e9);
+        let expected = 0.8 * (1.0 + service_s) / service_s;
+        let ratio = users(&found) / expected;
+        assert!((0.88..1.12).contains(&ratio), "{gb_per_s} GB/s: {expected}, {found}");
+        assert_eq!(found["qos_broke"]["part"], "storage read latency");
+    }
+}
+
+#[test]
+fn an_answer_of_zero_names_the_part_its_value_and_what_would_do() {
+    let scratch = Scratch::new("qos-zero");
+    let (device, line) = known(&scratch, 5, "{read_p95_ms: 0.1}");
+    let (ended, found) = simulate(&scratch, &device, &format!("{line} --target-saturation 0.001"));
+    assert_eq!(users(&found), 0.0, "{found}");
+    let why = found["qos_none_because"].as_str().unwrap();
+    let parts = [
+        "with 1 user the device needed",
+        "to read an entry against a target of 0.10 ms",
+        "of the highest storage throughput",
+        "--target-saturation 0.",
+        "workload.saturation_targets.read_p95_ms: ",
+        "--cpu-mem-gb",
+    ];
+    for part in parts {
+        assert!(why.contains(part), "{part}: {why}");
+        assert!(text(&ended).contains("what would do"), "{}", text(&ended));
+    }
+    // What it says would do does.
+    let saturation = why.split("--target-saturation ").nth(1).unwrap();
+    let saturation = saturation.split(';').next().unwrap();
+    let again = format!("{line} --target-saturation {saturation}");
+    assert!(users(&simulate(&scratch, &device, &again).1) >= 1.0, "{again}");
+}
+
+#[test]
+fn a_number_of_requests_ends_an_autoscaled_run() {
+    let scratch = Scratch::new("qos-requests");
+    let line = "--model tiny-1b --enable-autoscaling --autoscaler-mode capacity --max-requests 40 \
+                --num-users 4 --cpu-mem-gb 0 --generation-mode none --seed 1 --duration 4000";
+    let (ended, found) = simulate(&scratch, SLOW, line);
+    let json = scratch.json();
+    let requests = json["requests_completed"].as_u64().unwrap();
+    let seconds = json["ringfall"]["window"]["seconds"].as_f64().unwrap();
+    let of_a_second = requests as f64 / seconds;
+    assert!(requests >= 40 && (requests as f64) < 40.0 + 4.0 * of_a_second + 4.0, "{requests}");
+    assert_eq!(found["conclusive"], false);
+    assert!(text(&ended).contains("--max-requests"), "{}", text(&ended));
+    assert_eq!(json["ringfall"]["config"]["max_requests"], 40);
+}

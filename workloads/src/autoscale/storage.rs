@@ -1,0 +1,230 @@
+//! The search for the most users at a target saturation of the storage tier.
+//!
+//! The saturation of a step is the larger of two figures:
+//! - `min(1, latency) × use`: `latency` is the P95 of entries read from the device over its target,
+//!   or of entries written, whichever is larger; `use` is the storage throughput over the highest
+//!   of all steps. A large entry may take longer than the target on an idle drive, so a latency
+//!   alone shows no saturation; neither does a drive at its limit that keeps its targets.
+//! - `queue`: entries that waited for the device on average, or requests that waited to be served,
+//!   whichever are more, over the target for both.
+//!
+//! What more users find in use is at least what fewer did: a drive that does less beyond its peak
+//! is not less saturated.
+
+use super::step::{StepResult, StorageLoad};
+use super::{Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity};
+
+/// The answer is known to this share.
+const TOLERANCE: f64 = 0.05;
+/// Steps up in a row that brought no more throughput before that is believed ...
+const NOT_PAYING_MIN: usize = 2;
+/// ... at so many times the users of the best step.
+const NOT_PAYING_FACTOR: u32 = 2;
+/// Overload, which needs no further evidence: a latency of so many times its target, and of the
+/// lowest seen ...
+const OVERLOAD: f64 = 4.0;
+/// ... while more users bring less than this share of what each brought before.
+const OVERLOAD_GAIN: f64 = 0.25;
+
+/// A step, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    users: u32,
+    load: StorageLoad,
+    uncertainty: f64,
+    patient: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Storage {
+    settings: Settings,
+    /// In the order taken; the last one of a user count is what counts.
+    points: Vec<Point>,
+    climbing: bool,
+    /// Whether the step under way is a patient one.
+    patient: bool,
+    confirmed: bool,
+}
+
+/// The larger latency over its target; 0 where nothing was moved.
+fn latency(load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
+    let over = |p95_ns: Option<u64>, target_ns: u64| {
+        p95_ns.map_or(0.0, |p95_ns| p95_ns as f64 / target_ns.max(1) as f64)
+    };
+    let read = (over(load.read_device_p95_ns, targets.read_p95_ns), Part::StorageRead);
+    let write = (over(load.write_device_p95_ns, targets.write_p95_ns), Part::StorageWrite);
+    larger(read, write)
+}
+
+/// The longer queue over the target.
+fn queue(load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
+    let target = targets.queue_depth.max(1) as f64;
+    let entries = (load.entries_waiting / target, Part::StorageQueue);
+    larger(entries, (load.requests_waiting / target, Part::RequestQueue))
+}
+
+/// The larger one; the first where they are equal.
+fn larger(first: (f64, Part), second: (f64, Part)) -> (f64, Part) {
+    if second.0 > first.0 { second } else { first }
+}
+
+/// See the module. `share_used` is the `use` there.
+fn saturation(load: &StorageLoad, targets: &StorageTargets, share_used: f64) -> (f64, Part) {
+    let (latency, part) = latency(load, targets);
+    larger((latency.min(1.0) * share_used, part), queue(load, targets))
+}
+
+/// Storage throughput with so many users or fewer, over the highest of all; 0 without any.
+fn share_used(points: &[(u32, f64)], users: u32) -> f64 {
+    let most = |up_to: u32| {
+        let points = points.iter().filter(|point| point.0 <= up_to);
+        points.map(|point| point.1).fold(0.0, f64::max)
+    };
+    let peak = most(u32::MAX);
+    if peak > 0.0 { most(users) / peak } else { 0.0 }
+}
+
+/// Sets the saturation of steps by what all of them show.
+pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
+    let points: Vec<(u32, f64)> =
+        results.iter().map(|result| (result.users, result.storage.bytes_per_s)).collect();
+    for result in results {
+        let used = share_used(&points, result.users);
+        let (saturation, part) = saturation(&result.storage, targets, used);
+        (result.saturation, result.worst) = (Some(saturation), Some(part));
+    }
+}
+
+impl Storage {
+    pub(super) fn new(settings: Settings) -> Storage {
+        Storage { settings, points: Vec::new(), climbing: true, patient: false, confirmed: false }
+    }
+
+    pub(super) fn after(&mut self, result: &StepResult) -> Wish {
+        self.points.push(Point {
+            users: result.users,
+            load: result.storage,
+            uncertainty: result.uncertainty,
+            patient: self.patient,
+        });
+        if self.climbing && result.users < self.settings.users_max && !self.is_limited() {
+            return self.step(self.settings.more(result.users), false);
+        }
+        self.climbing = false;
+        match self.bracket() {
+            (Some(good), Some(bad)) => match between(good.users, bad.users, TOLERANCE) {
+                Some(users) => self.step(users, false),
+                None => self.confirm(good),
+            },
+            (Some(good), None) => self.confirm(good),
+            (None, Some(bad)) => match self.settings.fewer(bad.users) {
+                Some(users) => self.step(users, false),
+                None if !bad.patient => self.step(bad.users, true),
+                None => Wish::Stop,
+            },
+            (None, None) => Wish::Stop,
+        }
+    }
+
+    fn step(&mut self, users: u32, patient: bool) -> Wish {
+        self.patient = patient;
+        Wish::Step { users, patient }
+    }
+
+    fn confirm(&mut self, good: Point) -> Wish {
+        if good.patient {
+            self.confirmed = true;
+            return Wish::Stop;
+        }
+        self.step(good.users, true)
+    }
+
+    /// Whether more users would show nothing new of what the storage can do.
+    fn is_limited(&self) -> bool {
+        let Some((last, before)) = self.points.split_last() else { return false };
+        let targets = &self.settings.storage;
+        let target = self.settings.target_saturation;
+        if queue(&last.load, targets).0 > target {
+            return true;
+        }
+        let of = |point: &Point| latency(&point.load, targets).0;
+        if of(last) <= target {
+            return false;
+        }
+        let lowest = before.iter().map(of).fold(f64::INFINITY, f64::min);
+        let rate = |point: &Point| point.load.bytes_per_s;
+        let is_gaining = before.last().is_none_or(|before| {
+            let more_users = f64::from(last.users) / f64::from(before.users.max(1)) - 1.0;
+            rate(last) >= rate(before) * (1.0 + OVERLOAD_GAIN * more_users)
+        });
+        if of(last) >= OVERLOAD * lowest.max(1.0) && !is_gaining {
+            return true;
+        }
+        let Some(best) =
+            before.iter().reduce(|best, point| if pays(best, point) { point } else { best })
+        else {
+            return false;
+        };
+        let since = self.points.iter().skip_while(|point| point.users <= best.users);
+        let not_paying = since.clone().count();
+        rate(best) > 0.0
+            && since.clone().all(|point| !pays(best, point))
+            && not_paying >= NOT_PAYING_MIN
+            && last.users >= best.users.saturating_mul(NOT_PAYING_FACTOR)
+    }
+
+    /// The last step of each user count, fewest users first, each with its saturation.
+    fn judged(&self) -> Vec<(Point, f64)> {
+        let mut last: Vec<Point> = Vec::new();
+        for point in &self.points {
+            last.retain(|other| other.users != point.users);
+            last.push(*point);
+        }
+        last.sort_by_key(|point| point.users);
+        let rates: Vec<(u32, f64)> =
+            last.iter().map(|point| (point.users, point.load.bytes_per_s)).collect();
+        let judge = |point: Point| {
+            let used = share_used(&rates, point.users);
+            (point, saturation(&point.load, &self.settings.storage, used).0)
+        };
+        last.into_iter().map(judge).collect()
+    }
+
+    /// The fewest users that were too many, and the most below them that were not.
+    fn bracket(&self) -> (Option<Point>, Option<Point>) {
+        let (mut good, mut bad) = (None, None);
+        for (point, saturation) in self.judged() {
+            if saturation > self.settings.target_saturation {
+                bad = Some(point);
+                break;
+            }
+            good = Some(point);
+        }
+        (good, bad)
+    }
+
+    pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
+        let (good, bad) = self.bracket();
+        let broke = bad.and_then(|bad| {
+            results.iter().rev().find(|result| result.users == bad.users).map(|r| QosBreak::at(r))
+        });
+        let users = good.map_or(0, |point| point.users);
+        let reason = match (users, self.confirmed) {
+            (0, _) => "even the fewest users saturated the storage tier beyond the target".into(),
+            (users, true) if users >= self.settings.users_max => format!(
+                "{users} users are the most there may be, and the storage tier was within the \
+                 target"
+            ),
+            (users, _) => format!(
+                "{users} users kept the storage tier within the target over a longer window too"
+            ),
+        };
+        (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
+    }
+}
+
+/// Whether a step moved more than the best before it, beyond noise.
+fn pays(best: &Point, now: &Point) -> bool {
+    let of = |point: &Point| (point.load.bytes_per_s, point.uncertainty);
+    capacity::is_more(of(best), of(now))
+}
