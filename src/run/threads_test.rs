@@ -63,6 +63,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         storage_capacity_bytes: 64 * MIB,
         storage_free_percent_max: None,
         cpu_capacity_bytes: 0,
+        watermarks: ringfall_engine::placement::Watermarks::default(),
         preallocate: Preallocate::Reserve,
         io_size_bytes: MIB,
         queue_depth: 4,
