@@ -62,11 +62,6 @@ pub struct Health {
     pub total_count: usize,
 }
 
-const STORAGE_WRITE_DEVICE_P95_MS: f64 = 500.0;
-const STORAGE_READ_DEVICE_P95_MS: f64 = 200.0;
-const CPU_P95_MS: f64 = 150.0;
-const HIT_RATE: f64 = 0.3;
-
 /// Share of a run's requests that may have been refused for want of room before the run has failed:
 /// with more, what was measured is another workload than the one asked for.
 pub const REFUSED_SHARE_MAX: f64 = 0.01;
@@ -116,24 +111,29 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
     let storage = result.engine.tier(Tier::Storage);
     let mut cpu = result.engine.tier(Tier::Cpu).read.total.clone();
     cpu.merge(&result.engine.tier(Tier::Cpu).write.total);
-    let below = |name: &'static str, target, histogram: &Histogram| {
+    let asked = &result.plan.workload.health;
+    let below = |what: &str, target: f64, histogram: &Histogram| {
         let actual = histogram.quantile_ns(0.95)? as f64 / 1e6;
-        let (name, unit) = (name.into(), "ms".into());
-        let (limit, found) = (Measure::Number(target), Measure::Number(actual));
-        Some(Criterion { name, target: limit, actual: found, unit, passed: actual < target })
+        Some(Criterion {
+            name: format!("{what} P95 < {target}ms").into(),
+            target: Measure::Number(target),
+            actual: Measure::Number(actual),
+            unit: "ms".into(),
+            passed: actual < target,
+        })
     };
     let hit_rate = result.cache.hit_rate().map(|actual| Criterion {
-        name: "Cache Hit Rate > 30%".into(),
-        target: Measure::Number(HIT_RATE),
+        name: format!("Cache Hit Rate > {}%", in_percent(asked.hit_rate_min)).into(),
+        target: Measure::Number(asked.hit_rate_min),
         actual: Measure::Number(actual),
         unit: "ratio".into(),
-        passed: actual > HIT_RATE,
+        passed: actual > asked.hit_rate_min,
     });
     let (write, read) = (&storage.write.device, &storage.read.device);
     [
-        below("Storage Tier Write Device P95 < 500ms", STORAGE_WRITE_DEVICE_P95_MS, write),
-        below("Storage Tier Read Device P95 < 200ms", STORAGE_READ_DEVICE_P95_MS, read),
-        below("CPU RAM P95 < 150ms", CPU_P95_MS, &cpu),
+        below("Storage Tier Write Device", asked.write_device_p95_ms, write),
+        below("Storage Tier Read Device", asked.read_device_p95_ms, read),
+        below("CPU RAM", asked.cpu_p95_ms, &cpu),
         hit_rate,
     ]
     .into_iter()
@@ -141,29 +141,36 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
     .collect()
 }
 
+/// A share in percent, without the noise of its product: 30, not 30.000000000000004.
+fn in_percent(share: f64) -> f64 {
+    (share * 1e6).round() / 1e4
+}
+
 fn throughput(result: &RunResult) -> Vec<Criterion> {
     let seconds = result.window.seconds;
-    let more_than_none = |name: &'static str, count: f64, unit: &'static str| {
+    let asked = &result.plan.workload.health;
+    let above = |name: &'static str, min: f64, count: f64, unit: &'static str| {
         let rate = if seconds > 0.0 { count / seconds } else { 0.0 };
         Criterion {
             name: name.into(),
-            target: Measure::Words(">0".into()),
+            target: Measure::Words(format!(">{min}").into()),
             actual: Measure::Words(format!("{rate:.2}").into()),
             unit: unit.into(),
-            passed: count > 0.0,
+            passed: count > 0.0 && rate > min,
         }
     };
-    let bandwidth = |name: &'static str, bytes: u64| {
-        more_than_none(name, ringfall_engine::units::gib(bytes), "GiB/s")
+    let bandwidth = |name: &'static str, min: f64, bytes: u64| {
+        above(name, min, ringfall_engine::units::gib(bytes), "GiB/s")
     };
+    let (reads, writes) = (result.engine.io_read.bytes, result.engine.io_write.bytes);
     let mut criteria = Vec::new();
     if result.plan.phases != Phases::PrefillOnly {
-        criteria.push(bandwidth("Storage KV Read Bandwidth", result.engine.io_read.bytes));
+        criteria.push(bandwidth("Storage KV Read Bandwidth", asked.read_gib_per_s_min, reads));
     }
     if result.plan.phases != Phases::DecodeOnly {
-        criteria.push(bandwidth("Storage KV Write Bandwidth", result.engine.io_write.bytes));
+        criteria.push(bandwidth("Storage KV Write Bandwidth", asked.write_gib_per_s_min, writes));
     }
     let tokens = result.requests.generated_tokens as f64;
-    criteria.push(more_than_none("Token Throughput", tokens, "tokens/s"));
+    criteria.push(above("Token Throughput", asked.tokens_per_s_min, tokens, "tokens/s"));
     criteria
 }

@@ -407,6 +407,36 @@ fn health_judges_by_its_profile() {
 }
 
 #[test]
+fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
+    let mut result = busy();
+    let verdict = health::judge(&result);
+    let names: Vec<&str> = verdict.criteria.iter().map(|c| &*c.name).collect();
+    // To the letter as the reference has them.
+    assert_eq!(
+        names,
+        [
+            "Storage Tier Write Device P95 < 500ms",
+            "Storage Tier Read Device P95 < 200ms",
+            "CPU RAM P95 < 150ms",
+            "Cache Hit Rate > 30%"
+        ]
+    );
+    result.plan.workload.health.read_device_p95_ms = 0.5;
+    result.plan.workload.health.hit_rate_min = 0.07;
+    let verdict = health::judge(&result);
+    assert_eq!(&*verdict.criteria[1].name, "Storage Tier Read Device P95 < 0.5ms");
+    assert_eq!(&*verdict.criteria[3].name, "Cache Hit Rate > 7%");
+    result.plan.performance_profile = PerformanceProfile::Throughput;
+    let read = result.engine.io_read.bytes as f64 / GIB as f64 / result.window.seconds;
+    for (asked, passed) in [(read * 0.99, true), (read * 1.01, false)] {
+        result.plan.workload.health.read_gib_per_s_min = asked;
+        let verdict = health::judge(&result);
+        assert_eq!(verdict.criteria[0].passed, passed, "{asked} of {read}");
+        assert_eq!(verdict.overall_status == "PASS", passed);
+    }
+}
+
+#[test]
 fn a_run_whose_requests_were_refused_can_not_pass() {
     let mut result = busy();
     for _ in 0..1_000 {
