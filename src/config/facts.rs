@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
@@ -53,20 +54,9 @@ impl Facts {
 /// A time as `20250131T235959Z`: sorts, and is no trouble in file names.
 #[must_use]
 pub fn compact_utc(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
-    // Days to civil date (Howard Hinnant, "chrono-compatible low-level date algorithms"): the era
-    // of 400 years, the day in it, its year counted from March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+    // A clock beyond the year 9999 is as wrong as one before 1970.
+    let time = i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok());
+    time.unwrap_or(Timestamp::MAX).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 #[cfg(test)]
@@ -82,6 +72,7 @@ mod tests {
             (1_709_164_800, "20240229T000000Z"),
             (4_107_542_400, "21000301T000000Z"),
             (1_738_367_999, "20250131T235959Z"),
+            (u64::MAX, "99991230T220000Z"),
         ] {
             assert_eq!(compact_utc(unix_s), text);
         }

@@ -1,10 +1,10 @@
 //! What the autoscaler found: the reference's two keys, and our own with the whole curve.
 
+use jiff::Timestamp;
 use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::compact_utc;
 use crate::results::RunResult;
 use crate::results::saturation::{self, Bound};
 use crate::results::sla::CLASS_NAMES;
@@ -249,20 +249,9 @@ fn point(result: &StepResult) -> CurvePoint {
 
 /// A time since 1970 as ISO 8601 in UTC, to the microsecond.
 fn iso_8601(unix_s: f64) -> String {
-    let micros = (unix_s.max(0.0) * 1e6).round() as u64;
-    let compact = compact_utc(micros / 1_000_000);
-    let (date, time) = compact.trim_end_matches('Z').split_once('T').unwrap_or((&compact, ""));
-    let pairs = |text: &str, from: usize| text.get(from..from + 2).unwrap_or_default().to_owned();
-    let year = date.get(..4).unwrap_or_default();
-    format!(
-        "{year}-{}-{}T{}:{}:{}.{:06}+00:00",
-        pairs(date, 4),
-        pairs(date, 6),
-        pairs(time, 0),
-        pairs(time, 2),
-        pairs(time, 4),
-        micros % 1_000_000
-    )
+    // Rounded to the microsecond; the cast holds what is out of range to the type's ends.
+    let time = Timestamp::from_microsecond((unix_s.max(0.0) * 1e6).round() as i64);
+    time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
 /// `summary.autoscaling_stats`; empty without an autoscaler.
