@@ -45,7 +45,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(cli::Stop::Said(text)) => {
             // Help that can't be written has no other way to be told.
-            let _told = text.print();
+            let _told = match host::Launcher::look() {
+                None => text.print(),
+                Some(_) => std::io::stdout().write_all(text.to_string().as_bytes()),
+            };
             return Exit::Done;
         }
         Err(cli::Stop::Wrong(text)) => return wrong(&text),
