@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::configuration::Configuration;
-use super::metrics::METRICS;
 use super::spreadsheet::{self, Row};
+use crate::results::configuration::Configuration;
 use crate::results::document::{self, FileProblem, Kind, ResultFile};
+use crate::results::metrics::METRICS;
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::configuration::Configuration;
 use crate::host::Machine;
+use crate::results::configuration::Configuration;
 pub use crate::results::document::Difference;
 use crate::results::document::ResultFile;
 

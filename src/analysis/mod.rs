@@ -3,10 +3,8 @@
 
 pub mod collection;
 pub mod compare;
-pub mod configuration;
 pub mod differences;
 pub mod merge;
-pub mod metrics;
 pub mod pairs;
 pub mod spread;
 mod spreadsheet;

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::collection::{Collection, Run};
-use super::configuration::Configuration;
-use super::metrics::{Better, METRICS, Metric};
 use super::stats;
+use crate::results::configuration::Configuration;
+use crate::results::metrics::{Better, METRICS, Metric};
 
 /// A property by which configurations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]

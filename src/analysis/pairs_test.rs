@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 
 fn published(name: &str) -> Collection {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");

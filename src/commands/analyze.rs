@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{percent, print, print_json};
 use crate::analysis::collection::Collection;
-use crate::analysis::metrics::Metric;
 use crate::analysis::pairs::{self, Dimension, Group, Pair};
 use crate::cli::AnalyzeArgs;
 use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::results::metrics::Metric;
 
 /// Groupings that are shown without asking.
 const GROUPINGS: [&[Dimension]; 4] =

@@ -280,7 +280,7 @@ fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
     }
     if !plan.quiet {
         let mut out = output(plan);
-        print_summary(&mut *out, style(plan), result)?;
+        print_summary(&mut *out, style(plan), result, document)?;
         let mut label = "results";
         for (_, path) in outputs(plan) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;

@@ -7,6 +7,7 @@ mod html;
 pub mod progress;
 mod sheet;
 mod terminal;
+mod verdict;
 mod what_if;
 
 pub use fio_job::fio_job;

@@ -21,6 +21,7 @@ mod merged;
 mod ours;
 mod read;
 mod requests;
+mod served;
 mod summary;
 mod timeline;
 
@@ -38,6 +39,7 @@ pub use merged::{Difference, InputFacts, MergedReport, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use read::{FileProblem, Kind, ResultFile, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
+pub use served::{ServedReport, TimeReport};
 pub use summary::{QosClass, QosMetrics, Summary, ThroughputSecond};
 pub use timeline::{SecondReport, SecondTier, SecondTierDirection};
 

@@ -8,6 +8,7 @@ mod heat;
 mod page;
 mod parts;
 mod roofline;
+mod verdict;
 mod what_if;
 
 use std::path::Path;
