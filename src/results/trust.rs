@@ -92,7 +92,7 @@ impl Situation {
     #[must_use]
     pub fn of(result: &ResultFile) -> Situation {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
-        let by_name = || Configuration::from_file_name(&name);
+        let by_name = || Configuration::from_name(&name);
         Situation::of_run(&result.document, by_name)
     }
 
@@ -268,8 +268,8 @@ fn storage_throughput(s: &Situation) -> Said {
     if !s.has_cpu_tier() {
         (
             Trust::No,
-            "without a CPU tier a faster drive does more I/O at once and adds up as much waiting, \
-             so the two cancel",
+            "without a CPU tier more I/O at once adds up more waiting, which can cancel what a \
+             faster drive gains",
             Some("1.12×, and the faster drive won only 62 % of the configurations"),
         )
     } else if s.storage_read_share.is_some_and(|share| share < STORAGE_SHARE_MIN) {

@@ -458,17 +458,17 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
         let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
-        writeln!(
-            text,
-            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
-            escape::terminal(&kernel.device),
+        let sentence = format!(
+            "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
+            kernel.device,
             gib(kernel.read_bytes + kernel.write_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
             correlate(&result.timeline, &result.kernel_seconds)
                 .and_then(|found| found.pearson_r)
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
-        )?;
+        );
+        verdict::labelled(text, "kernel", &sentence)?;
     }
     if let Some(Ok(trace)) = &result.block_trace {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {

@@ -12,7 +12,7 @@ use crate::results::trust::headlines;
 const LABEL: usize = 15;
 
 /// A label and its text, which goes on below its own beginning.
-fn labelled(text: &mut String, label: &str, sentence: &str) -> std::fmt::Result {
+pub(super) fn labelled(text: &mut String, label: &str, sentence: &str) -> std::fmt::Result {
     wrapped(text, Style { colour: false }, &format!("  {label:<12} "), LABEL, sentence)
 }
 

@@ -122,7 +122,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
         (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
         (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
         (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
-        (optional(storage_tokens), "tokens/s of storage time"),
+        (optional(storage_tokens), "storage tokens/s"),
         (optional(summary.total_tokens.number()), "tokens"),
         (optional(summary.requests_per_second.known()), "requests/s"),
         (p95("storage_read_p95_ms"), "entry read P95, ms"),
@@ -139,7 +139,8 @@ fn head(html: &mut String, named: &Named, several: bool) {
         let class = if health.overall_status == "PASS" { "good" } else { "bad" };
         let _infallible = write!(
             html,
-            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, passed {} of {}</span></div>",
+            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, passed {} of {}</span>\
+             </div>",
             escape::html(&health.overall_status),
             health.passed_count,
             health.total_count
