@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::host::Machine;
 use crate::results::configuration::Configuration;
 pub use crate::results::document::Difference;
-use crate::results::document::ResultFile;
+use crate::results::document::{Kind, ResultFile};
 
 /// Settings that say where to put results and what to show, or that repeat a draw: no difference in
 /// what was measured.
@@ -56,7 +56,9 @@ pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
 }
 
 fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
-    let config = result.document.ringfall.config.as_ref()?;
+    // What the reference's results may say of their configuration is the few things below.
+    let config = result.document.ringfall.config.as_ref();
+    let config = config.filter(|_| result.kind() != Kind::Reference)?;
     let mut leaves = BTreeMap::new();
     for (key, value) in &config.settings {
         flatten(key, value, &mut leaves);
@@ -71,8 +73,8 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
 
 fn few(result: &ResultFile) -> BTreeMap<String, Value> {
     let name = result.path.file_name().unwrap_or_default().to_string_lossy();
-    let configuration = Configuration::from_result(&result.document)
-        .or_else(|| Configuration::from_file_name(&name));
+    let configuration =
+        Configuration::from_result(&result.document).or_else(|| Configuration::from_name(&name));
     let Some(configuration) = configuration else { return BTreeMap::new() };
     BTreeMap::from([
         ("model".to_owned(), configuration.model.clone().into()),

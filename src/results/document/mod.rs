@@ -37,7 +37,7 @@ pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
 pub use merged::{Difference, InputFacts, MergedReport, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
-pub use read::{FileProblem, Kind, ResultFile, read_bytes};
+pub use read::{FileProblem, Kind, ResultFile, json_files, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use served::{ServedReport, TimeReport};
 pub use summary::{QosClass, QosMetrics, Summary, ThroughputSecond};
