@@ -146,6 +146,42 @@ fn any_directory_of_reference_results_is_compared() {
 }
 
 #[test]
+fn a_directory_becomes_one_sheet_that_analyze_reads_again() {
+    let scratch = Scratch::new("one_sheet");
+    let runs = scratch.file("runs");
+    std::fs::create_dir_all(&runs).unwrap();
+    for users in [5, 6] {
+        let name = format!("x_tiny-1b_cpu0GB_qd0_gennone_users{users}.json");
+        std::fs::write(runs.join(name), result(1.0)).unwrap();
+    }
+    std::fs::write(runs.join("limits.json"), "{\"format\": 1}").unwrap();
+    let report = |output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.arg("report").arg(&runs).arg("--xlsx-output").arg(scratch.file(output));
+        command.output().unwrap()
+    };
+    for output in ["all.csv", "all.xlsx"] {
+        let told = report(output);
+        assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+        let told = String::from_utf8(told.stderr).unwrap();
+        assert!(told.contains("left out") && told.contains("limits.json"), "{told}");
+    }
+    let sheet = std::fs::read_to_string(scratch.file("all.csv")).unwrap();
+    assert_eq!(sheet.lines().count(), 3);
+    assert!(sheet.starts_with("Filename,Timestamp,Model"), "{sheet}");
+    std::fs::remove_file(runs.join("limits.json")).unwrap();
+    for output in ["all.csv", "all.xlsx"] {
+        let page = text(&analyze(&scratch.file(output), &runs, &[]));
+        assert!(page.contains("2 runs of 2 configurations"), "{page}");
+        let line = page.lines().find(|line| line.contains("wall-clock throughput")).unwrap();
+        assert!(line.contains("1.00×"), "{page}");
+    }
+    // A page is of results of ringfall; a job is of one.
+    assert_fails(&report("all.html"), 2, &["runs", "no result"]);
+    assert_fails(&report("all.txt"), 2, &["all.txt", ".csv"]);
+}
+
+#[test]
 fn what_is_no_collection_is_named_and_ends_with_status_2() {
     let scratch = Scratch::new("nonsense");
     let good = scratch.file("good");
