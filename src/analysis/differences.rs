@@ -11,8 +11,18 @@ use crate::results::document::{Kind, ResultFile};
 
 /// Settings that say where to put results and what to show, or that repeat a draw: no difference in
 /// what was measured.
-const NOT_CONFIGURATION: [&str; 7] =
-    ["cache_dir", "json", "log_level", "output", "quiet", "seed", "trials"];
+const NOT_CONFIGURATION: [&str; 10] = [
+    "cache_dir",
+    "fio_output",
+    "html_output",
+    "json",
+    "log_level",
+    "output",
+    "quiet",
+    "seed",
+    "trials",
+    "xlsx_output",
+];
 /// The setting that is compared by what came of it: 0 means "what is free".
 const CAPACITY_SETTING: &str = "storage_capacity_gb";
 /// Where that is.
@@ -154,6 +164,15 @@ mod tests {
         assert_eq!(configuration(&a, &b)[0].to_string(), "num_users (4 and 8)");
         assert_eq!(machine(&a, &b)[0].to_string(), "machine.device.name (\"sda\" and \"sdb\")");
         assert!(configuration(&a, &a).is_empty() && machine(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn results_with_other_pages_and_tables_were_configured_differently() {
+        let of = |file: &str| {
+            let settings = json!({ "html_output": file, "xlsx_output": file, "fio_output": file });
+            result("a", settings, 1000, "sda")
+        };
+        assert_eq!(configuration(&of("none"), &of("b")), []);
     }
 
     #[test]
