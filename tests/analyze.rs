@@ -38,6 +38,20 @@ fn the_published_findings_are_printed_and_written_as_json() {
     assert!(line("decode bytes read").contains("100.0 %"), "{page}");
     assert!(line("wall-clock throughput").contains("2.43×"), "{page}");
     assert!(line("storage throughput").contains("62.2 %"), "{page}");
+    // The models by their ratio of storage throughput, as published; the best of each last.
+    let places = ["llama3.1-8b", "mistral-7b", "llama2-7b", "llama3.1-70b-instruct"]
+        .map(|model| page.find(&format!("\n{model}  ")).unwrap());
+    assert!(places.is_sorted(), "{page}");
+    let best = page.split("best of a model").nth(1).unwrap();
+    let row = "llama3.1-8b, CPU 4 GiB, 150 users, allocs 0";
+    let row = best.lines().find(|line| line.contains(row)).unwrap();
+    assert!(row.contains("storage throughput, tokens/s") && row.contains("2.87×"), "{page}");
+    let by_name = text(&analyze(&fast, &slow, &["--sort", "name", "--by", "model"]));
+    assert!(by_name.find("\nllama2-7b") < by_name.find("\nllama3.1-8b"), "{by_name}");
+    let medians = text(&analyze(&fast, &slow, &["--by", "cpu-memory,generation"]));
+    let none = medians.split("CPU memory 0 GiB, generation none").nth(1).unwrap();
+    let row = none.lines().find(|line| line.contains("storage throughput")).unwrap();
+    assert!(row.contains(" 1.13×"), "the published 1.12, of 1.125: {row}");
 
     let output = analyze(&fast, &slow, &["--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -93,6 +107,80 @@ fn directories_of_results_are_matched_and_their_trials_averaged() {
     assert!(rows.len() >= 4);
 }
 
+/// Results of the reference as other documents name them, with what iostat counted beside them.
+#[test]
+fn any_directory_of_reference_results_is_compared() {
+    let scratch = Scratch::new("any_directory");
+    let (fast, slow) = (scratch.file("fast"), scratch.file("slow"));
+    let recorded = |speed: f64| {
+        let mut document: Value = serde_json::from_str(&result(speed)).unwrap();
+        document["args"] = json!({ "model": "mistral-7b", "num_users": 9, "cpu_mem_gb": 0,
+                                   "max_concurrent_allocs": 2, "generation_mode": "none" });
+        document.to_string()
+    };
+    for (directory, speed) in [(&fast, 4.0), (&slow, 2.0)] {
+        std::fs::create_dir_all(directory).unwrap();
+        let write = |name: &str, text: String| std::fs::write(directory.join(name), text).unwrap();
+        write("llama3.1-8b_stress_trial1.json", result(speed));
+        write("kvcache_results_20260712_182112.json", result(speed * 10.0));
+        write("a.json", recorded(speed * 100.0));
+        let head = "Device r/s rMB/s w/s wMB/s\n";
+        write("a_iostat.log", format!("{head}vda 1 9 1 9\n\n{head}vda 1 {speed} 1 0\n"));
+        write("b_iostat.json", "{}".to_owned());
+    }
+    let page = text(&analyze(&fast, &slow, &[]));
+    for part in [
+        "3 runs of 3 configurations",
+        "1 are taken to be the published invocations",
+        "1 do not say what was run",
+        "1 have iostat's output beside them",
+        "device read by the kernel, MB/s",
+        "llama3.1-8b, CPU 0 GiB, 200 users, allocs 0",
+        "mistral-7b, CPU 0 GiB, 9 users, allocs 2",
+        "model not said",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    std::fs::write(fast.join("a_iostat.log"), "nothing").unwrap();
+    assert_fails(&analyze(&fast, &slow, &[]), 2, &["a_iostat.log", "iostat -x"]);
+}
+
+#[test]
+fn a_directory_becomes_one_sheet_that_analyze_reads_again() {
+    let scratch = Scratch::new("one_sheet");
+    let runs = scratch.file("runs");
+    std::fs::create_dir_all(&runs).unwrap();
+    for users in [5, 6] {
+        let name = format!("x_tiny-1b_cpu0GB_qd0_gennone_users{users}.json");
+        std::fs::write(runs.join(name), result(1.0)).unwrap();
+    }
+    std::fs::write(runs.join("limits.json"), "{\"format\": 1}").unwrap();
+    let report = |output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.arg("report").arg(&runs).arg("--xlsx-output").arg(scratch.file(output));
+        command.output().unwrap()
+    };
+    for output in ["all.csv", "all.xlsx"] {
+        let told = report(output);
+        assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+        let told = String::from_utf8(told.stderr).unwrap();
+        assert!(told.contains("left out") && told.contains("limits.json"), "{told}");
+    }
+    let sheet = std::fs::read_to_string(scratch.file("all.csv")).unwrap();
+    assert_eq!(sheet.lines().count(), 3);
+    assert!(sheet.starts_with("Filename,Timestamp,Model"), "{sheet}");
+    std::fs::remove_file(runs.join("limits.json")).unwrap();
+    for output in ["all.csv", "all.xlsx"] {
+        let page = text(&analyze(&scratch.file(output), &runs, &[]));
+        assert!(page.contains("2 runs of 2 configurations"), "{page}");
+        let line = page.lines().find(|line| line.contains("wall-clock throughput")).unwrap();
+        assert!(line.contains("1.00×"), "{page}");
+    }
+    // A page is of results of ringfall; a job is of one.
+    assert_fails(&report("all.html"), 2, &["runs", "no result"]);
+    assert_fails(&report("all.txt"), 2, &["all.txt", ".csv"]);
+}
+
 #[test]
 fn what_is_no_collection_is_named_and_ends_with_status_2() {
     let scratch = Scratch::new("nonsense");
@@ -108,7 +196,7 @@ fn what_is_no_collection_is_named_and_ends_with_status_2() {
         ("text.xlsx", b"hello", &["text.xlsx", "spreadsheet"]),
         ("other.csv", b"a,b\n1,2\n", &["other.csv", "Filename"]),
         ("file.dat", b"hello", &["file.dat", "directory"]),
-        ("d1/x.json", b"{\"summary\": {}}", &["x.json", "configuration"]),
+        ("d1/x.json", b"{\"summary\": {}}", &["d1", "no results"]),
         ("d2/x_m_cpu0GB_qd0_gennone_users5.json", &cut[..30], &["users5.json", "cut off"]),
         ("d3/x_m_cpu0GB_qd0_gennone_users5.json", b"[1, 2]", &["users5.json", "object"]),
         ("d4/x_m_cpu0GB_qd0_gennone_users5.json", b"", &["users5.json", "empty"]),

@@ -23,7 +23,7 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     assert!(std::fs::read(scratch.file("deep/a.xlsx")).unwrap().starts_with(b"PK"));
     let page = std::fs::read_to_string(scratch.file("deep/a.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("<polyline"));
-    for (name, begin) in [("b.html", "<!doctype html>"), ("b.csv", "Model,"), ("b.xlsx", "PK")] {
+    for (name, begin) in [("b.html", "<!doctype html>"), ("b.csv", "Filename,"), ("b.xlsx", "PK")] {
         let made = ringfall(&scratch, &["report", "result.json", "--output", name]);
         assert_eq!(made.status.code(), Some(0), "{}", text(&made));
         assert!(std::fs::read(scratch.file(name)).unwrap().starts_with(begin.as_bytes()));
@@ -86,8 +86,8 @@ fn what_is_no_result_is_named_with_status_2() {
     }
     let missing = ringfall(&scratch, &["report", "nothing.json"]);
     assert_fails(&missing, 2, &["nothing.json", "No such file"]);
-    let two = ["report", "result.json", "result.json", "--output", "x.xlsx"];
-    assert_fails(&ringfall(&scratch, &two), 2, &["x.xlsx", "one result"]);
+    let two = ["report", "result.json", "result.json", "--output", "x.fio"];
+    assert_fails(&ringfall(&scratch, &two), 2, &["x.fio", "one result"]);
     let ending = ["report", "result.json", "--output", "x.pdf"];
     assert_fails(&ringfall(&scratch, &ending), 2, &["x.pdf", ".html"]);
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::configuration::Configuration;
-use super::metrics::METRICS;
+use super::iostat;
 use super::spreadsheet::{self, Row};
-use crate::results::document::{self, FileProblem, Kind, ResultFile};
+use crate::results::configuration::Configuration;
+use crate::results::document::{self, FileProblem, Kind, ResultFile, json_files};
+use crate::results::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";
@@ -18,8 +19,8 @@ const ABSENT: [&str; 6] = ["", "n/a", "na", "nan", "none", "null"];
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What it was asked to do.
-    pub configuration: Configuration,
+    /// What it was asked to do; none where nothing says so. Such runs are one group.
+    pub configuration: Option<Configuration>,
     /// What it measured, in the order of [`METRICS`]; finite.
     pub values: Vec<Option<f64>>,
 }
@@ -33,6 +34,12 @@ pub struct Collection {
     pub runs: Vec<Run>,
     /// Results that are no complete single run, and why they were left out.
     pub left_out: Vec<LeftOut>,
+    /// Runs whose configuration is that of the published invocation that they are named after.
+    pub by_invocation: usize,
+    /// Runs of which nothing says what was run.
+    pub unnamed: usize,
+    /// Runs with a file of iostat's beside them.
+    pub with_iostat: usize,
 }
 
 /// A result that doesn't count.
@@ -66,7 +73,14 @@ impl Collection {
                 return Err(FileProblem::new(path, what));
             }
         };
-        Ok(Collection { path: path.to_owned(), runs, left_out: Vec::new() })
+        Ok(Collection {
+            path: path.to_owned(),
+            runs,
+            left_out: Vec::new(),
+            by_invocation: 0,
+            unnamed: 0,
+            with_iostat: 0,
+        })
     }
 }
 
@@ -75,35 +89,82 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
 }
 
 fn directory(path: &Path) -> Result<Collection, FileProblem> {
-    let unreadable = |error: std::io::Error| FileProblem::new(path, error.to_string());
+    let mut whole = Collection {
+        path: path.to_owned(),
+        runs: Vec::new(),
+        left_out: Vec::new(),
+        by_invocation: 0,
+        unnamed: 0,
+        with_iostat: 0,
+    };
+    let logs = iostat_files(path)?;
+    for file in json_files(path, iostat::is_named_so)? {
+        let result = ResultFile::read(&file)?;
+        let values: Vec<Option<f64>> =
+            METRICS.iter().map(|metric| metric.of(&result.document)).collect();
+        let why = incomplete(&result);
+        let empty = values.iter().all(Option::is_none).then_some("it holds no figure to compare");
+        if let Some(why) = why.or(empty) {
+            whole.left_out.push(LeftOut { path: file, why });
+            continue;
+        }
+        whole.add(&result, values, iostat::beside(&file, &logs))?;
+    }
+    if whole.runs.is_empty() {
+        let what = "the directory holds no results of complete single runs (*.json)";
+        return Err(FileProblem::new(path, what));
+    }
+    Ok(whole)
+}
+
+/// The files of the directory that hold iostat's output by their names.
+fn iostat_files(directory: &Path) -> Result<Vec<PathBuf>, FileProblem> {
+    let unreadable = |error: std::io::Error| FileProblem::new(directory, error.to_string());
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
-        let hidden = file.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        if !hidden && file.extension().is_some_and(|extension| extension == "json") {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with('.') && iostat::is_named_so(&name) {
             files.push(file);
         }
     }
     files.sort();
-    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
-    for file in files {
-        let result = ResultFile::read(&file)?;
-        if let Some(why) = incomplete(&result) {
-            left_out.push(LeftOut { path: file, why });
-            continue;
+    Ok(files)
+}
+
+impl Collection {
+    /// Takes in a result of a directory, and what iostat counted beside it where the result itself
+    /// has no counters of the kernel.
+    fn add(
+        &mut self,
+        result: &ResultFile,
+        mut values: Vec<Option<f64>>,
+        log: Option<&PathBuf>,
+    ) -> Result<(), FileProblem> {
+        let name = result.path.file_name().unwrap_or_default().to_string_lossy();
+        let said = Configuration::from_result(&result.document)
+            .or_else(|| Configuration::from_file_name(&name));
+        let named = || Configuration::from_invocation(&name);
+        let configuration = match said.is_some() {
+            true => said,
+            false => named().inspect(|_| self.by_invocation += 1),
+        };
+        self.unnamed += usize::from(configuration.is_none());
+        if let Some(log) = log {
+            let rates = iostat::read(log)?;
+            self.with_iostat += 1;
+            for (key, rate) in
+                [(DEVICE_READ, rates.read_mb_per_s), (DEVICE_TOTAL, rates.total_mb_per_s)]
+            {
+                let place = METRICS.iter().position(|metric| metric.key == key);
+                if let Some(value) = place.and_then(|place| values.get_mut(place)) {
+                    value.get_or_insert(rate);
+                }
+            }
         }
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let configuration = Configuration::from_result(&result.document)
-            .or_else(|| Configuration::from_file_name(&name))
-            .ok_or_else(|| FileProblem::new(&file, unnamed(&name)))?;
-        let values = METRICS.iter().map(|metric| metric.of(&result.document)).collect();
-        runs.push(Run { configuration, values });
+        self.runs.push(Run { configuration, values });
+        Ok(())
     }
-    if runs.is_empty() {
-        let what = "the directory holds no results of complete single runs (*.json)";
-        return Err(FileProblem::new(path, what));
-    }
-    Ok(Collection { path: path.to_owned(), runs, left_out })
 }
 
 /// Why a result can't be averaged with others; `None`: it can.
@@ -179,8 +240,10 @@ fn table(
     rows: impl Iterator<Item = Result<(u64, Row), FileProblem>>,
 ) -> Result<Vec<Run>, FileProblem> {
     let column = |title: &str| header.iter().find(|(_, t)| t.trim() == title).map(|(at, _)| *at);
-    let columns: Vec<Option<u32>> =
-        METRICS.iter().map(|metric| metric.column.and_then(column)).collect();
+    let columns: Vec<Option<u32>> = METRICS
+        .iter()
+        .map(|metric| metric.columns.iter().find_map(|title| column(title)))
+        .collect();
     if columns.iter().all(Option::is_none) {
         let what = "it has no column of a metric, such as \"Decode Bytes Read (GB)\"";
         return Err(FileProblem::new(path, what));
@@ -194,12 +257,15 @@ fn table(
             continue;
         }
         let configuration = Configuration::from_file_name(name)
+            .or_else(|| said_in_row(&|title| column(title).map(text)))
+            .or_else(|| Configuration::from_invocation(name))
             .ok_or_else(|| FileProblem::new(path, format!("row {line}: {}", unnamed(name))))?;
+        let configuration = Some(configuration);
         let mut values = Vec::with_capacity(METRICS.len());
         for (at, metric) in columns.iter().zip(METRICS) {
             let text = at.map_or("", text);
             values.push(number(text).map_err(|()| {
-                let title = metric.column.unwrap_or(metric.key);
+                let title = title_of(metric);
                 FileProblem::new(
                     path,
                     format!("row {line}, {title:?}: {text:?} is no number from 0 on"),
@@ -216,6 +282,27 @@ fn table(
         return Err(FileProblem::new(path, "it has a header, but no row of a run"));
     }
     Ok(runs)
+}
+
+/// What a metric is called in spreadsheets.
+fn title_of(metric: &Metric) -> &'static str {
+    metric.columns.first().copied().unwrap_or(metric.key)
+}
+
+/// The configuration in the columns that sheets of ringfall and of the reference have for it.
+fn said_in_row<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Option<Configuration> {
+    let number = |title: &str| cell(title)?.parse::<f64>().ok().filter(|n| VALUES.contains(n));
+    let text = |title: &str| Some(cell(title)?.to_owned()).filter(|text| !text.is_empty());
+    // Numbers from 0 to 10¹⁸, which 64 bits hold.
+    let count = |title: &str| number(title).map(|n| n.round() as u64);
+    let gib = number("CPU Memory (GiB)").or_else(|| number("CPU Memory (GB)"))?;
+    Some(Configuration {
+        cpu_memory_mib: (gib * 1024.0).min(1e18).ceil() as u64,
+        model: text("Model")?,
+        users: count("Num Users")?,
+        max_concurrent_allocs: count("Max Concurrent Allocs")?,
+        generation_mode: text("Generation Mode")?,
+    })
 }
 
 /// What a metric can be; all count or measure something.

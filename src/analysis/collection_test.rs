@@ -1,5 +1,5 @@
 use super::*;
-use crate::analysis::metrics::DECODE_READ;
+use crate::results::metrics::DECODE_READ;
 
 const FAST: &[u8] = include_bytes!("../../tests/data/discovery_fast.xlsx");
 const SLOW: &[u8] = include_bytes!("../../tests/data/discovery_slow.xlsx");

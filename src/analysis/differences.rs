@@ -4,15 +4,25 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::configuration::Configuration;
 use crate::host::Machine;
+use crate::results::configuration::Configuration;
 pub use crate::results::document::Difference;
-use crate::results::document::ResultFile;
+use crate::results::document::{Kind, ResultFile};
 
 /// Settings that say where to put results and what to show, or that repeat a draw: no difference in
 /// what was measured.
-const NOT_CONFIGURATION: [&str; 7] =
-    ["cache_dir", "json", "log_level", "output", "quiet", "seed", "trials"];
+const NOT_CONFIGURATION: [&str; 10] = [
+    "cache_dir",
+    "fio_output",
+    "html_output",
+    "json",
+    "log_level",
+    "output",
+    "quiet",
+    "seed",
+    "trials",
+    "xlsx_output",
+];
 /// The setting that is compared by what came of it: 0 means "what is free".
 const CAPACITY_SETTING: &str = "storage_capacity_gb";
 /// Where that is.
@@ -56,7 +66,9 @@ pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
 }
 
 fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
-    let config = result.document.ringfall.config.as_ref()?;
+    // What the reference's results may say of their configuration is the few things below.
+    let config = result.document.ringfall.config.as_ref();
+    let config = config.filter(|_| result.kind() != Kind::Reference)?;
     let mut leaves = BTreeMap::new();
     for (key, value) in &config.settings {
         flatten(key, value, &mut leaves);
@@ -71,8 +83,8 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
 
 fn few(result: &ResultFile) -> BTreeMap<String, Value> {
     let name = result.path.file_name().unwrap_or_default().to_string_lossy();
-    let configuration = Configuration::from_result(&result.document)
-        .or_else(|| Configuration::from_file_name(&name));
+    let configuration =
+        Configuration::from_result(&result.document).or_else(|| Configuration::from_name(&name));
     let Some(configuration) = configuration else { return BTreeMap::new() };
     BTreeMap::from([
         ("model".to_owned(), configuration.model.clone().into()),
@@ -152,6 +164,15 @@ mod tests {
         assert_eq!(configuration(&a, &b)[0].to_string(), "num_users (4 and 8)");
         assert_eq!(machine(&a, &b)[0].to_string(), "machine.device.name (\"sda\" and \"sdb\")");
         assert!(configuration(&a, &a).is_empty() && machine(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn results_with_other_pages_and_tables_were_configured_differently() {
+        let of = |file: &str| {
+            let settings = json!({ "html_output": file, "xlsx_output": file, "fio_output": file });
+            result("a", settings, 1000, "sda")
+        };
+        assert_eq!(configuration(&of("none"), &of("b")), []);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What results say together: statistics, collections of runs, merging, comparing. Reads files and
 //! computes; what must not be here: measuring anything, or writing to the terminal.
 
+pub mod best;
 pub mod collection;
 pub mod compare;
-pub mod configuration;
 pub mod differences;
+pub mod iostat;
 pub mod merge;
-pub mod metrics;
 pub mod pairs;
 pub mod spread;
 mod spreadsheet;

@@ -7,9 +7,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::collection::{Collection, Run};
-use super::configuration::Configuration;
-use super::metrics::{Better, METRICS, Metric};
 use super::stats;
+use crate::results::configuration::Configuration;
+use crate::results::metrics::{
+    Better, DECODE_READ, METRICS, Metric, STORAGE_THROUGHPUT, WALL_CLOCK,
+};
 
 /// A property by which configurations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -28,8 +30,17 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// As people read it, for one value.
-    fn label(self, configuration: &Configuration) -> String {
+    /// As people read it, for one value; of a configuration that nothing tells, that.
+    fn label(self, configuration: Option<&Configuration>) -> String {
+        let Some(configuration) = configuration else {
+            return match self {
+                Dimension::CpuMemory => "CPU memory not said".to_owned(),
+                Dimension::Model => "model not said".to_owned(),
+                Dimension::Users => "users not said".to_owned(),
+                Dimension::Allocs => "allocs not said".to_owned(),
+                Dimension::Generation => "generation not said".to_owned(),
+            };
+        };
         match self {
             Dimension::CpuMemory => format!("CPU memory {} GiB", configuration.cpu_memory_gib()),
             Dimension::Model => configuration.model.clone(),
@@ -39,25 +50,68 @@ impl Dimension {
         }
     }
 
-    /// What orders and tells groups apart: numbers as numbers.
-    fn sort_key(self, configuration: &Configuration) -> (u64, String) {
-        match self {
-            Dimension::CpuMemory => (configuration.cpu_memory_mib, String::new()),
-            Dimension::Model => (0, configuration.model.clone()),
-            Dimension::Users => (configuration.users, String::new()),
-            Dimension::Allocs => (configuration.max_concurrent_allocs, String::new()),
-            Dimension::Generation => (0, configuration.generation_mode.clone()),
-        }
+    /// What orders and tells groups apart: numbers as numbers, what is not said last.
+    fn sort_key(self, configuration: Option<&Configuration>) -> (bool, u64, String) {
+        let Some(configuration) = configuration else { return (true, 0, String::new()) };
+        let (number, name) = match self {
+            Dimension::CpuMemory => (configuration.cpu_memory_mib, ""),
+            Dimension::Model => (0, &*configuration.model),
+            Dimension::Users => (configuration.users, ""),
+            Dimension::Allocs => (configuration.max_concurrent_allocs, ""),
+            Dimension::Generation => (0, &*configuration.generation_mode),
+        };
+        (false, number, name.to_owned())
+    }
+}
+
+/// The order of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// By what is alike in them.
+    Name,
+    /// Largest mean ratio of storage throughput first, the metric of the published table of models
+    #[value(alias = "ratio")]
+    StorageThroughput,
+    /// Largest mean ratio of wall-clock throughput first
+    WallClock,
+    /// Largest mean ratio of decode bytes read first
+    DecodeRead,
+}
+
+impl Order {
+    /// Puts groups of one grouping in this order; those without such a ratio come last.
+    pub fn sort(self, groups: &mut [Group]) {
+        let metric = match self {
+            Order::Name => return,
+            Order::StorageThroughput => STORAGE_THROUGHPUT,
+            Order::WallClock => WALL_CLOCK,
+            Order::DecodeRead => DECODE_READ,
+        };
+        let ratio = |group: &Group| group.row(metric).and_then(|row| row.mean_of_ratios);
+        groups.sort_by(|a, b| match (ratio(a), ratio(b)) {
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
     }
 }
 
 /// A configuration that both have run; each side's values are means over its trials.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What was run.
-    pub configuration: Configuration,
+    /// What was run; none: nothing says so, on either side.
+    pub configuration: Option<Configuration>,
     fast: Side,
     slow: Side,
+}
+
+impl Pair {
+    /// The first system's value over the second's; none where one lacks it, or the second has 0.
+    #[must_use]
+    pub fn ratio(&self, metric: &Metric) -> Option<f64> {
+        let at = METRICS.iter().position(|known| known.key == metric.key)?;
+        let (fast, slow) = (self.fast.means.get(at)?.as_ref()?, self.slow.means.get(at)?.as_ref()?);
+        (*slow != 0.0).then(|| fast / slow)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +134,10 @@ pub struct Row {
     pub ratio_of_means: Option<f64>,
     /// Mean over the pairs of first over second; pairs whose second is 0 have no ratio.
     pub mean_of_ratios: Option<f64>,
+    /// Median over the pairs of first over second.
+    pub median_of_ratios: Option<f64>,
+    /// Median of the first system's values over the median of the second's.
+    pub ratio_of_medians: Option<f64>,
     /// Share of the pairs in which the first is better; a tie is no win.
     pub win_rate: Option<f64>,
     /// Mean of the first.
@@ -119,7 +177,7 @@ impl Group {
 #[must_use]
 pub fn matched(fast: &Collection, slow: &Collection) -> Vec<Pair> {
     let (fast, mut slow) = (by_configuration(&fast.runs), by_configuration(&slow.runs));
-    let pair = |(configuration, fast): (&Configuration, Vec<&Run>)| {
+    let pair = |(configuration, fast): (&Option<Configuration>, Vec<&Run>)| {
         let slow = slow.remove(configuration)?;
         let configuration = configuration.clone();
         Some(Pair { configuration, fast: averaged(&fast), slow: averaged(&slow) })
@@ -133,8 +191,8 @@ pub fn configurations(collection: &Collection) -> usize {
     by_configuration(&collection.runs).len()
 }
 
-fn by_configuration(runs: &[Run]) -> BTreeMap<&Configuration, Vec<&Run>> {
-    let mut groups: BTreeMap<&Configuration, Vec<&Run>> = BTreeMap::new();
+fn by_configuration(runs: &[Run]) -> BTreeMap<&Option<Configuration>, Vec<&Run>> {
+    let mut groups: BTreeMap<&Option<Configuration>, Vec<&Run>> = BTreeMap::new();
     for run in runs {
         groups.entry(&run.configuration).or_default().push(run);
     }
@@ -155,14 +213,15 @@ fn averaged(trials: &[&Run]) -> Side {
 /// The pairs in groups that are alike in `by`, in order; without dimensions one group of all.
 #[must_use]
 pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
-    let mut parts: BTreeMap<Vec<(u64, String)>, Vec<&Pair>> = BTreeMap::new();
+    let mut parts: BTreeMap<Vec<(bool, u64, String)>, Vec<&Pair>> = BTreeMap::new();
     for pair in pairs {
-        let key = by.iter().map(|dimension| dimension.sort_key(&pair.configuration)).collect();
+        let key =
+            by.iter().map(|dimension| dimension.sort_key(pair.configuration.as_ref())).collect();
         parts.entry(key).or_default().push(pair);
     }
     let group = |part: Vec<&Pair>| {
         let labels = |pair: &&Pair| -> Vec<String> {
-            by.iter().map(|dimension| dimension.label(&pair.configuration)).collect()
+            by.iter().map(|dimension| dimension.label(pair.configuration.as_ref())).collect()
         };
         let label = match part.first().map(labels) {
             Some(labels) if !labels.is_empty() => labels.join(", "),
@@ -187,14 +246,16 @@ fn row(at: usize, metric: &Metric, pairs: &[&Pair]) -> Row {
         stats::mean(&cvs.collect::<Vec<_>>())
     };
     let (fast_mean, slow_mean) = (stats::mean(&fast), stats::mean(&slow));
+    let over =
+        |fast: Option<f64>, slow: Option<f64>| Some(fast? / slow.filter(|&slow| slow != 0.0)?);
     Row {
         metric: metric.key,
         better: metric.better,
         pairs: both.len(),
-        ratio_of_means: fast_mean
-            .zip(slow_mean)
-            .and_then(|(fast, slow)| (slow != 0.0).then(|| fast / slow)),
+        ratio_of_means: over(fast_mean, slow_mean),
         mean_of_ratios: stats::mean(&ratios),
+        median_of_ratios: stats::median(&ratios),
+        ratio_of_medians: over(stats::median(&fast), stats::median(&slow)),
         win_rate: wins
             .filter(|wins| !wins.is_empty())
             .map(|wins| wins.iter().filter(|&&win| win).count() as f64 / wins.len() as f64),

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 
 fn published(name: &str) -> Collection {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -10,17 +10,24 @@ fn published(name: &str) -> Collection {
 
 fn collection(rows: &[(u64, &[f64])]) -> Collection {
     let run = |users: u64, value: f64| Run {
-        configuration: Configuration {
+        configuration: Some(Configuration {
             cpu_memory_mib: 0,
             model: "m".into(),
             users,
             max_concurrent_allocs: 0,
             generation_mode: "none".into(),
-        },
+        }),
         values: METRICS.iter().map(|m| (m.key == "end_to_end_p95_ms").then_some(value)).collect(),
     };
     let runs = rows.iter().flat_map(|(users, trials)| trials.iter().map(|&v| run(*users, v)));
-    Collection { path: "x".into(), runs: runs.collect(), left_out: Vec::new() }
+    Collection {
+        path: "x".into(),
+        runs: runs.collect(),
+        left_out: Vec::new(),
+        by_invocation: 0,
+        unnamed: 0,
+        with_iostat: 0,
+    }
 }
 
 fn rounded(value: Option<f64>, digits: i32) -> f64 {
@@ -47,6 +54,69 @@ fn the_published_findings_are_found_again() {
     assert_eq!(rounded(row(0, STORAGE_THROUGHPUT).win_rate, 3), 0.622);
     assert_eq!(rounded(row(1, STORAGE_THROUGHPUT).ratio_of_means, 2), 2.23);
     assert_eq!(rounded(row(1, STORAGE_THROUGHPUT).win_rate, 3), 0.972);
+}
+
+/// Medians, the order of the models, and the six published expected ratios.
+#[test]
+fn the_published_medians_orders_and_expected_ratios_are_found_again() {
+    let pairs = matched(&published("discovery_fast.xlsx"), &published("discovery_slow.xlsx"));
+    let by = groups(&pairs, &[Dimension::CpuMemory, Dimension::Generation]);
+    let none = by.iter().find(|group| group.label == "CPU memory 0 GiB, generation none").unwrap();
+    let storage = none.row(STORAGE_THROUGHPUT).unwrap();
+    assert!((storage.median_of_ratios.unwrap() - 1.125).abs() < 5e-4, "published: 1.12");
+    assert_eq!(rounded(storage.ratio_of_medians, 2), 1.26);
+    let mut models = groups(&pairs, &[Dimension::Model]);
+    let labels = |groups: &[Group]| -> Vec<String> {
+        groups.iter().map(|group| group.label.clone()).collect()
+    };
+    Order::StorageThroughput.sort(&mut models);
+    let want = ["llama3.1-8b", "mistral-7b", "llama2-7b", "llama3.1-70b-instruct"];
+    assert_eq!(labels(&models), want);
+    Order::DecodeRead.sort(&mut models);
+    assert_eq!(labels(&models)[0], "llama3.1-70b-instruct");
+    let expected = [
+        ("llama2-7b", 0, 150, 0, WALL_CLOCK, 4.64),
+        ("llama2-7b", 4, 200, 4, STORAGE_THROUGHPUT, 2.34),
+        ("llama3.1-8b", 0, 200, 0, WALL_CLOCK, 2.70),
+        ("llama3.1-8b", 4, 150, 0, STORAGE_THROUGHPUT, 2.87),
+        ("llama3.1-70b-instruct", 0, 70, 0, WALL_CLOCK, 2.44),
+        ("llama3.1-70b-instruct", 4, 20, 4, STORAGE_THROUGHPUT, 3.25),
+    ];
+    for (model, gib, users, max_concurrent_allocs, metric, ratio) in expected {
+        let configuration = Configuration {
+            cpu_memory_mib: gib * 1024,
+            model: model.to_owned(),
+            users,
+            max_concurrent_allocs,
+            generation_mode: "none".to_owned(),
+        };
+        let pair = pairs.iter().find(|p| p.configuration.as_ref() == Some(&configuration)).unwrap();
+        let metric = Metric::by_key(metric).unwrap();
+        assert_eq!(rounded(pair.ratio(metric), 2), ratio, "{configuration}");
+    }
+}
+
+/// Three of the six expected ratios (4.64, 2.87 and 3.25) are the best of their model; the others
+/// are surpassed by another configuration.
+#[test]
+fn the_best_configuration_of_a_model_is_found_by_a_metric_to_go_by() {
+    let pairs = matched(&published("discovery_fast.xlsx"), &published("discovery_slow.xlsx"));
+    let best = crate::analysis::best::best(&pairs);
+    let of = |model: &str, gib: u64, metric: &str| {
+        let is_it = |row: &&crate::analysis::best::Best| {
+            row.configuration.model == model
+                && row.configuration.cpu_memory_mib == gib * 1024
+                && row.metric == metric
+        };
+        let row = best.iter().find(is_it).unwrap();
+        let configuration = &row.configuration;
+        (rounded(Some(row.ratio), 2), configuration.users, configuration.max_concurrent_allocs)
+    };
+    assert_eq!(of("llama2-7b", 0, WALL_CLOCK), (4.64, 150, 0));
+    assert_eq!(of("llama2-7b", 4, STORAGE_THROUGHPUT), (2.93, 200, 2));
+    assert_eq!(of("llama3.1-8b", 4, STORAGE_THROUGHPUT), (2.87, 150, 0));
+    assert_eq!(of("llama3.1-70b-instruct", 4, STORAGE_THROUGHPUT), (3.25, 20, 4));
+    assert!(best.iter().all(|row| row.configuration.generation_mode == "none"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! How far the results of one configuration lie apart.
 
-use super::metrics::{METRICS, Metric};
 use super::stats;
 use crate::results::Document;
 pub use crate::results::document::Spread;
+use crate::results::metrics::{METRICS, Metric};
 
 /// The metrics that at least one of the results has.
 #[must_use]
@@ -83,7 +83,7 @@ mod tests {
         }
         let near = [of(100.0), of(101.0), of(99.0)];
         let far = [of(100.0), of(130.0), of(70.0)];
-        let metrics = [crate::analysis::metrics::WALL_CLOCK, "tokens"];
+        let metrics = [crate::results::metrics::WALL_CLOCK, "tokens"];
         let widest_of = |documents: &[Document], metrics: &[&str]| {
             widest(&spreads(&documents.iter().collect::<Vec<_>>()), metrics)
         };

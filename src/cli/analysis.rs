@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::analysis::pairs::Dimension;
+use crate::analysis::pairs::{Dimension, Order};
 
 /// Arguments of `analyze`.
 #[derive(Clone, Debug, Args)]
@@ -20,6 +20,10 @@ pub struct AnalyzeArgs {
     /// first three by itself
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub by: Vec<Dimension>,
+    /// Order of the groups; when not given, models by their ratio of storage throughput and all
+    /// else by name
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub sort: Option<Order>,
     /// Show all metrics, not only the usual ones
     #[arg(long)]
     pub all_metrics: bool,

@@ -107,12 +107,14 @@ pub struct ConfigArgs {
 /// Arguments of `report`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReportArgs {
-    /// Results of `ringfall run`
+    /// Results of `ringfall run`, or directories of results; a table also takes the reference
+    /// benchmark's
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
-    /// Output file: an HTML page (.html), a workbook (.xlsx), a row of CSV (.csv) or a fio job
-    /// (.fio)
-    #[arg(long, alias = "html-output", value_name = "FILE", default_value = "report.html")]
+    /// Output file: an HTML page (.html), a workbook (.xlsx) or CSV (.csv) with a row for each
+    /// result, or a fio job (.fio)
+    #[arg(long, aliases = ["html-output", "xlsx-output"])]
+    #[arg(value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
 }
 

@@ -5,14 +5,15 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{percent, print, print_json};
+use super::{percent, print, print_json, wrapped};
+use crate::analysis::best::best;
 use crate::analysis::collection::Collection;
-use crate::analysis::metrics::Metric;
-use crate::analysis::pairs::{self, Dimension, Group, Pair};
+use crate::analysis::pairs::{self, Dimension, Group, Order, Pair};
 use crate::cli::AnalyzeArgs;
 use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::results::metrics::{DEVICE_READ, DEVICE_TOTAL, Metric};
 
 /// Groupings that are shown without asking.
 const GROUPINGS: [&[Dimension]; 4] =
@@ -30,7 +31,8 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
     let matched = pairs::matched(&fast, &slow);
     if matched.is_empty() {
         let first = |side: &Collection| {
-            side.runs.first().map(|run| run.configuration.to_string()).unwrap_or_default()
+            let first = side.runs.first().and_then(|run| run.configuration.as_ref());
+            first.map_or("not said".to_owned(), ToString::to_string)
         };
         return Err(InputError::new(format!(
             "no configuration was run on both: {} has {} (the first: {}), {} has {} (the first: \
@@ -48,17 +50,29 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
     if args.json {
         return print_json(&document(&fast, &slow, &matched, &groups));
     }
-    print(&page(&fast, &slow, &matched, &groups, args.all_metrics))
+    let mut page = page(&fast, &slow, &matched, &groups, args.all_metrics);
+    if args.by.is_empty() {
+        best_page(&mut page, &matched);
+    }
+    print(&page)
 }
 
 fn grouped(matched: &[Pair], args: &AnalyzeArgs) -> Vec<Group> {
+    let of = |by: &[Dimension]| {
+        let mut groups = pairs::groups(matched, by);
+        let order = match by {
+            [Dimension::Model] => Order::StorageThroughput,
+            _ => Order::Name,
+        };
+        args.sort.unwrap_or(order).sort(&mut groups);
+        groups
+    };
     if !args.by.is_empty() {
-        return pairs::groups(matched, &args.by);
+        return of(&args.by);
     }
-    let mut groups: Vec<Group> =
-        GROUPINGS.iter().flat_map(|by| pairs::groups(matched, by)).collect();
+    let mut groups: Vec<Group> = GROUPINGS.iter().flat_map(|by| of(by)).collect();
     if args.json {
-        groups.extend(pairs::groups(matched, &CELLS));
+        groups.extend(of(&CELLS));
     }
     groups
 }
@@ -70,6 +84,9 @@ fn document(fast: &Collection, slow: &Collection, matched: &[Pair], groups: &[Gr
             "runs": side.runs.len(),
             "configurations": pairs::configurations(side),
             "left_out": side.left_out,
+            "named_after_a_published_invocation": side.by_invocation,
+            "configuration_not_said": side.unnamed,
+            "with_iostat": side.with_iostat,
         })
     };
     json!({
@@ -77,6 +94,7 @@ fn document(fast: &Collection, slow: &Collection, matched: &[Pair], groups: &[Gr
         "slow": side(slow),
         "matched_configurations": matched.len(),
         "groups": groups,
+        "best": best(matched),
     })
 }
 
@@ -89,56 +107,107 @@ fn page(
 ) -> String {
     let mut page = String::new();
     for (name, side) in [("fast", fast), ("slow", slow)] {
+        heading(&mut page, name, side);
+    }
+    let text = format!(
+        "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV is \
+         the spread over a group's configurations; a win is a pair in which fast is better.",
+        matched.len()
+    );
+    wrapped(&mut page, "", &text);
+    for group in groups {
+        table(&mut page, group, all_metrics);
+    }
+    page
+}
+
+/// What a collection is, and what had to be assumed of it.
+fn heading(page: &mut String, name: &str, side: &Collection) {
+    let _infallible = writeln!(
+        page,
+        "{name}  {}: {} runs of {} configurations",
+        terminal_path(&side.path),
+        side.runs.len(),
+        pairs::configurations(side)
+    );
+    for left_out in &side.left_out {
+        let path = terminal_path(&left_out.path);
+        let _infallible = writeln!(page, "      without {path}: {}", left_out.why);
+    }
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            wrapped(page, "      ", &format!("{count} {what}"));
+        }
+    };
+    note(side.by_invocation, "are taken to be the published invocations that they are named after");
+    note(
+        side.unnamed,
+        "do not say what was run and are taken to be one configuration: neither recorded \
+         arguments nor names like …_MODEL_cpuNGB_qdN_genMODE_usersN.json",
+    );
+    note(side.with_iostat, "have iostat's output beside them");
+}
+
+fn table(page: &mut String, group: &Group, all_metrics: bool) {
+    let _infallible = writeln!(
+        page,
+        "\n{:<36} {:>6} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}",
+        terminal(&group.label),
+        "pairs",
+        "ratio of",
+        "mean of",
+        "median",
+        "wins",
+        "CV fast",
+        "CV slow"
+    );
+    let _infallible =
+        writeln!(page, "{:<36} {:>6} {:>8} {:>8} {:>8}", "", "", "means", "ratios", "of those");
+    for row in &group.rows {
+        let Some(metric) = Metric::by_key(row.metric) else { continue };
+        if !(all_metrics || metric.headline || [DEVICE_READ, DEVICE_TOTAL].contains(&row.metric)) {
+            continue;
+        }
         let _infallible = writeln!(
             page,
-            "{name}  {}: {} runs of {} configurations",
-            terminal_path(&side.path),
-            side.runs.len(),
-            pairs::configurations(side)
+            "  {:<34} {:>6} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}",
+            metric.title,
+            row.pairs,
+            ratio(row.ratio_of_means),
+            ratio(row.mean_of_ratios),
+            ratio(row.median_of_ratios),
+            percent(row.win_rate),
+            percent(row.fast_cv),
+            percent(row.slow_cv)
         );
-        for left_out in &side.left_out {
-            let path = terminal_path(&left_out.path);
-            let _infallible = writeln!(page, "      without {path}: {}", left_out.why);
-        }
+    }
+}
+
+/// The configuration of each model that shows most, by a metric to go by in it.
+fn best_page(page: &mut String, matched: &[Pair]) {
+    let best = best(matched);
+    if best.is_empty() {
+        return;
     }
     let _infallible = writeln!(
         page,
-        "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV is \
-         the spread\nover a group's configurations; a win is a pair in which fast is better.",
-        matched.len()
+        "\n{:<54} {:<32} {:>6} {:>5}",
+        "best of a model, generation none", "by a metric to go by there", "ratio", "of"
     );
-    for group in groups {
-        let _infallible = writeln!(
-            page,
-            "\n{:<36} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8}",
-            terminal(&group.label),
-            "pairs",
-            "ratio of",
-            "mean of",
-            "wins",
-            "CV fast",
-            "CV slow"
+    for row in best {
+        let configuration = &row.configuration;
+        let what = format!(
+            "{}, CPU {} GiB, {} users, allocs {}",
+            configuration.model,
+            configuration.cpu_memory_gib(),
+            configuration.users,
+            configuration.max_concurrent_allocs
         );
-        let _infallible = writeln!(page, "{:<36} {:>6} {:>9} {:>9}", "", "", "means", "ratios");
-        for row in &group.rows {
-            let Some(metric) = Metric::by_key(row.metric) else { continue };
-            if !(all_metrics || metric.headline) {
-                continue;
-            }
-            let _infallible = writeln!(
-                page,
-                "  {:<34} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8}",
-                metric.title,
-                row.pairs,
-                ratio(row.ratio_of_means),
-                ratio(row.mean_of_ratios),
-                percent(row.win_rate),
-                percent(row.fast_cv),
-                percent(row.slow_cv)
-            );
-        }
+        let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
+        let ratio = ratio(Some(row.ratio));
+        let _infallible =
+            writeln!(page, "  {:<52} {:<32} {ratio:>6} {:>5}", terminal(&what), title, row.of);
     }
-    page
 }
 
 fn ratio(value: Option<f64>) -> String {

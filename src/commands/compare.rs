@@ -7,14 +7,13 @@ use anyhow::Result;
 
 use super::merge::read_all;
 use super::{figure, print, print_json, wrapped};
-use crate::analysis::compare::trust::Trust;
 use crate::analysis::compare::{Basis, Comparison, Row, compare};
-use crate::analysis::metrics::Metric;
 use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
 use crate::config::InputError;
 use crate::escape::terminal;
 use crate::exit::Exit;
+use crate::results::metrics::Metric;
 
 /// Reads both sides and prints how they differ.
 ///
@@ -58,13 +57,9 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     }
     page.push('\n');
     for advice in &comparison.trust {
-        let word = match advice.trust {
-            Trust::Primary => "go by",
-            Trust::Secondary => "also",
-            Trust::No => "not by",
-        };
+        let word = advice.trust.word();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
-        wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.why));
+        wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
     }
     for difference in
         comparison.configuration_differences.iter().chain(&comparison.machine_differences)

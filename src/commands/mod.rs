@@ -16,12 +16,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::analysis::metrics::Metric;
 use crate::analysis::spread::Spread;
 use crate::config::InputError;
 use crate::escape;
 use crate::exit::Exit;
 use crate::results::Document;
+use crate::results::metrics::Metric;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;

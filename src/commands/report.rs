@@ -1,15 +1,16 @@
 //! `ringfall report`: results read back, as a page or a table.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::refuse_input;
 use super::run::write_fio_job;
+use super::{refuse_input, tell};
+use crate::analysis::iostat;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
-use crate::results::document::ResultFile;
+use crate::results::document::{FileProblem, ResultFile, json_files};
 use crate::show::{Named, write_html, write_sheet};
 
 /// Makes the report.
@@ -17,44 +18,69 @@ use crate::show::{Named, write_html, write_sheet};
 /// # Errors
 /// A result can't be read or is none; the report can't be written.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
-    let mut results = Vec::new();
-    for path in &args.results {
-        let document = ResultFile::read_ours(path)?.document;
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        results.push(Named { name, document });
+    let output = &args.output;
+    let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let ending = ending.to_ascii_lowercase();
+    let is_table = matches!(&*ending, "xlsx" | "csv");
+    if !is_table && !matches!(&*ending, "html" | "htm" | "fio") {
+        let what = "is neither .html, .xlsx, .csv nor .fio";
+        return Err(InputError::new(format!("--output {} {what}", output.display())).into());
     }
-    tell_apart(&mut results, args);
-    refuse_input("--output", &args.output, args.results.iter().map(PathBuf::as_path))?;
-    let told = || format!("the report can't be written to {}", args.output.display());
-    let ending = args.output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    match (ending.to_ascii_lowercase().as_str(), results.as_slice()) {
-        ("html" | "htm", results) => write_html(results, &args.output).with_context(told)?,
-        ("fio", [one]) => write_fio_job(&one.document, &args.output).with_context(told)?,
-        ("xlsx" | "csv", [one]) => {
-            write_sheet(&one.document, &args.output).with_context(told)?;
+    let files = read_all(&args.results, is_table)?;
+    refuse_input("--output", output, files.iter().map(|file| file.path.as_path()))?;
+    let told = || format!("the report can't be written to {}", output.display());
+    let results = named(files, is_table);
+    match (&*ending, results.as_slice()) {
+        ("html" | "htm", results) => write_html(results, output).with_context(told)?,
+        ("fio", [one]) => write_fio_job(&one.document, output).with_context(told)?,
+        ("fio", _) => {
+            let what = "a fio job holds one result: give one, or a page (.html) or a table \
+                        (.xlsx, .csv) for all";
+            return Err(InputError::new(format!("--output {}: {what}", output.display())).into());
         }
-        ("xlsx" | "csv" | "fio", _) => {
-            let what = "a workbook, CSV or fio job holds one result: give one, or a page (.html)";
-            return Err(
-                InputError::new(format!("--output {}: {what}", args.output.display())).into()
-            );
-        }
-        _ => {
-            let what = "is neither .html, .xlsx, .csv nor .fio";
-            return Err(
-                InputError::new(format!("--output {} {what}", args.output.display())).into()
-            );
-        }
+        (_, results) => write_sheet(results, output).with_context(told)?,
     }
     Ok(Exit::Done)
 }
 
-/// Results whose files have the same name are shown with their paths.
-fn tell_apart(results: &mut [Named], args: &ReportArgs) {
-    let names: Vec<String> = results.iter().map(|named| named.name.clone()).collect();
-    for (index, named) in results.iter_mut().enumerate() {
-        if names.iter().filter(|name| **name == named.name).count() > 1 {
-            named.name = args.results[index].display().to_string();
+/// All results, those of directories too. What lies in a directory and is no result is told and
+/// left out; what is named must be one.
+fn read_all(paths: &[PathBuf], is_table: bool) -> Result<Vec<ResultFile>> {
+    let read = |path: &Path| match is_table {
+        true => ResultFile::read(path),
+        false => ResultFile::read_ours(path),
+    };
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.push(read(path)?);
+            continue;
+        }
+        let before = all.len();
+        for file in json_files(path, iostat::is_named_so)? {
+            match read(&file) {
+                Ok(result) => all.push(result),
+                Err(problem) => tell(&[format!("left out: {problem}")]),
+            }
+        }
+        if all.len() == before {
+            let what = "the directory holds no result (*.json) that this report can show";
+            return Err(FileProblem::new(path, what).into());
         }
     }
+    Ok(all)
+}
+
+/// Results by what tells them apart: in a table by their paths, as the reference's converter has
+/// it, on a page by the names of their files, unless two are alike.
+fn named(files: Vec<ResultFile>, is_table: bool) -> Vec<Named> {
+    let stem =
+        |path: &Path| path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let stems: Vec<String> = files.iter().map(|file| stem(&file.path)).collect();
+    let is_alone = |name: &String| stems.iter().filter(|other| *other == name).count() == 1;
+    let name = |file: &ResultFile| {
+        let stem = stem(&file.path);
+        if is_alone(&stem) && !is_table { stem } else { file.name() }
+    };
+    files.into_iter().map(|file| Named { name: name(&file), document: file.document }).collect()
 }

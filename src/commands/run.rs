@@ -195,14 +195,15 @@ fn check_outputs(plan: &Plan) -> Result<()> {
 fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     let told = |path: &Path| format!("the results can't be written to {}", path.display());
     let json = write_json(document, &plan.output).with_context(|| told(&plan.output));
+    let named = [Named { name: plan.output.display().to_string(), document: document.clone() }];
     let sheet = plan
         .xlsx_output
         .as_deref()
-        .map_or(Ok(()), |path| write_sheet(document, path).with_context(|| told(path)));
-    let page = plan.html_output.as_deref().map_or(Ok(()), |path| {
-        let named = Named { name: plan.output.display().to_string(), document: document.clone() };
-        write_html(&[named], path).with_context(|| told(path))
-    });
+        .map_or(Ok(()), |path| write_sheet(&named, path).with_context(|| told(path)));
+    let page = plan
+        .html_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_html(&named, path).with_context(|| told(path)));
     let job = plan
         .fio_output
         .as_deref()
@@ -279,7 +280,7 @@ fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
     }
     if !plan.quiet {
         let mut out = output(plan);
-        print_summary(&mut *out, style(plan), result)?;
+        print_summary(&mut *out, style(plan), result, document)?;
         let mut label = "results";
         for (_, path) in outputs(plan) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;

@@ -220,6 +220,8 @@ settings! {
         /// auto: results/ringfall-TIME.json.
         output: PathBuf = "auto", "FILE", auto auto::output, keeps demo;
         /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
+        ///
+        /// With any other ending it is CSV, and .csv is added to the name.
         xlsx_output: Optional = "none", "FILE", keeps demo;
         /// File for the results as an HTML page that opens offline
         html_output: Optional = "none", "FILE", keeps demo;

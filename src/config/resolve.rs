@@ -56,6 +56,7 @@ pub fn resolve(
         }
         settings = settings.over(layer);
     }
+    settings.xlsx_output = settings.xlsx_output.map(sheet_path);
     // A logical run is one on no machine in particular.
     let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
     let facts = &if logical { facts.of_no_machine() } else { facts.clone() };
@@ -68,6 +69,20 @@ pub fn resolve(
         }
         _ => Err(InputError { sentences: check.sentences }),
     }
+}
+
+/// Where the table goes: CSV at that name with `.csv` added, unless it says which of the two it is,
+/// as the reference has it. Devices (`/dev/stdout`) have no endings.
+fn sheet_path(path: PathBuf) -> PathBuf {
+    let says = path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| {
+        ["xlsx", "csv"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+    });
+    if says || path.as_os_str() == "none" || path.starts_with("/dev") {
+        return path;
+    }
+    let mut name = path.into_os_string();
+    name.push(".csv");
+    name.into()
 }
 
 /// Collects what is wrong.

@@ -435,3 +435,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_table_of_another_ending_is_csv_as_in_the_reference() {
+    for (typed, path) in [
+        ("a.txt", "a.txt.csv"),
+        ("r/a", "r/a.csv"),
+        ("a.xlsx", "a.xlsx"),
+        ("a.CSV", "a.CSV"),
+        ("/dev/stdout", "/dev/stdout"),
+    ] {
+        let options = Options { xlsx_output: Some(typed.into()), ..Options::default() };
+        let plan = resolve(&options, None, &facts()).unwrap();
+        assert_eq!(plan.xlsx_output.as_deref(), Some(std::path::Path::new(path)), "{typed}");
+    }
+}

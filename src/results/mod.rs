@@ -4,15 +4,18 @@
 //! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
 
 pub(crate) mod autoscaling;
+pub mod configuration;
 pub(crate) mod correlation;
 pub mod document;
 pub(crate) mod health;
 mod json;
+pub mod metrics;
 mod run_result;
 mod saturation;
 mod simulation;
 pub(crate) mod sla;
 pub(crate) mod source;
+pub mod trust;
 mod warnings;
 
 pub use document::Document;

@@ -7,13 +7,24 @@ mod html;
 pub mod progress;
 mod sheet;
 mod terminal;
+mod verdict;
 mod what_if;
 
 pub use fio_job::fio_job;
-pub use html::{Named, write_html, write_roofline_html, write_what_if_html};
+pub use html::{write_html, write_roofline_html, write_what_if_html};
 pub use sheet::write_sheet;
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow};
+
+use crate::results::Document;
+
+/// A result and what to call it.
+pub struct Named {
+    /// A file's name, or the like.
+    pub name: String,
+    /// The result.
+    pub document: Document,
+}
 
 /// The sum of counts that a file may have made up: no more than 64 bits hold.
 fn total(counts: impl IntoIterator<Item = u64>) -> u64 {

@@ -8,7 +8,7 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
-use super::total;
+use super::{total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
@@ -17,7 +17,7 @@ use crate::remedy::told_io;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
-use crate::results::{RunResult, Warning, autoscaling, health, source};
+use crate::results::{Document, RunResult, Warning, autoscaling, health, source};
 
 /// What fits every terminal.
 const COLUMNS: usize = 80;
@@ -182,8 +182,9 @@ fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
     let q = |quantile| ms(histogram.quantile_ns(quantile));
     let _infallible = writeln!(
         text,
-        "  {name:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
+        "  {name:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         histogram.count(),
+        histogram.mean_ns().map_or("-".to_owned(), |ns| short_ms(ns / 1e6)),
         q(0.5),
         q(0.95),
         q(0.99),
@@ -195,15 +196,23 @@ fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
 ///
 /// # Errors
 /// What the writer says.
-pub fn print_summary(out: &mut dyn Write, style: Style, result: &RunResult) -> std::io::Result<()> {
-    out.write_all(summary(style, result).as_bytes())?;
+pub fn print_summary(
+    out: &mut dyn Write,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::io::Result<()> {
+    out.write_all(summary(style, result, document).as_bytes())?;
     out.flush()
 }
 
-pub(super) fn summary(style: Style, result: &RunResult) -> String {
+/// `document` is that of the result.
+pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
     let _infallible = headline(&mut text, style, result)
+        .and_then(|()| verdict::served(&mut text, document))
+        .and_then(|()| verdict::metrics(&mut text, document))
         .and_then(|()| latencies(&mut text, style, result))
         .and_then(|()| tiers(&mut text, style, result))
         .and_then(|()| footing(&mut text, style, result));
@@ -290,8 +299,8 @@ fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
 
 fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
     let title = format!(
-        "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
-        "latency, ms", "count", "P50", "P95", "P99", "max"
+        "  {:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "latency, ms", "count", "mean", "P50", "P95", "P99", "max"
     );
     writeln!(text, "{}", style.bold(&title))?;
     let engine = &result.engine;
@@ -304,6 +313,7 @@ fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::R
     latency_row(text, "single I/O, write", &engine.io_write.latency);
     latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
     latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
+    latency_row(text, "request, storage I/O", &result.requests.storage_io);
     latency_row(text, "request, end to end", &result.requests.end_to_end_all());
     for (name, class) in
         ["  interactive", "  responsive", "  batch"].iter().zip(&result.requests.end_to_end)
@@ -366,20 +376,7 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
         }
     }
     within_target(text, result)?;
-    let verdict = health::judge(result);
-    if verdict.criteria.is_empty() {
-        return writeln!(text, "  health       no data: nothing was measured that it judges");
-    }
-    let status = match &*verdict.overall_status {
-        "FAIL" => style.warn("FAIL"),
-        other => other.to_owned(),
-    };
-    writeln!(text, "  health       {status} {}/{}", verdict.passed_count, verdict.total_count)?;
-    for failed in verdict.criteria.iter().filter(|criterion| !criterion.passed) {
-        let (name, actual, unit) = (&failed.name, &failed.actual, &failed.unit);
-        writeln!(text, "               not met: {name}: {actual} {unit}")?;
-    }
-    Ok(())
+    verdict::health(text, style, &health::judge(result))
 }
 
 /// Share of each class's requests within its target: of those that finished, as the reference has
@@ -463,17 +460,17 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
         let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
-        writeln!(
-            text,
-            "  kernel       {} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
-            escape::terminal(&kernel.device),
+        let sentence = format!(
+            "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
+            kernel.device,
             gib(kernel.read_bytes + kernel.write_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
             correlate(&result.timeline, &result.kernel_seconds)
                 .and_then(|found| found.pearson_r)
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
-        )?;
+        );
+        verdict::labelled(text, "kernel", &sentence)?;
     }
     if let Some(Ok(trace)) = &result.block_trace {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
@@ -508,18 +505,30 @@ fn p99_us(buckets: &[Bucket]) -> Option<u64> {
 
 /// A sentence of any length, broken between words to fit the screen.
 fn remark(text: &mut String, style: Style, sentence: &str) -> std::fmt::Result {
+    wrapped(text, style, "  ", 4, sentence)
+}
+
+/// The same after what stands before it; the lines after the first begin at column `indent`.
+pub(super) fn wrapped(
+    text: &mut String,
+    style: Style,
+    before: &str,
+    indent: usize,
+    sentence: &str,
+) -> std::fmt::Result {
+    let mut before = before.to_owned();
     let mut line = String::new();
-    let mut indent = 2;
     for word in sentence.split_whitespace().map(escape::terminal) {
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            writeln!(text, "{:indent$}{}", "", style.warn(&line))?;
+        let width = before.chars().count() + line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && width > COLUMNS {
+            writeln!(text, "{before}{}", style.warn(&line))?;
             line.clear();
-            indent = 4;
+            before = " ".repeat(indent);
         }
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(&word);
     }
-    writeln!(text, "{:indent$}{}", "", style.warn(&line))
+    writeln!(text, "{before}{}", style.warn(&line))
 }

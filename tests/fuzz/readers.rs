@@ -37,7 +37,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 13] = [
+pub const READERS: [Reader; 14] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -51,6 +51,7 @@ pub const READERS: [Reader; 13] = [
     Reader { name: "validation", file: "x.csv", read: validation },
     Reader { name: "compressed", file: "x.csv", read: compressed },
     Reader { name: "bpftrace", file: "x.txt", read: bpftrace },
+    Reader { name: "iostat", file: "x_iostat.log", read: iostat },
 ];
 
 /// Readers that do harm, to see that it is seen.
@@ -115,10 +116,10 @@ fn results(path: &Path) -> Result<String, String> {
     let sections = lines.iter().filter(|line| line.starts_with('[')).count();
     assert!(sections <= 1 && !job.contains('\r'), "the job has sections of its own: {job}");
     let error = |error: std::io::Error| error.to_string();
-    write_sheet(&document, &path.with_extension("csv")).map_err(error)?;
-    write_sheet(&document, &path.with_extension("xlsx")).map_err(error)?;
-    let named = Named { name: "x".to_owned(), document };
-    write_html(&[named], &path.with_extension("html")).map_err(error)?;
+    let named = [Named { name: "x".to_owned(), document }];
+    write_sheet(&named, &path.with_extension("csv")).map_err(error)?;
+    write_sheet(&named, &path.with_extension("xlsx")).map_err(error)?;
+    write_html(&named, &path.with_extension("html")).map_err(error)?;
     Ok(format!("{outcome}; whole, {} lines", lines.len()))
 }
 
@@ -222,6 +223,13 @@ fn roofline(path: &Path) -> Result<String, String> {
         Ok(_) => Ok("a device".to_owned()),
         Err(error) => Ok(format!("no device: {error}")),
     }
+}
+
+fn iostat(path: &Path) -> Result<String, String> {
+    let rates = ringfall::analysis::iostat::read(path).map_err(|error| said(&error))?;
+    assert!(0.0 <= rates.read_mb_per_s && rates.read_mb_per_s <= rates.total_mb_per_s);
+    assert!(rates.total_mb_per_s.is_finite());
+    Ok(format!("{rates:?}"))
 }
 
 fn collection(path: &Path) -> Result<String, String> {

@@ -1,13 +1,13 @@
 use ringfall_engine::tier::Tier;
 use serde_json::json;
 
-use super::trust::Trust;
 use super::*;
 use crate::analysis::merge::tests::{file, run};
-use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::facts::TimelineSecond;
 use crate::results::document::Agreed;
+use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::tests::to_json;
+use crate::results::trust::{Situation, Trust};
 
 /// A result of 60 s in which each second did about `per_second` of everything.
 fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
@@ -138,7 +138,7 @@ fn the_reference_s_results_are_compared_without_intervals() {
 
 #[test]
 fn a_situation_is_read_from_where_a_result_has_it() {
-    let situation = super::trust::Situation::of(&result("a.json", 0..9, 3));
+    let situation = Situation::of(&result("a.json", 0..9, 3));
     assert!(situation.queued_at_end.is_some() && situation.seconds.is_some());
     assert!(situation.users.is_some() && situation.arrivals_open.is_some());
     assert!(situation.ended_by_requests.is_some() && situation.generation_waits.is_some());

@@ -1,7 +1,7 @@
 //! What a result holds of how sure a metric is.
 
-use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::document::{CLASSES, SecondReport};
+use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 
 /// Where the variation of a metric is to be found.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub(super) fn evidence_of(key: &str) -> Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::metrics::METRICS;
+    use crate::results::metrics::METRICS;
 
     #[test]
     fn percentiles_and_rates_of_the_headline_have_evidence() {

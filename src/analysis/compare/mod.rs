@@ -2,18 +2,17 @@
 //! to go by.
 
 mod evidence;
-pub mod trust;
 
 use serde::Serialize;
 
 use super::differences::{self, Difference};
 use super::merge::merge;
-use super::metrics::{Better, METRICS, Metric};
 use super::stats::{self, Interval, Slice};
 use crate::results::Document;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
+use crate::results::metrics::{Better, METRICS, Metric};
+use crate::results::trust::{Advice, Situation, advise};
 use evidence::{Evidence, evidence_of};
-use trust::{Advice, Situation, advise};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.

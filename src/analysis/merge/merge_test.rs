@@ -8,10 +8,10 @@ use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestR
 use serde_json::{Value, json};
 
 use super::*;
-use crate::analysis::metrics::{METRICS, WALL_CLOCK};
 use crate::facts::TimelineSecond;
 use crate::host::BlockDelta;
 use crate::results::RunResult;
+use crate::results::metrics::{METRICS, WALL_CLOCK};
 use crate::results::tests::{nothing, to_json};
 
 /// One event of everything that a run records, different for each `at`.

@@ -12,9 +12,7 @@ use super::{
     Sources, check_device_may_be_destroyed, check_output_writable, check_outputs, exit_of, measure,
     output, tell_advice, unless_reader_left,
 };
-use crate::analysis::compare::trust::{Situation, Trust, advise};
 use crate::analysis::merge::merge;
-use crate::analysis::metrics::{METRICS, Metric};
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped};
@@ -23,6 +21,8 @@ use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::results::document::ResultFile;
+use crate::results::metrics::{METRICS, Metric};
+use crate::results::trust::{Situation, Trust, advise};
 use crate::results::{Document, Warning, write_json};
 use crate::source::Reading;
 

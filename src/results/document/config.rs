@@ -11,7 +11,7 @@ use crate::config::{Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
 /// What was run. Null: nothing of the kind was asked for, or merged results differ in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = described)]
 #[expect(missing_docs, reason = "each is the setting of that name; the schema has its summary")]
 pub struct ConfigReport {
@@ -97,7 +97,36 @@ fn of_settings(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "properties": properties, "additionalProperties": true })
 }
 
+/// Keys under which a result of the reference benchmark, or a program around it, may hold the
+/// arguments of its run.
+const RECORDED: [&str; 5] = ["args", "arguments", "parameters", "run_parameters", "config"];
+
 impl ConfigReport {
+    /// What a result of the reference benchmark says of its own run, in the reference's names for
+    /// it; none where it does not say what runs are told apart by.
+    pub(super) fn recorded(object: &Map<String, Value>) -> Option<ConfigReport> {
+        let args = RECORDED.iter().find_map(|key| object.get(*key)?.as_object())?;
+        let number = |keys: [&str; 2]| keys.iter().find_map(|key| args.get(*key)?.as_f64());
+        let text = |key: &str| args.get(key).and_then(Value::as_str).map(str::to_owned);
+        let count = |keys: [&str; 2]| {
+            let number = number(keys).filter(|n| n.fract() == 0.0 && *n <= f64::from(u32::MAX));
+            // Whole, and within 32 bits.
+            number.filter(|n| *n >= 0.0).map(|n| n as u32)
+        };
+        let gib =
+            number(["cpu_mem_gb", "cpu_memory_gb"]).filter(|gib| (0.0..=1e6).contains(gib))?;
+        Some(ConfigReport {
+            model: Some(text("model")?),
+            num_users: Some(count(["num_users", "users"])?),
+            generation_mode: Some(text("generation_mode")?),
+            // At most 10⁶ GiB, which is far below 2⁶³ bytes.
+            cpu_memory_bytes: Some((gib * ringfall_engine::units::GIB as f64).round() as u64),
+            max_concurrent_allocs: count(["max_concurrent_allocs", "mca"]).filter(|n| *n > 0),
+            duration_s: count(["duration", "duration_s"]).map(u64::from),
+            ..ConfigReport::default()
+        })
+    }
+
     pub(super) fn of(result: &RunResult) -> ConfigReport {
         let plan = &result.plan;
         let settings = match serde_json::to_value(&plan.effective) {

@@ -16,6 +16,7 @@ use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
 use super::requests::RequestsReport;
+use super::served::{ServedReport, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use crate::config::QosTargets;
 use crate::facts::SAMPLES_MAX;
@@ -81,6 +82,7 @@ impl Document {
         let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
         let ours = &mut *self.ringfall;
         of_our_cache(&mut ours.cache, stats, turns);
+        of_the_served(&mut ours.served, &self.summary, histograms);
         ours.requests = Derived::maybe(RequestsReport::of(histograms, &slas));
         ours.not_measured = Derived::of(not_measured);
         ours.samples = Derived::maybe(of.map(|of| SamplesReport {
@@ -144,6 +146,19 @@ fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &Multi
     cache.multi_turn_hit_rate = share(turns.cache_hits.known(), turns.cache_misses.known());
     cache.moved_read_write_ratio =
         quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
+}
+
+fn of_the_served(served: &mut ServedReport, summary: &Summary, histograms: &Histograms) {
+    let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
+    served.context_tokens_mean = quotient(served.context_tokens.number(), requests);
+    served.generated_tokens_mean = quotient(tokens, requests);
+    let whole = histograms.sum(&CLASSES);
+    let part = |name: &str| histograms.get(name);
+    let parts = whole.as_ref().and_then(|whole| {
+        let (queue, storage) = (part("wait_request_queue")?, part("storage_io")?);
+        Some([whole, queue, storage, part("generation")?])
+    });
+    served.time = Part(TimeReport::of(parts));
 }
 
 fn of_the_summary(

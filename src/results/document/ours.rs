@@ -13,6 +13,7 @@ use super::list::{ByKind, Timeline, Union};
 use super::merge::figures;
 use super::merged::MergedReport;
 use super::requests::RequestsReport;
+use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
 use crate::host::Machine;
@@ -50,6 +51,8 @@ pub struct Ours {
     /// Finished and unfinished requests, and the latencies of both together; null when a result
     /// that was merged did not count the unfinished ones.
     pub requests: Derived<Option<RequestsReport>>,
+    /// What the requests that finished were like, and where their time went.
+    pub served: Part<ServedReport>,
     /// What the cache did, by stricter definitions than those of the reference's keys.
     pub cache: Part<CacheReport>,
     /// Places under `summary` that hold zeros as in the reference because nothing was measured.
@@ -320,6 +323,7 @@ impl Ours {
             machine: Part(result.machine.clone()),
             window: Part(WindowReport::of(result)),
             timeline: SecondReport::all(result),
+            served: Part(ServedReport::of(result)),
             cache: Part(CacheReport::of(result)),
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{CacheStatsReport, Document, SCHEMA_VERSION, Summary};
+use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary};
 use crate::escape::{terminal, terminal_path};
 use crate::results::document::figure::Part;
 
@@ -143,6 +143,29 @@ impl ResultFile {
     }
 }
 
+/// The JSON files of a directory that may hold results, in the order of their names: not hidden
+/// ones, and not those that `is_other` knows by their names.
+///
+/// # Errors
+/// The directory can't be read.
+pub fn json_files(
+    directory: &Path,
+    is_other: fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, FileProblem> {
+    let unreadable = |error: std::io::Error| FileProblem::new(directory, error.to_string());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let is_json = file.extension().is_some_and(|extension| extension == "json");
+        if is_json && !name.starts_with('.') && !is_other(&name) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// A result of the reference benchmark: of its figures those that are ours. A figure that has
 /// another form there is not one of them, and is unknown.
 fn reference(mut object: Map<String, Value>) -> Document {
@@ -150,9 +173,11 @@ fn reference(mut object: Map<String, Value>) -> Document {
         Some(Value::Object(part)) => part,
         _ => Map::new(),
     };
+    let recorded = ConfigReport::recorded(&object);
     let mut summary = part(&mut object, "summary");
     let stats = part(&mut summary, "cache_stats");
     let mut document: Document = fitting(object, |key| Document::NAMES.contains(&key));
+    document.ringfall.config = recorded.map(Agreed::of).unwrap_or_default();
     document.summary = Part(fitting(summary, |key| Summary::NAMES.contains(&key)));
     document.summary.cache_stats =
         Part(fitting(stats, |key| CacheStatsReport::NAMES.contains(&key) || key.ends_with("_ms")));
@@ -278,5 +303,23 @@ mod tests {
         assert!(stats.storage_health.is_unknown());
         assert_eq!(stats.latencies_ms.get("storage_read_device_p95_ms"), Some(2.5));
         assert_eq!(stats.latencies_ms.get("cpu_read_p95_ms"), None);
+    }
+
+    #[test]
+    fn recorded_arguments_of_the_reference_are_its_configuration() {
+        let of = |args: Value| result(json!({ "summary": {}, "args": args })).unwrap();
+        let args = json!({ "model": "m", "num_users": 7, "cpu_mem_gb": 0.5, "duration": 300,
+                           "max_concurrent_allocs": 0, "generation_mode": "none" });
+        let file = of(args.clone());
+        assert_eq!(file.kind(), Kind::Reference);
+        let config = file.document.ringfall.config.as_ref().unwrap();
+        assert_eq!((config.model.as_deref(), config.num_users), (Some("m"), Some(7)));
+        assert_eq!((config.cpu_memory_bytes, config.duration_s), (Some(1 << 29), Some(300)));
+        assert_eq!(config.max_concurrent_allocs, None);
+        for missing in ["model", "num_users", "cpu_mem_gb", "generation_mode"] {
+            let mut args = args.clone();
+            args.as_object_mut().unwrap().remove(missing);
+            assert!(of(args).document.ringfall.config.as_ref().is_none(), "{missing}");
+        }
     }
 }

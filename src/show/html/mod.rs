@@ -8,23 +8,18 @@ mod heat;
 mod page;
 mod parts;
 mod roofline;
+mod verdict;
 mod what_if;
 
 use std::path::Path;
 
+use super::Named;
+#[cfg(test)]
 use crate::results::Document;
 pub use roofline::write_roofline_html;
 pub use what_if::write_what_if_html;
 
 const STYLE: &str = include_str!("style.css");
-
-/// A result and what to call it.
-pub struct Named {
-    /// A file's name, or the like.
-    pub name: String,
-    /// The result.
-    pub document: Document,
-}
 
 /// Writes the report of these results.
 ///

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{Named, STYLE, block, parts, shown};
+use super::{Named, STYLE, block, parts, shown, verdict};
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::{
     EvictionReport, KernelCounters, QosClass, QuantileMs, RequestsOfClass,
 };
+use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -36,6 +37,9 @@ pub(super) fn page(results: &[Named]) -> String {
     for named in results {
         head(&mut html, named, results.len() > 1);
     }
+    verdict::metrics(&mut html, results);
+    verdict::served(&mut html, results);
+    verdict::health(&mut html, results);
     section(
         &mut html,
         "Latency",
@@ -112,10 +116,14 @@ fn head(html: &mut String, named: &Named, several: bool) {
         .latency_of(|summary| &summary.end_to_end_latency_ms)
         .and_then(|latency| latency.p95.known());
     let hit_rate = named.document.hit_rate();
+    let storage_tokens = Metric::by_key(STORAGE_THROUGHPUT).and_then(|m| m.of(&named.document));
     let cards = [
+        (optional(summary.cache_stats.decode_bytes_read_gb.known()), "decode read, GiB"),
         (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
         (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
         (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
+        (optional(storage_tokens), "storage tokens/s"),
+        (optional(summary.total_tokens.number()), "tokens"),
         (optional(summary.requests_per_second.known()), "requests/s"),
         (p95("storage_read_p95_ms"), "entry read P95, ms"),
         (p95("storage_write_p95_ms"), "entry write P95, ms"),
@@ -135,7 +143,8 @@ fn head(html: &mut String, named: &Named, several: bool) {
         };
         let _infallible = write!(
             html,
-            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, {} of {}</span></div>",
+            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, passed {} of {}</span>\
+             </div>",
             escape::html(&health.overall_status),
             health.passed_count,
             health.total_count
@@ -164,7 +173,12 @@ fn notes(html: &mut String, named: &Named) {
 }
 
 /// A table with a column for each result.
-fn table(html: &mut String, results: &[Named], first: &str, rows: &[(String, Vec<String>)]) {
+pub(super) fn table(
+    html: &mut String,
+    results: &[Named],
+    first: &str,
+    rows: &[(String, Vec<String>)],
+) {
     let _infallible = write!(html, "<div class=\"wide\"><table><tr><th>{first}</th>");
     for named in results {
         let name = if results.len() == 1 { "" } else { &*named.name };

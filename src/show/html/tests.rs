@@ -46,6 +46,13 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
             assert!(!html.contains(fetching), "{fetching}");
         }
         for part in [
+            "What to go by",
+            "decode bytes read, GiB",
+            "time went to: storage",
+            "tokens generated, all together",
+            "PASS, passed 4 of 4",
+            "Cache Hit Rate &gt; 30%",
+            "met: 83.3 %",
             "Latency",
             "finished and unfinished",
             "1 / 30",

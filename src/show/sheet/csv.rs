@@ -1,22 +1,23 @@
-//! The Summary row as comma-separated values (RFC 4180).
+//! The Summary rows as comma-separated values (RFC 4180).
 
 use std::path::Path;
 
 use csv::{Terminator, WriterBuilder};
 
-use super::columns::{Cell, metrics, parameters};
+use super::Rows;
+use super::columns::Cell;
 use crate::escape;
-use crate::results::Document;
 
-pub(super) fn write(document: &Document, path: &Path) -> std::io::Result<()> {
-    std::fs::write(path, bytes(document)?)
+pub(super) fn write(rows: &Rows, path: &Path) -> std::io::Result<()> {
+    std::fs::write(path, bytes(rows)?)
 }
 
-pub(super) fn bytes(document: &Document) -> std::io::Result<Vec<u8>> {
-    let rows: Vec<_> = parameters(document).into_iter().chain(metrics(document)).collect();
+pub(super) fn bytes(rows: &Rows) -> std::io::Result<Vec<u8>> {
     let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
-    table.write_record(rows.iter().map(|(name, _)| escape::csv(name)))?;
-    table.write_record(rows.iter().map(|(_, cell)| shown(cell)))?;
+    table.write_record(rows.names.iter().map(|name| escape::csv(name)))?;
+    for cells in &rows.cells {
+        table.write_record(cells.iter().map(shown))?;
+    }
     table.into_inner().map_err(|error| error.into_error())
 }
 

@@ -1,5 +1,5 @@
-//! The result as a table: the reference's column names over a document's values, written as a
-//! workbook or as comma-separated values.
+//! Results as a table, a row each: the reference's column names over a document's values, then
+//! ours; written as a workbook or as comma-separated values.
 
 mod columns;
 mod csv;
@@ -7,22 +7,45 @@ mod xlsx;
 
 use std::path::Path;
 
-use crate::results::Document;
-#[cfg(test)]
-use columns::{Cell, metrics, parameters};
+use super::Named;
+use columns::{Cell, Columns};
 
-/// Writes the Summary row as CSV when the path ends in `.csv`, a workbook otherwise.
+/// The Summary table: the same columns for every result.
+struct Rows {
+    names: Vec<String>,
+    cells: Vec<Vec<Cell>>,
+}
+
+impl Rows {
+    /// A row for each result, its name first, as the reference's converter has it.
+    fn of(results: &[Named]) -> Rows {
+        let mut rows = Rows { names: vec!["Filename".to_owned()], cells: Vec::new() };
+        for named in results {
+            let columns = Columns::of(&named.document);
+            if rows.cells.is_empty() {
+                rows.names.extend(columns.all().map(|(name, _)| name.clone()));
+            }
+            let cells = columns.all().map(|(_, cell)| cell.clone());
+            let name = Cell::Text(named.name.clone());
+            rows.cells.push(std::iter::once(name).chain(cells).collect());
+        }
+        rows
+    }
+}
+
+/// Writes the results' rows as CSV when the path ends in `.csv`, a workbook otherwise: of one
+/// result with all its sheets, of several with the Summary alone.
 ///
 /// # Errors
 /// What the file system says.
-pub fn write_sheet(document: &Document, path: &Path) -> std::io::Result<()> {
+pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
     let is_csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
     match is_csv {
-        true => csv::write(document, path),
-        false => xlsx::write(document, path),
+        true => csv::write(&Rows::of(results), path),
+        false => xlsx::write(results, path),
     }
 }
 

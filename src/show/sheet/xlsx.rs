@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
 
-use super::columns::{Cell, metrics, parameters};
+use super::columns::{Cell, Columns, Row};
+use super::{Named, Rows};
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::figure::Derived;
@@ -13,38 +14,61 @@ use crate::results::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
 /// Longest column that is made as wide as its text.
 const COLUMN_CHARS_MAX: usize = 48;
 
-pub(super) fn write(document: &Document, path: &Path) -> std::io::Result<()> {
-    let bytes = workbook(document).map_err(std::io::Error::other)?;
+pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
+    let bytes = workbook(results).map_err(std::io::Error::other)?;
     std::fs::write(path, bytes)
 }
 
-fn workbook(document: &Document) -> Result<Vec<u8>, XlsxError> {
+fn workbook(results: &[Named]) -> Result<Vec<u8>, XlsxError> {
     let mut book = Workbook::new();
     let heading = Format::new().set_bold();
-    let (parameters, metrics) = (parameters(document), metrics(document));
+    summary(book.add_worksheet(), &heading, &Rows::of(results))?;
+    if let [one] = results {
+        let document = &one.document;
+        let Columns { parameters, metrics, our_parameters, our_metrics } = Columns::of(document);
+        let parameters = [parameters, our_parameters].concat();
+        let metrics = [metrics, our_metrics].concat();
+        pairs(book.add_worksheet(), &heading, "Run Parameters", "Parameter", &parameters)?;
+        pairs(book.add_worksheet(), &heading, "Performance Metrics", "Metric", &metrics)?;
+        qos(book.add_worksheet(), &heading, document)?;
+        timeline(book.add_worksheet(), &heading, document)?;
+        latency(book.add_worksheet(), &heading, document)?;
+    }
+    book.save_to_buffer()
+}
 
-    let sheet = book.add_worksheet().set_name("Summary")?;
-    for (column, (name, cell)) in (0..).zip(parameters.iter().chain(&metrics)) {
-        sheet.write_with_format(0, column, name.as_str(), &heading)?;
-        put(sheet, 1, column, cell)?;
+/// A row for each result.
+fn summary(sheet: &mut Worksheet, heading: &Format, rows: &Rows) -> Result<(), XlsxError> {
+    sheet.set_name("Summary")?;
+    for (column, name) in (0..).zip(&rows.names) {
+        sheet.write_with_format(0, column, name.as_str(), heading)?;
         sheet.set_column_width(column, name.chars().count().min(COLUMN_CHARS_MAX) as f64 + 2.0)?;
     }
-    sheet.set_freeze_panes(1, 0)?;
-    for (name, first, rows) in
-        [("Run Parameters", "Parameter", &parameters), ("Performance Metrics", "Metric", &metrics)]
-    {
-        let sheet = book.add_worksheet().set_name(name)?;
-        titles(sheet, &heading, &[first, "Value"])?;
-        for (row, (name, cell)) in (1..).zip(rows) {
-            sheet.write(row, 0, name.as_str())?;
-            put(sheet, row, 1, cell)?;
+    for (row, cells) in (1..).zip(&rows.cells) {
+        for (column, cell) in (0..).zip(cells) {
+            put(sheet, row, column, cell)?;
         }
-        sheet.set_column_width(0, 40)?.set_column_width(1, 24)?;
     }
-    qos(book.add_worksheet(), &heading, document)?;
-    timeline(book.add_worksheet(), &heading, document)?;
-    latency(book.add_worksheet(), &heading, document)?;
-    book.save_to_buffer()
+    sheet.set_freeze_panes(1, 1)?;
+    Ok(())
+}
+
+/// Names and values of one result, a row each.
+fn pairs(
+    sheet: &mut Worksheet,
+    heading: &Format,
+    title: &str,
+    first: &str,
+    rows: &[Row],
+) -> Result<(), XlsxError> {
+    sheet.set_name(title)?;
+    titles(sheet, heading, &[first, "Value"])?;
+    for (row, (name, cell)) in (1..).zip(rows) {
+        sheet.write(row, 0, name.as_str())?;
+        put(sheet, row, 1, cell)?;
+    }
+    sheet.set_column_width(0, 40)?.set_column_width(1, 24)?;
+    Ok(())
 }
 
 fn put(sheet: &mut Worksheet, row: u32, column: u16, cell: &Cell) -> Result<(), XlsxError> {

@@ -13,6 +13,24 @@ const MIB: u64 = 1 << 20;
 /// Largest CPU tier that a file name is believed, GiB (`--cpu-mem-gb`'s bound).
 const CPU_MEMORY_GIB_MAX: f64 = 131_072.0;
 
+/// A published invocation that is known by its name: the first two words of the name, the model,
+/// CPU tier in GiB, allocations at once, users. Tokens are not waited for in any of them.
+type Invocation = (&'static str, &'static str, &'static str, u64, u64, u64);
+
+/// The invocations that the reference's authors recommend, by the names that they give the results:
+/// `MODEL_stress_trialN.json`, `MODEL_tput_trialN.json`, and those of the results summary with
+/// `mlperf` in the model's place and the host's name before the trial.
+const INVOCATIONS: [Invocation; 8] = [
+    ("llama2-7b", "stress", "llama2-7b", 0, 0, 150),
+    ("llama2-7b", "throughput", "llama2-7b", 4, 4, 200),
+    ("llama3.1-8b", "stress", "llama3.1-8b", 0, 0, 200),
+    ("llama3.1-8b", "throughput", "llama3.1-8b", 4, 0, 150),
+    ("llama3.1-70b", "stress", "llama3.1-70b-instruct", 0, 0, 70),
+    ("llama3.1-70b", "throughput", "llama3.1-70b-instruct", 4, 4, 20),
+    ("mlperf", "stress", "llama3.1-8b", 0, 16, 200),
+    ("mlperf", "storage", "llama3.1-8b", 4, 0, 100),
+];
+
 /// The settings by which published results are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Configuration {
@@ -77,6 +95,36 @@ impl Configuration {
         })
     }
 
+    /// What a result's name says: a whole configuration, or a published invocation.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Configuration> {
+        Configuration::from_file_name(name).or_else(|| Configuration::from_invocation(name))
+    }
+
+    /// The published invocation that a result is named after (`MODEL_stress_trial2.json`): what its
+    /// authors gave with that name. `None` when the name is no such one.
+    #[must_use]
+    pub fn from_invocation(name: &str) -> Option<Configuration> {
+        let name = name.rsplit(['/', '\\']).next()?;
+        let name = name.strip_suffix(".json").unwrap_or(name);
+        let mut words = name.split('_');
+        let (first, second) = (words.next()?, words.next()?);
+        let first = first.strip_suffix("-instruct").unwrap_or(first);
+        let second = if second == "tput" { "throughput" } else { second };
+        let is_trial = |word: &str| word.starts_with("trial");
+        // A host's name may stand between `mlperf_stress` and the trial.
+        let known = words.next().is_none_or(is_trial) || first == "mlperf";
+        let (_, _, model, cpu_gib, max_concurrent_allocs, users) =
+            INVOCATIONS.iter().find(|of| known && (of.0, of.1) == (first, second))?;
+        Some(Configuration {
+            cpu_memory_mib: cpu_gib * 1024,
+            model: (*model).to_owned(),
+            users: *users,
+            max_concurrent_allocs: *max_concurrent_allocs,
+            generation_mode: "none".to_owned(),
+        })
+    }
+
     /// Reads the configuration that a result of ringfall holds. `None` when it holds none.
     #[must_use]
     pub fn from_result(document: &Document) -> Option<Configuration> {
@@ -112,6 +160,23 @@ mod tests {
         }
         let half = Configuration::from_file_name("x_tiny-1b_cpu0.5GB_qd0_genfast_users1.json");
         assert_eq!(half.map(|c| c.cpu_memory_mib), Some(512));
+    }
+
+    #[test]
+    fn results_named_after_a_published_invocation_are_that_one() {
+        let of = |name: &str| Configuration::from_name(name).map(|c| c.to_string());
+        let stress = Some("llama3.1-8b cpu0GB qd0 gennone users200".to_owned());
+        for name in ["r/llama3.1-8b_stress_trial1.json", "llama3.1-8b_stress.json"] {
+            assert_eq!(of(name), stress, "{name}");
+        }
+        let tput = Some("llama3.1-70b-instruct cpu4GB qd4 gennone users20".to_owned());
+        assert_eq!(of("llama3.1-70b_tput_trial3.json"), tput);
+        assert_eq!(of("llama3.1-70b-instruct_throughput_trial3.json"), tput);
+        let of_host = Some("llama3.1-8b cpu0GB qd16 gennone users200".to_owned());
+        assert_eq!(of("mlperf_stress_host_a_trial2.json"), of_host);
+        for other in ["llama3.1-8b_stress_hot.json", "opt_stress_trial1.json", "stress.json", "_"] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! Which metric says how two storages differ, in the configuration that was run.
+//! Which metric says how two storages differ, in the configuration that was run: for one run, for
+//! the trials of one, and for a comparison.
 //!
 //! The published runs (`ringfall analyze` on `tests/data`) are the source: two drives of 14 and
-//! about 3 GB/s, 220 configurations that both have run.
+//! about 3 GB/s, 220 configurations that both have run. Ratios are quoted as they were published;
+//! where the published rows give another one, both are said.
 
 use serde::Serialize;
 
-use crate::analysis::configuration::Configuration;
-use crate::analysis::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
-use crate::results::document::ResultFile;
+use super::Document;
+use super::configuration::Configuration;
+use super::document::ResultFile;
+use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
 
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
@@ -27,6 +30,18 @@ pub enum Trust {
     No,
 }
 
+impl Trust {
+    /// As people read it, before the metric's title.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Trust::Primary => "go by",
+            Trust::Secondary => "also",
+            Trust::No => "not by",
+        }
+    }
+}
+
 /// What is said of one metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
@@ -36,6 +51,19 @@ pub struct Advice {
     pub trust: Trust,
     /// Why.
     pub why: String,
+    /// What the published runs showed of it in such a configuration; null: nothing was published.
+    pub published: Option<&'static str>,
+}
+
+impl Advice {
+    /// The reason, and what was published.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self.published {
+            Some(published) => format!("{} (published: {published})", self.why),
+            None => self.why.clone(),
+        }
+    }
 }
 
 /// What matters of a run; `None`: the result doesn't say.
@@ -60,26 +88,44 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// What the result says.
+    /// What the result says, or its file's name.
     #[must_use]
     pub fn of(result: &ResultFile) -> Situation {
-        let document = &result.document;
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
-        let configuration =
-            Configuration::from_result(document).or_else(|| Configuration::from_file_name(&name));
+        let by_name = || Configuration::from_name(&name);
+        Situation::of_run(&result.document, by_name)
+    }
+
+    /// What the document says by itself.
+    #[must_use]
+    pub fn of_document(document: &Document) -> Situation {
+        Situation::of_run(document, || None)
+    }
+
+    /// A run of that configuration of which nothing else is known.
+    #[must_use]
+    pub fn of_configuration(configuration: &Configuration) -> Situation {
+        Situation {
+            cpu_memory_mib: Some(configuration.cpu_memory_mib),
+            generation_waits: Some(configuration.generation_mode != "none"),
+            users: Some(configuration.users),
+            ..Situation::default()
+        }
+    }
+
+    fn of_run(document: &Document, otherwise: impl FnOnce() -> Option<Configuration>) -> Situation {
+        let configuration = Configuration::from_result(document).or_else(otherwise);
         let (summary, ours) = (&document.summary, &document.ringfall);
         let config = ours.config.as_ref();
         let read = summary.cache_stats.total_read_gb.known().filter(|&read| read > 0.0);
         let from_storage = summary.cache_stats.tier_storage_kv_bytes_read_gb.known();
         Situation {
-            cpu_memory_mib: configuration.as_ref().map(|c| c.cpu_memory_mib),
-            generation_waits: configuration.as_ref().map(|c| c.generation_mode != "none"),
-            users: configuration.as_ref().map(|c| c.users),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
+            ..configuration.as_ref().map(Situation::of_configuration).unwrap_or_default()
         }
     }
 
@@ -97,7 +143,10 @@ impl Situation {
     }
 }
 
-type Rule = fn(&Situation) -> (Trust, &'static str);
+/// What a rule says: how far to believe the metric, why, and what was published of it.
+type Said = (Trust, &'static str, Option<&'static str>);
+
+type Rule = fn(&Situation) -> Said;
 
 /// The metrics that are chosen between.
 const JUDGES: [(&str, Rule); 5] = [
@@ -119,22 +168,55 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
         .iter()
         .filter_map(|(metric, judge)| {
             // One run that misleads makes the comparison mislead.
-            let (trust, why) = situations.iter().map(judge).max_by_key(|(trust, _)| *trust)?;
-            Some(Advice { metric, trust, why: why.to_owned() })
+            let (trust, why, published) =
+                situations.iter().map(judge).max_by_key(|(trust, ..)| *trust)?;
+            Some(Advice { metric, trust, why: why.to_owned(), published })
         })
         .collect();
     if let Some(why) = unequal_lengths(situations)
         && let Some(amount) = all.iter_mut().find(|advice| advice.metric == DECODE_READ)
     {
-        (amount.trust, amount.why) = (Trust::No, why);
+        (amount.trust, amount.why, amount.published) = (Trust::No, why, None);
     }
     all.sort_by_key(|advice| advice.trust);
     all
 }
 
+/// One of the metrics that runs are judged by, of one run.
+#[derive(Clone, Debug)]
+pub struct Headline {
+    /// Which.
+    pub metric: &'static Metric,
+    /// What the run has of it.
+    pub value: f64,
+    /// How far to believe it here; none where the result does not say what was run.
+    pub advice: Option<Advice>,
+}
+
+/// What the published analysis calls primary metrics, of one run: the most to be trusted first, and
+/// after them what else is to be gone by here. A metric that was not measured is left out.
+#[must_use]
+pub fn headlines(document: &Document) -> Vec<Headline> {
+    let advice = advise(&[Situation::of_document(document)]);
+    let find = |key: &str| advice.iter().find(|advice| advice.metric == key).cloned();
+    let headline = |key: &str| {
+        let metric = Metric::by_key(key)?;
+        Some(Headline { metric, value: metric.of(document)?, advice: find(key) })
+    };
+    let published = [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT];
+    let others = advice.iter().filter(|advice| advice.trust == Trust::Primary);
+    let others = others.map(|advice| advice.metric).filter(|key| !published.contains(key));
+    let mut all: Vec<Headline> = published.into_iter().chain(others).filter_map(headline).collect();
+    all.sort_by_key(|headline| headline.advice.as_ref().map(|advice| advice.trust));
+    all
+}
+
 fn unequal_lengths(situations: &[Situation]) -> Option<String> {
     let lengths: Vec<f64> = situations.iter().filter_map(|s| s.seconds).collect();
-    let (min, max) = crate::analysis::stats::range(&lengths)?;
+    let (min, max) = (
+        lengths.iter().copied().min_by(f64::total_cmp)?,
+        lengths.iter().copied().max_by(f64::total_cmp)?,
+    );
     (max - min > SECONDS_TOLERANCE * max).then(|| {
         format!(
             "the runs are not equally long ({min:.1} and {max:.1} s), and an amount grows with \
@@ -143,88 +225,91 @@ fn unequal_lengths(situations: &[Situation]) -> Option<String> {
     })
 }
 
-fn decode_read(s: &Situation) -> (Trust, &'static str) {
+fn decode_read(s: &Situation) -> Said {
     if s.ended_by_requests == Some(true) {
-        (Trust::No, "the run ended with its requests: the amount is that of the requests")
+        let why = "the run ended with its requests: the amount is that of the requests";
+        (Trust::No, why, None)
     } else if s.generation_waits == Some(true) {
-        (Trust::No, "requests wait for generated tokens, which bounds what is read")
+        (Trust::No, "requests wait for generated tokens, which bounds what is read", None)
     } else if s.keeps_up() {
-        (Trust::No, "the storage kept up with what arrived: the amount is what was asked for")
+        let why = "the storage kept up with what arrived: the amount is what was asked for";
+        (Trust::No, why, None)
     } else if s.has_cpu_tier() {
         (
             Trust::Secondary,
-            "part of the reads came from CPU memory (published: 1.98× where storage throughput \
-             showed 2.19×)",
+            "part of the reads came from CPU memory",
+            Some("2.06×, though the mean of the published runs' own ratios is 1.98×"),
         )
     } else {
-        (
-            Trust::Primary,
-            "without a CPU tier every read is the drive's (published: 2.62×, 100 % wins)",
-        )
+        let why = "without a CPU tier every read is the drive's";
+        (Trust::Primary, why, Some("2.62×, 100 % wins"))
     }
 }
 
-fn wall_clock(s: &Situation) -> (Trust, &'static str) {
+fn wall_clock(s: &Situation) -> Said {
     if s.generation_waits == Some(true) {
-        (Trust::No, "its time is mostly waiting for generated tokens, which is simulated")
+        let why = "its time is mostly waiting for generated tokens, which is simulated";
+        (Trust::No, why, None)
     } else if s.keeps_up() {
-        (Trust::No, "the storage kept up with what arrived: this is the rate of arrival")
+        (Trust::No, "the storage kept up with what arrived: this is the rate of arrival", None)
     } else if s.has_cpu_tier() {
         (
             Trust::Secondary,
-            "CPU memory served part of the time (published: 1.92× where storage throughput showed \
-             2.19×)",
+            "CPU memory served part of the time",
+            Some("1.79×, though the mean of the published runs' own ratios is 1.92×"),
         )
     } else {
-        (
-            Trust::Primary,
-            "without a CPU tier its time is the drive's (published: 2.43×, 100 % wins)",
-        )
+        let why = "without a CPU tier its time is the drive's";
+        (Trust::Primary, why, Some("2.43×, 100 % wins"))
     }
 }
 
-fn storage_throughput(s: &Situation) -> (Trust, &'static str) {
+fn storage_throughput(s: &Situation) -> Said {
     if !s.has_cpu_tier() {
         (
             Trust::No,
-            "without a CPU tier both sides wait for storage all the time: the faster one does more \
-             I/O, adds up more waiting, and the two cancel (published: the faster drive won only \
-             62 % of the configurations)",
+            "without a CPU tier more I/O at once adds up more waiting, which can cancel what a \
+             faster drive gains",
+            Some("1.12×, and the faster drive won only 62 % of the configurations"),
         )
     } else if s.storage_read_share.is_some_and(|share| share < STORAGE_SHARE_MIN) {
-        (Trust::No, "nearly all was read from CPU memory: it says next to nothing of the drive")
+        let why = "nearly all was read from CPU memory: it says next to nothing of the drive";
+        (Trust::No, why, None)
     } else if s.backlog() {
         (
             Trust::Secondary,
             "more arrived than was served: as many requests as may be served at once wait for the \
              drive together, and their waiting is added up",
+            None,
         )
     } else {
         (
             Trust::Primary,
             "with a CPU tier the drive is not always the bottleneck, and time spent on storage \
-             tells it apart (published: 2.19×, 97 % wins)",
+             tells it apart",
+            Some("2.23×, 97 % wins"),
         )
     }
 }
 
-fn device_latency(s: &Situation) -> (Trust, &'static str) {
+fn device_latency(s: &Situation) -> Said {
     if s.generation_waits == Some(true) {
-        (Trust::Primary, "it is the drive's own time, whatever else a request waited for")
+        (Trust::Primary, "it is the drive's own time, whatever else a request waited for", None)
     } else if s.keeps_up() {
-        (Trust::Primary, "at a given rate of arrival the faster drive answers sooner")
+        (Trust::Primary, "at a given rate of arrival the faster drive answers sooner", None)
     } else {
-        (Trust::Secondary, "with the queue always full it is mostly queueing: depth over rate")
+        let why = "with the queue always full it is mostly queueing: depth over rate";
+        (Trust::Secondary, why, None)
     }
 }
 
-fn end_to_end(s: &Situation) -> (Trust, &'static str) {
+fn end_to_end(s: &Situation) -> Said {
     if s.backlog() {
-        (Trust::No, "more arrived than was served: it grew for as long as the run lasted")
+        (Trust::No, "more arrived than was served: it grew for as long as the run lasted", None)
     } else if s.generation_waits == Some(true) {
-        (Trust::No, "it is mostly waiting for generated tokens, which is simulated")
+        (Trust::No, "it is mostly waiting for generated tokens, which is simulated", None)
     } else {
-        (Trust::Secondary, "it is what users see: storage, queueing and CPU together")
+        (Trust::Secondary, "it is what users see: storage, queueing and CPU together", None)
     }
 }
 
@@ -293,6 +378,28 @@ mod tests {
         assert_eq!(trust(&[counted], DECODE_READ), Trust::No);
         let cached = Situation { storage_read_share: Some(0.01), ..run(4) };
         assert_eq!(trust(&[cached], STORAGE_THROUGHPUT), Trust::No);
+    }
+
+    #[test]
+    fn a_run_names_the_metrics_to_go_by_with_its_own_values() {
+        let mut result = crate::results::tests::busy();
+        result.plan.cpu_memory_bytes = 0;
+        result.plan.generation_mode = crate::config::GenerationMode::None;
+        result.plan.arrival = crate::config::Arrival::Closed;
+        let document = Document::of(&result);
+        let keys = |document: &Document| -> Vec<(&str, Option<Trust>)> {
+            let all = headlines(document).into_iter();
+            all.map(|h| (h.metric.key, h.advice.map(|advice| advice.trust))).collect()
+        };
+        let (primary, no) = (Some(Trust::Primary), Some(Trust::No));
+        let want = [(DECODE_READ, primary), (WALL_CLOCK, primary), (STORAGE_THROUGHPUT, no)];
+        assert_eq!(keys(&document), want);
+        assert_eq!(headlines(&document)[1].value, 0.9, "9 tokens in 10 s");
+        // Where tokens are waited for, the drive's own time leads.
+        result.plan.generation_mode = crate::config::GenerationMode::Realistic;
+        let waits = keys(&Document::of(&result));
+        assert_eq!((waits[0], waits.len()), (("storage_read_device_p95_ms", primary), 4));
+        assert!(headlines(&Document::default()).is_empty());
     }
 
     #[test]

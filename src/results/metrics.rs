@@ -25,8 +25,8 @@ pub struct Metric {
     pub key: &'static str,
     /// As people read it.
     pub title: &'static str,
-    /// The reference's spreadsheet column, when it has one.
-    pub column: Option<&'static str>,
+    /// Its columns in spreadsheets: of the reference's discovery, then of its converters and ours.
+    pub columns: &'static [&'static str],
     /// What is a win.
     pub better: Better,
     /// Whether it is among those that are shown without asking.
@@ -94,27 +94,41 @@ fn storage_io(d: &Document) -> Option<&LatencyMs> {
     d.latency_of(|summary| &summary.storage_io_latency_ms)
 }
 
+/// What the kernel counted for the device over the window: bytes read, and of both directions, MB/s
+/// (of 10⁶ bytes, as data sheets and the published analysis have it).
+fn device_mb_per_s(d: &Document) -> Option<[f64; 2]> {
+    let kernel = d.ringfall.device.kernel.as_ref()?;
+    let seconds = d.seconds().filter(|&seconds| seconds > 0.0)?;
+    let (read, written) = (kernel.read_bytes.number()?, kernel.write_bytes.number()?);
+    Some([read, read + written].map(|bytes| bytes / 1e6 / seconds))
+}
+
 fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     Some(part? / whole.filter(|&whole| whole > 0.0)?)
 }
 
 /// A metric: its key, its title, whether more of it is better, whether it is shown without asking,
-/// its value; then its column in the reference's spreadsheet.
+/// its value; then its columns in spreadsheets.
 macro_rules! metric {
     ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr) => {
-        metric!($key, $title, $better, $headline, $value, None)
+        metric!($key, $title, $better, $headline, $value, &[])
     };
     ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr, $column:expr) => {
         Metric {
             key: $key,
             title: $title,
-            column: $column,
+            columns: $column,
             better: Better::$better,
             headline: $headline,
             value: $value,
         }
     };
 }
+
+/// Bytes that the device read, by the kernel's own counters or by iostat.
+pub const DEVICE_READ: &str = "device_read_mb_per_s";
+/// The same of both directions.
+pub const DEVICE_TOTAL: &str = "device_total_mb_per_s";
 
 /// All of them: what the reference's spreadsheet measures (its generation latencies are simulated),
 /// then what only JSON results hold.
@@ -125,7 +139,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         true,
         |d| stats(d).decode_bytes_read_gb.known(),
-        Some("Decode Bytes Read (GB)")
+        &["Decode Bytes Read (GB)"]
     ),
     metric!(
         WALL_CLOCK,
@@ -133,7 +147,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         true,
         |d| d.summary.avg_throughput_tokens_per_sec.known(),
-        Some("Wall-Clock Throughput (tokens/sec)")
+        &["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]
     ),
     metric!(
         STORAGE_THROUGHPUT,
@@ -141,7 +155,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         true,
         |d| quotient(tokens(d), io_seconds(d)),
-        Some("Storage Throughput (tokens/sec)")
+        &["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]
     ),
     metric!(
         "wall_clock_requests_per_s",
@@ -149,7 +163,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         false,
         |d| quotient(requests(d), elapsed(d)),
-        Some("Wall-Clock Requests/sec")
+        &["Wall-Clock Requests/sec", "Requests/sec"]
     ),
     metric!(
         "storage_requests_per_s",
@@ -157,7 +171,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         false,
         |d| quotient(requests(d), io_seconds(d)),
-        Some("Storage Requests/sec")
+        &["Storage Requests/sec"]
     ),
     metric!(
         "storage_io_time_s",
@@ -165,17 +179,17 @@ pub const METRICS: &[Metric] = &[
         Neither,
         false,
         io_seconds,
-        Some("Total I/O Time (s)")
+        &["Total I/O Time (s)"]
     ),
-    metric!("tokens", "tokens", Higher, false, tokens, Some("Total Tokens")),
-    metric!("requests", "requests", Higher, false, requests, Some("Total Requests")),
+    metric!("tokens", "tokens", Higher, false, tokens, &["Total Tokens"]),
+    metric!("requests", "requests", Higher, false, requests, &["Total Requests"]),
     metric!(
         "end_to_end_mean_ms",
         "end to end, mean, ms",
         Lower,
         false,
         |d| end_to_end(d)?.mean.known(),
-        Some("E2E Latency Mean (ms)")
+        &["E2E Latency Mean (ms)"]
     ),
     metric!(
         "end_to_end_p50_ms",
@@ -183,7 +197,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         false,
         |d| end_to_end(d)?.p50.known(),
-        Some("E2E Latency P50 (ms)")
+        &["E2E Latency P50 (ms)"]
     ),
     metric!(
         "end_to_end_p95_ms",
@@ -191,7 +205,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         true,
         |d| end_to_end(d)?.p95.known(),
-        Some("E2E Latency P95 (ms)")
+        &["E2E Latency P95 (ms)"]
     ),
     metric!(
         "end_to_end_p99_ms",
@@ -199,7 +213,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         false,
         |d| end_to_end(d)?.p99.known(),
-        Some("E2E Latency P99 (ms)")
+        &["E2E Latency P99 (ms)"]
     ),
     metric!(
         "storage_io_mean_ms",
@@ -207,7 +221,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         false,
         |d| storage_io(d)?.mean.known(),
-        Some("Storage Latency Mean (ms)")
+        &["Storage Latency Mean (ms)"]
     ),
     metric!(
         "storage_io_p50_ms",
@@ -215,7 +229,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         false,
         |d| storage_io(d)?.p50.known(),
-        Some("Storage Latency P50 (ms)")
+        &["Storage Latency P50 (ms)"]
     ),
     metric!(
         "storage_io_p95_ms",
@@ -223,7 +237,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         true,
         |d| storage_io(d)?.p95.known(),
-        Some("Storage Latency P95 (ms)")
+        &["Storage Latency P95 (ms)"]
     ),
     metric!(
         "storage_io_p99_ms",
@@ -231,7 +245,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         false,
         |d| storage_io(d)?.p99.known(),
-        Some("Storage Latency P99 (ms)")
+        &["Storage Latency P99 (ms)"]
     ),
     metric!(
         "cache_hit_rate",
@@ -239,7 +253,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         false,
         Document::hit_rate,
-        Some("Cache Hit Rate")
+        &["Cache Hit Rate"]
     ),
     metric!(
         "read_write_ratio",
@@ -247,7 +261,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         false,
         Document::read_write_ratio,
-        Some("Read/Write Ratio")
+        &["Read/Write Ratio"]
     ),
     metric!(
         "total_read_gb",
@@ -255,7 +269,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         false,
         |d| stats(d).total_read_gb.known(),
-        Some("Total Read (GB)")
+        &["Total Read (GB)", "Total Read (GiB)"]
     ),
     metric!(
         "total_write_gb",
@@ -263,7 +277,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         false,
         |d| stats(d).total_write_gb.known(),
-        Some("Total Write (GB)")
+        &["Total Write (GB)", "Total Write (GiB)"]
     ),
     metric!(
         "prefill_bytes_written_gb",
@@ -271,7 +285,7 @@ pub const METRICS: &[Metric] = &[
         Higher,
         false,
         |d| stats(d).prefill_bytes_written_gb.known(),
-        Some("Prefill Bytes Written (GB)")
+        &["Prefill Bytes Written (GB)"]
     ),
     metric!("storage_read_bandwidth_gib_per_s", "storage read, GiB/s", Higher, true, |d| stats(d)
         .tier_storage_read_bandwidth_gbps
@@ -305,6 +319,22 @@ pub const METRICS: &[Metric] = &[
     metric!("storage_write_device_p99_ms", "storage write, device P99, ms", Lower, false, |d| {
         stats(d).latencies_ms.get("storage_write_device_p99_ms")
     }),
+    metric!(
+        DEVICE_READ,
+        "device read by the kernel, MB/s",
+        Higher,
+        false,
+        |d| Some(device_mb_per_s(d)?[0]),
+        &["Device Read (MB/s)"]
+    ),
+    metric!(
+        DEVICE_TOTAL,
+        "device total by the kernel, MB/s",
+        Higher,
+        false,
+        |d| Some(device_mb_per_s(d)?[1]),
+        &["Device Total (MB/s)"]
+    ),
 ];
 
 #[cfg(test)]
@@ -317,7 +347,8 @@ mod tests {
         for (at, metric) in METRICS.iter().enumerate() {
             for other in &METRICS[at + 1..] {
                 assert_ne!(metric.key, other.key);
-                assert!(metric.column.is_none() || metric.column != other.column);
+                let is_there = |name: &&&str| other.columns.contains(*name);
+                assert_eq!(metric.columns.iter().find(is_there), None);
             }
         }
         for key in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT] {

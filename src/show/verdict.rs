@@ -1,0 +1,93 @@
+//! What a run came to, for the terminal: the metrics to go by, where the time went, and what the
+//! profile asked of the storage.
+
+use std::fmt::Write as _;
+
+use super::terminal::{Style, wrapped};
+use crate::results::Document;
+use crate::results::health::{Health, Measure};
+use crate::results::trust::headlines;
+
+/// Columns before what a label stands for.
+const LABEL: usize = 15;
+
+/// A label and its text, which goes on below its own beginning.
+pub(super) fn labelled(text: &mut String, label: &str, sentence: &str) -> std::fmt::Result {
+    wrapped(text, Style { colour: false }, &format!("  {label:<12} "), LABEL, sentence)
+}
+
+/// What the requests added up to, and where their time went.
+pub(super) fn served(text: &mut String, document: &Document) -> std::fmt::Result {
+    let served = &document.ringfall.served;
+    let mean = |tokens: Option<f64>| tokens.map_or("-".to_owned(), |mean| format!("{mean:.0}"));
+    if let Some(tokens @ 1..) = document.summary.total_tokens.known() {
+        let (context, made) = (&served.context_tokens_mean, &served.generated_tokens_mean);
+        writeln!(
+            text,
+            "               {tokens} tokens in all; mean request: {} of context, {} generated",
+            mean(context.known()),
+            mean(made.known()),
+        )?;
+    }
+    if let Some(rows) = served.time.rows() {
+        let share = |(name, share): (&str, f64)| format!("{name} {:.0} %", share * 100.0);
+        let shares = rows.map(share).join(", ");
+        labelled(text, "time went to", &shares)?;
+    }
+    Ok(())
+}
+
+/// The primary metrics, which to go by in this configuration, and why.
+pub(super) fn metrics(text: &mut String, document: &Document) -> std::fmt::Result {
+    for headline in headlines(document) {
+        let title = headline.metric.title;
+        let (name, unit) = title.rsplit_once(", ").unwrap_or((title, ""));
+        let value = figure(headline.value);
+        match headline.advice {
+            Some(advice) => {
+                let sentence = format!("{name} {value} {unit}: {}", advice.why);
+                labelled(text, advice.trust.word(), &sentence)?;
+            }
+            None => labelled(text, "metric", &format!("{name} {value} {unit}"))?,
+        }
+    }
+    Ok(())
+}
+
+/// The verdict, and every criterion with what was measured.
+pub(super) fn health(text: &mut String, style: Style, verdict: &Health) -> std::fmt::Result {
+    let status = match &*verdict.overall_status {
+        "FAIL" => style.warn("FAIL"),
+        other => other.to_owned(),
+    };
+    match verdict.total_count {
+        0 => writeln!(text, "  health       {status}: nothing was measured to judge")?,
+        total => {
+            writeln!(text, "  health       {status}, passed {} of {total}", verdict.passed_count)?;
+        }
+    }
+    for criterion in &verdict.criteria {
+        let word = if criterion.passed { "met:" } else { "not met:" };
+        let measured = measured(&criterion.actual, &criterion.unit);
+        writeln!(text, "               {word:<8} {}: {measured}", criterion.name)?;
+    }
+    Ok(())
+}
+
+/// What was measured of a criterion, with its unit; a ratio as a percentage, like its name.
+pub(super) fn measured(actual: &Measure, unit: &str) -> String {
+    match (actual, unit) {
+        (Measure::Number(ratio), "ratio") => format!("{:.1} %", ratio * 100.0),
+        _ => format!("{actual} {unit}"),
+    }
+}
+
+/// A value to four digits that count.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 999.95 => format!("{value:.0}"),
+        size if size >= 99.995 => format!("{value:.1}"),
+        size if size >= 9.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
