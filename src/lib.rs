@@ -74,6 +74,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
+        cli::Command::Audit(args) => ended(commands::audit::run(&args)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => {

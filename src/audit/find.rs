@@ -141,7 +141,7 @@ impl Finder {
     }
 
     /// Reads a run.
-    fn leaf(&mut self, path: &Path, files: Files) -> Leaf {
+    fn leaf(&mut self, path: &Path, mut files: Files) -> Leaf {
         let mut leaf = Leaf {
             path: self.shown(path),
             is_whole: files.is_whole,
@@ -152,7 +152,7 @@ impl Finder {
             iostat: Vec::new(),
         };
         let beside = self.beside(path);
-        let is_layout = !files.trials.is_empty();
+        let is_layout = !files.trials.is_empty() || files.loose.is_empty();
         if let (Some(summary), true) = (&beside.summary, is_layout) {
             match read_summary(summary, self.shown(summary)) {
                 Ok(published) => {
@@ -170,6 +170,9 @@ impl Finder {
                 }
                 Err(why) => self.skip(metadata, why),
             }
+        }
+        if let (true, Some(published)) = (leaf.is_whole, &leaf.published) {
+            files.trials.extend(published.trials());
         }
         self.options(path, &files, &mut leaf);
         self.singles(&files.loose, &mut leaf);

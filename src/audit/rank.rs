@@ -27,6 +27,8 @@ const WANTED: &[&str] = &[
 ];
 /// Most that a count, a time or a rate can be; more is a damaged file.
 const FIGURE_MAX: f64 = 1e15;
+/// Least time by which is divided, s: no run is shorter.
+const TIME_MIN_S: f64 = 0.001;
 /// Figures that can't be which are named, of each file.
 const ODD_MAX: usize = 20;
 
@@ -90,7 +92,6 @@ pub(super) struct Rank {
     pub(super) storage_read_p95_ms: Known,
     pub(super) read_device_p95_ms: Known,
     pub(super) fsync_ms: [Known; 2],
-    pub(super) decode_reads: Known,
     pub(super) prefill_writes: Known,
     pub(super) storage_entries: Known,
     /// `PASS` or `FAIL`, as the file says.
@@ -173,10 +174,10 @@ impl Taking<'_> {
         None
     }
 
-    /// A figure by which is divided.
-    fn positive(&mut self, key: &'static str) -> Known {
+    /// A time by which is divided.
+    fn time(&mut self, key: &'static str) -> Known {
         let figure = self.take(key)?;
-        if figure.value > 0.0 {
+        if figure.value >= TIME_MIN_S {
             return Some(figure);
         }
         self.note(key, figure.value.to_string());
@@ -260,12 +261,11 @@ impl Taking<'_> {
 fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
     let mut from = Taking { flat, odd: Vec::new() };
     let is_ours = flat.number("ringfall.schema_version").is_some();
-    let window = from.take("ringfall.window.seconds");
     let mut rank = Rank {
         file,
         index,
         requests: from.take("summary.total_requests"),
-        elapsed_s: from.positive("summary.elapsed_time"),
+        elapsed_s: from.time("summary.elapsed_time"),
         read_gib: from.take("summary.cache_stats.tier_storage_kv_bytes_read_gb"),
         write_gib: from.take("summary.cache_stats.tier_storage_kv_bytes_written_gb"),
         read_gib_per_s: from.take("summary.cache_stats.tier_storage_read_bandwidth_gbps"),
@@ -285,7 +285,6 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
             from.take("summary.cache_stats.storage_write_device_p50_ms"),
             from.take("summary.cache_stats.storage_write_device_p95_ms"),
         ],
-        decode_reads: from.take("summary.cache_stats.decode_reads"),
         prefill_writes: from.take("summary.cache_stats.prefill_writes"),
         storage_entries: from.take("summary.cache_stats.storage_entries"),
         health: flat
@@ -298,7 +297,7 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
         from_log: None,
     };
     if is_ours && rank.elapsed_s.is_none() {
-        rank.elapsed_s = window.filter(|window| window.value > 0.0);
+        rank.elapsed_s = from.time("ringfall.window.seconds");
     }
     rank.odd = from.odd;
     rank

@@ -70,7 +70,7 @@ impl Rate {
     pub fn overstatement(&self) -> (Option<f64>, Option<f64>) {
         let over = |real: Option<f64>| {
             let real = real.filter(|real| *real > 0.0)?;
-            Some(self.reported_gib_per_s / real - 1.0)
+            Some(self.reported_gib_per_s / real - 1.0).filter(|over| over.is_finite())
         };
         (over(self.at_most_gib_per_s), over(self.at_least_gib_per_s))
     }

@@ -35,6 +35,9 @@ impl PublishedOption {
     }
 }
 
+/// Trials of an option that are believed; the harness makes three.
+const TRIALS_MAX: u64 = 1000;
+
 /// A summary.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Published {
@@ -42,6 +45,16 @@ pub(super) struct Published {
     pub(super) file: PathBuf,
     pub(super) options: BTreeMap<u32, PublishedOption>,
     pub(super) host_count: Option<f64>,
+}
+
+impl Published {
+    /// The option and number of each trial that was published, also of those with no file.
+    pub(super) fn trials(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.options.iter().flat_map(|(option, published)| {
+            let trials = published.count("trial_count").unwrap_or(0).min(TRIALS_MAX);
+            (0..trials as u32).map(|trial| (*option, trial))
+        })
+    }
 }
 
 /// Reads the summary at `path`, which is shown as `file`; none if it is of another benchmark.

@@ -1,6 +1,7 @@
 //! The result as a table: the reference's column names over a document's values, written as a
 //! workbook or as comma-separated values.
 
+mod audit;
 mod columns;
 mod csv;
 mod xlsx;
@@ -8,6 +9,7 @@ mod xlsx;
 use std::path::Path;
 
 use crate::results::Document;
+pub use audit::write_audit_csv;
 #[cfg(test)]
 use columns::{Cell, metrics, parameters};
 
