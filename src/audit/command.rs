@@ -44,9 +44,7 @@ impl Changed {
             (number.is_finite() && number >= 0.0).then_some(number)
         };
         match (number(self.is.as_deref()), number(self.table)) {
-            (Some(is), Some(table)) if is.max(table) > 0.0 => {
-                (is - table).abs() / is.max(table)
-            }
+            (Some(is), Some(table)) if is.max(table) > 0.0 => (is - table).abs() / is.max(table),
             _ => 1.0,
         }
     }

@@ -334,9 +334,10 @@ impl Finder {
 
 /// The wrapper's delays that were recorded, s, by option and trial.
 fn delays(leaf: &Leaf) -> BTreeMap<(Option<u32>, u32), f64> {
-    let trials = leaf.groups.iter().flat_map(|group| {
-        group.trials.keys().map(move |trial| (group.option, *trial))
-    });
+    let trials = leaf
+        .groups
+        .iter()
+        .flat_map(|group| group.trials.keys().map(move |trial| (group.option, *trial)));
     trials
         .filter_map(|(option, trial)| {
             let delay_s = leaf.command(option, trial)?.start_delay_s?;

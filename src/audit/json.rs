@@ -297,12 +297,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.shape(Shape::Array)?;
         let mut place = 0;
         loop {
-            let node = Node {
-                flat: self.flat,
-                path: self.path,
-                wanted: self.wanted,
-                place: Some(place),
-            };
+            let node =
+                Node { flat: self.flat, path: self.path, wanted: self.wanted, place: Some(place) };
             if seq.next_element_seed(node)?.is_none() {
                 break;
             }

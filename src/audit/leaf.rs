@@ -106,7 +106,9 @@ impl Leaf {
 pub(super) fn division_by_path(path: &Path) -> Option<&'static str> {
     let names: Vec<_> = path.components().map(Component::as_os_str).collect();
     let is_results = |name: &OsStr| name == "results";
-    names.windows(3).rev().filter(|three| is_results(three[2])).find_map(|three| {
-        ["closed", "open"].into_iter().find(|division| three[0] == *division)
-    })
+    names
+        .windows(3)
+        .rev()
+        .filter(|three| is_results(three[2]))
+        .find_map(|three| ["closed", "open"].into_iter().find(|division| three[0] == *division))
 }

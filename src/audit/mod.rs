@@ -33,5 +33,3 @@ pub use report::{AUDIT_VERSION, Audit, GroupReport, LeafReport, RankRow, Read, S
 
 #[cfg(test)]
 mod hostile_test;
-#[cfg(test)]
-mod tests;

@@ -82,7 +82,9 @@ pub(super) fn preloads<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Stri
 }
 
 fn is_library(word: &str) -> bool {
-    !word.starts_with('-') && !word.contains('=') && (word.ends_with(".so") || word.contains(".so."))
+    !word.starts_with('-')
+        && !word.contains('=')
+        && (word.ends_with(".so") || word.contains(".so."))
 }
 
 #[cfg(test)]

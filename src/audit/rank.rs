@@ -287,9 +287,7 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
         ],
         prefill_writes: from.take("summary.cache_stats.prefill_writes"),
         storage_entries: from.take("summary.cache_stats.storage_entries"),
-        health: flat
-            .text("summary.cache_stats.storage_health.overall_status")
-            .map(str::to_owned),
+        health: flat.text("summary.cache_stats.storage_health.overall_status").map(str::to_owned),
         qos: [0, 1, 2].map(|class| from.qos(class)),
         is_ours,
         counted: if is_ours { from.counted() } else { None },

@@ -160,9 +160,7 @@ pub struct RankRow {
 impl RankRow {
     fn of(trial: u32, rank: &Rank) -> RankRow {
         let span = rank.span();
-        let over = |span_s: Option<f64>| {
-            Some(100.0 * (span_s? / value(rank.elapsed_s)? - 1.0))
-        };
+        let over = |span_s: Option<f64>| Some(100.0 * (span_s? / value(rank.elapsed_s)? - 1.0));
         let at_most_s = span.and_then(|span| span.at_most_s);
         RankRow {
             file: rank.file.clone(),

@@ -167,7 +167,12 @@ fn footer(page: &mut String, audit: &Audit, all: bool) {
     let text = format!(
         "{} rank files, {} summaries, {} metadata files, {} logs and {} logs of iostat were read; \
          {} other JSON files hold no result; {} files were skipped.",
-        read.rank_files, read.summaries, read.metadata, read.logs, read.iostat, read.other_json,
+        read.rank_files,
+        read.summaries,
+        read.metadata,
+        read.logs,
+        read.iostat,
+        read.other_json,
         read.skipped
     );
     wrapped(page, "Read      ", &text);

@@ -52,8 +52,7 @@ pub(super) fn above_the_drive(leaf: &Leaf, group: &Group, settings: &Settings) -
                 "Over the time that really passed it is not."
             }
         );
-        finding.formula =
-            "reported rate ÷ (given MB/s × 10^6 ÷ 2^30 × hosts) − 1".to_owned();
+        finding.formula = "reported rate ÷ (given MB/s × 10^6 ÷ 2^30 × hosts) − 1".to_owned();
         for (_, rank) in group.ranks() {
             let figure = direction.gib_per_s(rank);
             finding.inputs.extend(figure.map(|figure| Input::of(&rank.file, figure, "GiB/s")));
@@ -104,9 +103,8 @@ pub(super) fn of_run(leaf: &Leaf) -> Vec<Finding> {
         rates.max_by(|a, b| a.reported_gib_per_s.total_cmp(&b.reported_gib_per_s))
     };
     let rates = Direction::ALL.map(fastest);
-    let single = leaf.groups.first().filter(|group| {
-        leaf.groups.len() == 1 && group.trials.len() == 1
-    });
+    let single =
+        leaf.groups.first().filter(|group| leaf.groups.len() == 1 && group.trials.len() == 1);
     let name = single.map_or_else(|| "The run".to_owned(), Group::begin);
     Held { leaf, group: single, name: &name, ranks: &ranks, rates }.against(&leaf.iostat)
 }
@@ -177,7 +175,8 @@ impl Held<'_> {
             shown(kernel),
             percent(share)
         );
-        finding.formula = "1 − bytes by iostat, over all devices and reports, ÷ bytes by the results".to_owned();
+        finding.formula =
+            "1 − bytes by iostat, over all devices and reports, ÷ bytes by the results".to_owned();
         finding.inputs = self.inputs(all, direction, "counted");
         finding.weight = share;
         finding.weight_is = "share of the result's bytes that the kernel did not count";
@@ -206,7 +205,8 @@ impl Held<'_> {
             direction.plural(),
             shown(peak)
         );
-        finding.formula = "1 − highest rate of a report, summed over files, ÷ reported rate".to_owned();
+        finding.formula =
+            "1 − highest rate of a report, summed over files, ÷ reported rate".to_owned();
         finding.inputs = self.inputs(all, direction, "highest rate");
         finding.weight = share;
         finding.weight_is = "share of the reported rate above the kernel's highest";
@@ -236,9 +236,10 @@ impl Held<'_> {
             shown(reported.reported_gib_per_s),
             percent(over)
         );
-        finding.formula = "reported rate ÷ (bytes read by iostat ÷ time from the first to the last \
+        finding.formula =
+            "reported rate ÷ (bytes read by iostat ÷ time from the first to the last \
                            interval with more than 1 % of the busiest one's bytes) − 1"
-            .to_owned();
+                .to_owned();
         finding.inputs = self.inputs(all, Direction::Read, "counted");
         for file in all {
             if let Some(counted) = file.counted {
@@ -277,8 +278,7 @@ fn of_ours(leaf: &Leaf, group: &Group, rank: &Rank) -> Option<Finding> {
         percent(share)
     );
     finding.formula = "1 − bytes by the kernel ÷ bytes by the engine, over the window".to_owned();
-    finding.inputs =
-        vec![Input::of(&rank.file, engine, "B"), Input::of(&rank.file, kernel, "B")];
+    finding.inputs = vec![Input::of(&rank.file, engine, "B"), Input::of(&rank.file, kernel, "B")];
     finding.weight = share;
     finding.weight_is = "share of the result's bytes that the kernel did not count";
     finding.result = Some(share);

@@ -7,9 +7,9 @@ mod ranks;
 mod settings;
 mod time;
 
+use super::Settings;
 use super::finding::{Finding, Input, Kind, Level};
 use super::leaf::{Group, Leaf};
-use super::Settings;
 
 /// All findings of a run.
 pub(super) fn of_run(leaf: &Leaf, settings: &Settings) -> Vec<Finding> {

@@ -68,9 +68,10 @@ pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
         told.join("; "),
         percent(most)
     );
-    finding.formula = "throughput and bandwidth: summed over ranks, averaged over trials; latency: \
+    finding.formula =
+        "throughput and bandwidth: summed over ranks, averaged over trials; latency: \
                        the largest over ranks and trials; |published − that| ÷ the larger of both"
-        .to_owned();
+            .to_owned();
     finding.weight = most;
     finding.weight_is = "difference from the rank files, as a share of the larger figure";
     finding.result = Some(most);

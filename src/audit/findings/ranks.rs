@@ -16,9 +16,8 @@ const SPREAD_SAID_FROM: f64 = 0.05;
 /// Rank files that should be there.
 pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let published = leaf.published.as_ref().zip(group.option);
-    let published = published.and_then(|(file, option)| {
-        Some((file, option, file.options.get(&option)?))
-    });
+    let published =
+        published.and_then(|(file, option)| Some((file, option, file.options.get(&option)?)));
     let says_partial = published.is_some_and(|(_, _, option)| option.partial_failure == Some(true));
     let per_trial = leaf.ranks_expected(group);
     let trials = group.trials.len() as u64;
@@ -114,9 +113,12 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
         without.len(),
         moved.count()
     );
-    if let Some(published) = leaf.published.as_ref().zip(group.option).and_then(|(file, option)| {
-        file.options.get(&option)
-    }) {
+    if let Some(published) = leaf
+        .published
+        .as_ref()
+        .zip(group.option)
+        .and_then(|(file, option)| file.options.get(&option))
+    {
         finding.sentence.push_str(&format!(
             " The summary names {} of them in `cpu_tier_ranks`.",
             published.cpu_tier_ranks
@@ -202,8 +204,9 @@ pub(super) fn impossible(leaf: &Leaf, group: &Group) -> Option<Finding> {
         first_rank.file.display()
     );
     finding.formula = "times, counts and rates are numbers from 0 on, shares at most 1".to_owned();
-    finding.inputs =
-        odd().map(|(rank, odd)| Input::text(&rank.file, odd.key.clone(), odd.value.clone())).collect();
+    finding.inputs = odd()
+        .map(|(rank, odd)| Input::text(&rank.file, odd.key.clone(), odd.value.clone()))
+        .collect();
     let files = group.ranks().filter(|(_, rank)| !rank.odd.is_empty()).count();
     finding.weight = files as f64 / group.ranks().count() as f64;
     finding.weight_is = "share of the rank files with such figures";

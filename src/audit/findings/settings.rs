@@ -21,9 +21,8 @@ const ABSENT: &str = "not given";
 
 /// Writes whose fsync had nothing to do.
 pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let is_below = |rank: &Rank, of: usize| {
-        value(rank.fsync_ms[of]).is_some_and(|ms| ms < FSYNC_FLOOR_MS)
-    };
+    let is_below =
+        |rank: &Rank, of: usize| value(rank.fsync_ms[of]).is_some_and(|ms| ms < FSYNC_FLOOR_MS);
     let ranks: Vec<&Rank> = group.ranks().map(|(_, rank)| rank).filter(|r| !r.is_ours).collect();
     let fast: Vec<&Rank> = ranks.iter().copied().filter(|rank| is_below(rank, 0)).collect();
     let fastest = fast.iter().filter_map(|r| value(r.fsync_ms[0])).min_by(f64::total_cmp)?;

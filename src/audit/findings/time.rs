@@ -56,9 +56,9 @@ pub(super) fn counted_after_the_run(leaf: &Leaf, group: &Group) -> Option<Findin
     for (_, rank) in group.ranks() {
         for direction in Direction::ALL {
             let figures = [(direction.gib(rank), "GiB"), (direction.gib_per_s(rank), "GiB/s")];
-            let inputs = figures.into_iter().filter_map(|(figure, unit)| {
-                Some(Input::of(&rank.file, figure?, unit))
-            });
+            let inputs = figures
+                .into_iter()
+                .filter_map(|(figure, unit)| Some(Input::of(&rank.file, figure?, unit)));
             finding.inputs.extend(inputs);
         }
         finding.inputs.extend(span_inputs(rank));
@@ -164,8 +164,7 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
 
 /// How many requests were that long, as far as percentiles tell.
 fn percentiles(rank: &Rank, elapsed_s: f64) -> &'static str {
-    let is_longer =
-        |figure: Option<Figure>| figure.is_some_and(|ms| ms.value / 1000.0 > elapsed_s);
+    let is_longer = |figure: Option<Figure>| figure.is_some_and(|ms| ms.value / 1000.0 > elapsed_s);
     match rank.request_ms.map(is_longer) {
         [true, _, _] => "; more than half of its rank's requests took longer than the run",
         [_, true, _] => "; more than 5 % of its rank's requests took longer than the run",
