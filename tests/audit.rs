@@ -405,7 +405,7 @@ fn single_results_are_read_by_themselves_also_ours() {
     assert!(about_ours.iter().all(|f| f.group.as_deref() == Some("reference.json")));
     // The same by the file itself.
     let alone = audit(&[reference], &Settings::default());
-    assert_eq!(alone.findings.len(), of(&alone, Kind::CountedAfterTheRun).len() + 3);
+    assert_eq!(alone.findings.len(), of(&alone, Kind::CountedAfterTheRun).len() + 4);
 }
 
 #[test]

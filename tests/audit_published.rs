@@ -164,7 +164,9 @@ fn the_computed_columns_of_19_published_rank_files_are_reproduced() {
         for (column, value) in bounds {
             assert_printed(row[column], value, &format!("{file}: {column}"));
         }
-        assert_eq!(read.reported_gib_per_s, number(row, "reported_read_gib_s"));
+        let reported = number(row, "reported_read_gib_s");
+        // The JSON reader's last bit may be another than that of the figure as text.
+        assert!((read.reported_gib_per_s / reported - 1.0).abs() < 1e-15, "{reported}");
     }
 }
 

@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Reports of one file: twelve days, one a second.
 const REPORTS_MAX: usize = 1 << 20;
 /// Share of the busiest report's bytes from which on a report counts as a part of the run.
-const ACTIVE_SHARE: f64 = 0.01;
+const ACTIVE_SHARE: f64 = 0.05;
 const DAY_S: i64 = 86_400;
 
 /// One report: what all devices together moved in a second, bytes, in the interval before `time_s`.
@@ -44,7 +44,7 @@ pub(super) struct Iostat {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CountedByKernel {
     pub(super) bytes: [f64; 2],
-    /// From the first to the last interval with more than a hundredth of the busiest one's bytes, s.
+    /// From the first to the last interval with more than a twentieth of the busiest one's bytes, s.
     pub(super) active_s: f64,
 }
 

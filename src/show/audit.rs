@@ -75,7 +75,7 @@ fn rows(page: &mut String, group: &GroupReport) {
         let met: u64 = group.targets.iter().map(|row| row.met).sum();
         let files: u64 = group.targets.iter().map(|row| row.files).sum();
         let text = format!("{}; targets met {met} of {files}", told.join(", "));
-        let _infallible = writeln!(page, "  {:<13}in time: {text}", "");
+        wrapped(page, &format!("{:<15}in time: ", ""), &text);
     }
 }
 

@@ -238,7 +238,7 @@ impl Held<'_> {
         );
         finding.formula =
             "reported rate ÷ (bytes read by iostat ÷ time from the first to the last \
-                           interval with more than 1 % of the busiest one's bytes) − 1"
+                           interval with more than 5 % of the busiest one's bytes) − 1"
                 .to_owned();
         finding.inputs = self.inputs(all, Direction::Read, "counted");
         for file in all {

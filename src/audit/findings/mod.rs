@@ -55,13 +55,14 @@ fn about(leaf: &Leaf, group: Option<&Group>, kind: Kind, level: Level) -> Findin
     }
 }
 
-/// A number with three digits that count, at least; no more than a reader compares.
+/// A number as a reader compares it: three digits or more that count, a count whole.
 fn shown(value: f64) -> String {
     match value.abs() {
+        size if size.fract() == 0.0 && size < 1e15 => format!("{value:.0}"),
         size if size >= 1000.0 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),
-        0.0 => "0".to_owned(),
+        size if size >= 0.01 => format!("{value:.3}"),
         size if size >= 0.001 => format!("{value:.4}"),
         _ => format!("{value:.1e}"),
     }
