@@ -36,8 +36,8 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// How far a number is from the table's, as a share of the larger one; 1 where a word differs or
-    /// one of the two is not there.
+    /// How far a number is from the table's, as a share of the larger one; 1 where a word differs
+    /// or one of the two is not there.
     pub(super) fn distance(&self) -> f64 {
         let number = |text: Option<&str>| {
             let number: f64 = text?.parse().ok()?;

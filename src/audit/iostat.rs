@@ -1,5 +1,5 @@
-//! What the kernel counted, as `iostat` printed it beside a run: text or JSON, with `-t` or without.
-//! All devices that it lists are added up, the reading most generous to the result.
+//! What the kernel counted, as `iostat` printed it beside a run: text or JSON, with `-t` or
+//! without. All devices that it lists are added up, the reading most generous to the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -44,7 +44,8 @@ pub(super) struct Iostat {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CountedByKernel {
     pub(super) bytes: [f64; 2],
-    /// From the first to the last interval with more than a twentieth of the busiest one's bytes, s.
+    /// From the first to the last interval with more than a twentieth of the busiest one's bytes,
+    /// s.
     pub(super) active_s: f64,
 }
 
@@ -178,7 +179,8 @@ fn row(cells: &[&str], columns: Columns) -> Option<[f64; 2]> {
     Some([rate(columns.read)?, rate(columns.write)?])
 }
 
-/// The time of `11/22/26 05:29:07`, `… 05:29:07 PM` or `2026-11-22T05:29:07+0000`, s since midnight.
+/// The time of `11/22/26 05:29:07`, `… 05:29:07 PM` or `2026-11-22T05:29:07+0000`, s since
+/// midnight.
 fn time_of_day(line: &str) -> Option<i64> {
     let words: Vec<&str> = line.split([' ', 'T', '\t', '\n', '\r']).collect();
     let (place, word) = words.iter().enumerate().find(|(_, word)| {

@@ -1,6 +1,6 @@
-//! JSON read as a stream: the wanted figures by their path, of arrays of numbers only how many there
-//! are and their extremes, and nothing else is kept. A result of a long run has tens of megabytes of
-//! raw latencies.
+//! JSON read as a stream: the wanted figures by their path, of arrays of numbers only how many
+//! there are and their extremes, and nothing else is kept. A result of a long run has tens of
+//! megabytes of raw latencies.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -18,7 +18,7 @@ pub struct AuditArgs {
     /// Write bandwidth that the storage of one host is specified for, in MB/s
     #[arg(long, value_name = "MB/S", value_parser = megabytes)]
     pub drive_write_mb_s: Option<f64>,
-    /// Print every finding with all of its inputs; otherwise the heaviest and how they were computed
+    /// Print every run, finding and note with all inputs; otherwise only the heaviest findings
     #[arg(long)]
     pub all_findings: bool,
     /// Write the whole audit as JSON to this file; `-` prints it instead of the page

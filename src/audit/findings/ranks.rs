@@ -30,11 +30,18 @@ pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
         return None;
     }
     let mut finding = about(leaf, Some(group), Kind::LostRanks, Level::Finding);
-    finding.sentence = format!(
-        "{}: {missing} of {expected} rank files are missing or can't be read ({damaged} can't be \
-         read). The harness adds up those that are there, so that its sums are those of fewer ranks.",
-        group.begin()
-    );
+    finding.sentence = match leaf.is_whole {
+        true => format!(
+            "{}: {missing} of {expected} rank files are missing or can't be read ({damaged} can't \
+             be read). The harness adds up those that are there: its sums are those of fewer \
+             ranks.",
+            group.begin()
+        ),
+        false => format!(
+            "{}: only a part of the run was given; {damaged} of its rank files can't be read.",
+            group.begin()
+        ),
+    };
     if let Some((file, option, published)) = published {
         let key = |name: &str| format!("options.{option}.{name}");
         for name in ["rank_count", "trial_count"] {
@@ -259,7 +266,8 @@ pub(super) fn health_failed(leaf: &Leaf, group: &Group) -> Option<Finding> {
     }
     let mut finding = about(leaf, Some(group), Kind::HealthFailed, Level::Note);
     finding.sentence = format!(
-        "{}: `storage_health`, the benchmark's own verdict, is not PASS in {} of {known} rank files.",
+        "{}: `storage_health`, the benchmark's own verdict, is not PASS in {} of {known} rank \
+         files.",
         group.begin(),
         failed.len()
     );

@@ -10,8 +10,8 @@ use super::super::rank::{Rank, value};
 use super::{about, shown};
 
 /// Least time of an fsync that has anything to write, ms. The file is new, so its data, the file
-/// system's journal and the journal's commit must follow each other, and the fastest drives (Optane)
-/// take 0.01 ms for each.
+/// system's journal and the journal's commit must follow each other, and the fastest drives
+/// (Optane) take 0.01 ms for each.
 const FSYNC_FLOOR_MS: f64 = 0.03;
 /// Shares of the fsyncs that are no slower than the P50 and the P95.
 const HALF: f64 = 0.5;
