@@ -331,7 +331,7 @@ fn the_terminal_keeps_to_80_columns_and_every_output_says_the_same() {
     assert_eq!(done.status.code(), Some(0), "{}", text(&done));
     let page = String::from_utf8(done.stdout).unwrap();
     let line = page.lines().find(|line| line.contains("option 1")).unwrap();
-    for cell in ["3/3", "7.86", "≤ 6.27", "≥ 25.3 %"] {
+    for cell in ["read    ", "3/3", "7.86", "≤ 6.27", "≥ 25.3 %"] {
         assert!(line.contains(cell), "{cell} is not in {line:?}");
     }
     // A path is one word, which can't be broken.

@@ -61,7 +61,7 @@ impl Kind {
             Kind::SummaryDiffers => "a summary that its ranks do not give",
             Kind::PreloadedLibraries => "preloaded libraries",
             Kind::ChangedParameters => "changed parameters",
-            Kind::FsyncTooFast => "fsync faster than any drive",
+            Kind::FsyncTooFast => "fsync times that no drive has",
             Kind::MoreThanTheKernelCounted => "more than the kernel counted",
             Kind::RateByTheKernel => "the rate by the kernel's counters",
             Kind::AboveTheDrive => "more than the drive's specification",

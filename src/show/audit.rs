@@ -22,8 +22,8 @@ pub fn audit_page(audit: &Audit, all: bool) -> String {
         let _infallible = writeln!(page, "{}", terminal_path(&run.path));
         let _infallible = writeln!(
             page,
-            "  {:<20}{:>9}{:>12}{:>18}{:>18}",
-            "", "files", "reported", "over real time", "overstated"
+            "  {:<20}{:>7}{:>17}{:>17}{:>17}",
+            "", "files", "reported, GiB/s", "over real time", "overstated"
         );
         for group in &run.groups {
             rows(&mut page, group);
@@ -62,7 +62,7 @@ fn rows(page: &mut String, group: &GroupReport) {
         };
         let _infallible = writeln!(
             page,
-            "  {name:<13}{direction:<7}{files:>9}{:>12}{:>18}{:>18}",
+            "  {name:<13}{direction:<7}{files:>7}{:>17}{:>17}{:>17}",
             cells[0], cells[1], cells[2]
         );
     }

@@ -148,13 +148,16 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
+/// How far the trials lie apart in one direction, as a share of their mean, and the rate of each.
+type Spread = (f64, Direction, Vec<(u32, f64)>);
+
 /// Trials of one option that differ.
 pub(super) fn spread(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let is_moving = |trial: &Trial, direction| {
         let rate = of_trial(trial, direction)?.reported_gib_per_s;
         (rate > 0.0).then_some(rate)
     };
-    let mut worst: Option<(f64, Direction, Vec<(u32, f64)>)> = None;
+    let mut worst: Option<Spread> = None;
     for direction in Direction::ALL {
         let rates: Vec<(u32, f64)> = group
             .trials

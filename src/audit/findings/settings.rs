@@ -56,7 +56,7 @@ pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
         })
         .collect();
     finding.weight = affected;
-    finding.weight_is = "share of the fsyncs that no drive can have done, at least";
+    finding.weight_is = "share of the fsyncs that left a drive nothing to do, at least";
     finding.result = Some(fastest);
     finding.unit = "ms";
     Some(finding)

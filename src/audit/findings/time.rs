@@ -2,7 +2,7 @@
 
 use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Leaf};
-use super::super::rank::{Figure, Rank};
+use super::super::rank::{Figure, Rank, value};
 use super::super::rates::{Direction, Rate, of_group};
 use super::{about, percent, percents, shown};
 
@@ -137,6 +137,7 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
     let (most, worst) = longer.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let elapsed = worst.elapsed_s?.value;
     let mut finding = about(leaf, Some(group), Kind::LatencyBeyondTheRun, Level::Finding);
+    let (share, told) = beyond(worst, elapsed);
     finding.sentence = format!(
         "{}: in {} of {} rank files the slowest request took longer than the run. The longest took \
          {:.1} s, and the run {elapsed:.1} s{}.",
@@ -144,7 +145,7 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
         longer.len(),
         group.ranks().count(),
         worst.slowest_s?.value,
-        percentiles(worst, elapsed)
+        told
     );
     finding.formula = "slowest request ÷ elapsed_time − 1, the largest of all ranks".to_owned();
     finding.inputs = longer
@@ -156,20 +157,22 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
             elapsed.into_iter().chain(slowest_input(rank)).chain(percentiles)
         })
         .collect();
-    finding.weight = most - 1.0;
-    finding.weight_is = "time of the slowest request beyond the run's, as a share of the run's";
+    finding.weight = share;
+    finding.weight_is = "share of the requests that took longer than the run, at least, in the \
+                         rank with the slowest";
     finding.result = Some(most - 1.0);
     Some(finding)
 }
 
-/// How many requests were that long, as far as percentiles tell.
-fn percentiles(rank: &Rank, elapsed_s: f64) -> &'static str {
+/// Share of the requests that were longer than the run, as far as percentiles tell, and in words.
+fn beyond(rank: &Rank, elapsed_s: f64) -> (f64, &'static str) {
     let is_longer = |figure: Option<Figure>| figure.is_some_and(|ms| ms.value / 1000.0 > elapsed_s);
     match rank.request_ms.map(is_longer) {
-        [true, _, _] => "; more than half of its rank's requests took longer than the run",
-        [_, true, _] => "; more than 5 % of its rank's requests took longer than the run",
-        [_, _, true] => "; more than 1 % of its rank's requests took longer than the run",
-        _ => "",
+        [true, _, _] => (0.5, "; half of its rank's requests or more took longer than the run"),
+        [_, true, _] => (0.05, "; 5 % of its rank's requests or more took longer than the run"),
+        [_, _, true] => (0.01, "; 1 % of its rank's requests or more took longer than the run"),
+        // One of them did.
+        _ => (1.0 / value(rank.requests).unwrap_or(f64::INFINITY).max(1.0), ""),
     }
 }
 
