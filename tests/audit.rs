@@ -269,8 +269,11 @@ fn malformed_files_of_every_kind_are_named_skipped_and_counted() {
     std::fs::create_dir_all(tree.scratch.file("empty/option_1/trial_0/rank_0")).unwrap();
     symlink(tree.scratch.path.as_path(), tree.scratch.file("loop")).unwrap();
     symlink("/nonexistent", tree.scratch.file("dangling.json")).unwrap();
+    std::fs::create_dir_all(tree.scratch.file(&"d/".repeat(40))).unwrap();
+    let giant = std::fs::File::create(tree.scratch.file("giant.json")).unwrap();
+    giant.set_len(600 << 20).unwrap();
     let found = tree.audit();
-    assert_eq!((found.read.rank_files, found.read.skipped), (4, 12), "{:#?}", found.skipped);
+    assert_eq!((found.read.rank_files, found.read.skipped), (4, 14), "{:#?}", found.skipped);
     for why in [
         "cut off",
         "not an object",
@@ -279,6 +282,8 @@ fn malformed_files_of_every_kind_are_named_skipped_and_counted() {
         "`cache_stats`",
         "no `summary`",
         "symbolic link",
+        "directories deep",
+        "600 MiB, and at most 512 MiB",
         "`options` is an array",
         "no report of iostat",
     ] {

@@ -4,18 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Bytes of text that are read: a day of a machine with twenty drives.
 const TEXT_BYTES_MAX: u64 = 512 << 20;
 /// Bytes of JSON that are read, of which more is kept.
-const JSON_BYTES_MAX: u64 = 64 << 20;
+const JSON_BYTES_MAX: u64 = 32 << 20;
 const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Reports of one file: twelve days, one a second.
 const REPORTS_MAX: usize = 1 << 20;
+/// Devices of which the names are kept, and the length of one.
+const DEVICES_MAX: usize = 4096;
+const NAME_BYTES_MAX: usize = 256;
 /// Share of the busiest report's bytes from which on a report counts as a part of the run.
 const ACTIVE_SHARE: f64 = 0.05;
 const DAY_S: i64 = 86_400;
@@ -57,7 +62,7 @@ pub(super) fn read_iostat(path: &Path, file: PathBuf) -> Result<Iostat, String> 
     let told = |error: std::io::Error| error.to_string();
     let mut source = BufReader::new(File::open(path).map_err(told)?);
     let is_json = source.fill_buf().map_err(told)?.trim_ascii_start().starts_with(b"{");
-    let (reports, devices) = if is_json {
+    let Reports { all: reports, devices } = if is_json {
         let length = std::fs::metadata(path).map_err(told)?.len();
         if length > JSON_BYTES_MAX {
             return Err(format!(
@@ -136,18 +141,37 @@ fn columns(header: &str) -> Option<Columns> {
     })
 }
 
-type Reports = (Vec<Report>, BTreeSet<String>);
+/// What a file holds.
+#[derive(Default)]
+struct Reports {
+    all: Vec<Report>,
+    devices: BTreeSet<String>,
+}
+
+impl Reports {
+    fn push(&mut self, report: Report) {
+        if self.all.len() < REPORTS_MAX {
+            self.all.push(report);
+        }
+    }
+}
+
+fn insert(devices: &mut BTreeSet<String>, name: &str) {
+    if devices.len() < DEVICES_MAX && name.len() <= NAME_BYTES_MAX && !devices.contains(name) {
+        devices.insert(name.to_owned());
+    }
+}
 
 fn text(mut source: impl BufRead) -> std::io::Result<Reports> {
-    let (mut reports, mut devices) = (Vec::new(), BTreeSet::new());
+    let mut reports = Reports::default();
     let (mut time_s, mut rows) = (None, None);
     let mut line = Vec::new();
     loop {
         line.clear();
         if source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0
-            || reports.len() >= REPORTS_MAX
+            || reports.all.len() >= REPORTS_MAX
         {
-            return Ok((reports, devices));
+            return Ok(reports);
         }
         let line = String::from_utf8_lossy(&line);
         if line.trim().is_empty() {
@@ -157,10 +181,10 @@ fn text(mut source: impl BufRead) -> std::io::Result<Reports> {
             if rows.is_some() {
                 reports.push(Report { time_s: time_s.take(), ..Report::default() });
             }
-        } else if let (Some(columns), Some(report)) = (rows, reports.last_mut()) {
+        } else if let (Some(columns), Some(report)) = (rows, reports.all.last_mut()) {
             let cells: Vec<&str> = line.split_whitespace().collect();
             if let Some(moved) = row(&cells, columns) {
-                devices.insert(cells[0].to_owned());
+                insert(&mut reports.devices, cells[0]);
                 report.bytes_per_s[0] += moved[0];
                 report.bytes_per_s[1] += moved[1];
             }
@@ -198,6 +222,43 @@ fn time_of_day(line: &str) -> Option<i64> {
     is_time.then_some(hour * 3600 + minute * 60 + second)
 }
 
+/// A list that is added up while it is read, and never kept.
+trait Fold: Default {
+    type Item: for<'de> Deserialize<'de>;
+
+    fn add(&mut self, item: Self::Item);
+}
+
+struct Folded<T>(T);
+
+impl<T: Fold> Default for Folded<T> {
+    fn default() -> Folded<T> {
+        Folded(T::default())
+    }
+}
+
+impl<'de, T: Fold> Deserialize<'de> for Folded<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Folded<T>, D::Error> {
+        struct List<T>(PhantomData<T>);
+        impl<'de, T: Fold> Visitor<'de> for List<T> {
+            type Value = Folded<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Folded<T>, A::Error> {
+                let mut sum = T::default();
+                while let Some(item) = list.next_element()? {
+                    sum.add(item);
+                }
+                Ok(Folded(sum))
+            }
+        }
+        from.deserialize_seq(List(PhantomData))
+    }
+}
+
 #[derive(Deserialize)]
 struct Page {
     sysstat: Sysstat,
@@ -205,13 +266,13 @@ struct Page {
 
 #[derive(Deserialize)]
 struct Sysstat {
-    hosts: Vec<Host>,
+    hosts: Folded<Reports>,
 }
 
 #[derive(Deserialize)]
 struct Host {
     #[serde(default)]
-    statistics: Vec<Statistics>,
+    statistics: Folded<Intervals>,
 }
 
 #[derive(Deserialize)]
@@ -219,34 +280,63 @@ struct Statistics {
     #[serde(default)]
     timestamp: Option<String>,
     #[serde(default)]
-    disk: Vec<BTreeMap<String, Value>>,
+    disk: Folded<Disks>,
+}
+
+/// The devices of a report.
+#[derive(Default)]
+struct Disks {
+    bytes_per_s: [f64; 2],
+    names: BTreeSet<String>,
+}
+
+impl Fold for Disks {
+    type Item = BTreeMap<String, Value>;
+
+    fn add(&mut self, disk: BTreeMap<String, Value>) {
+        let rate = |key: &str| {
+            disk.get(key).and_then(Value::as_f64).filter(|rate| (0.0..=1e12).contains(rate))
+        };
+        let both = COLUMNS.iter().find_map(|(read, write, unit_bytes)| {
+            Some([rate(read)? * unit_bytes, rate(write)? * unit_bytes])
+        });
+        if let (Some(both), Some(Value::String(name))) = (both, disk.get("disk_device")) {
+            insert(&mut self.names, name);
+            self.bytes_per_s[0] += both[0];
+            self.bytes_per_s[1] += both[1];
+        }
+    }
+}
+
+/// The reports of a host.
+#[derive(Default)]
+struct Intervals(Reports);
+
+impl Fold for Intervals {
+    type Item = Statistics;
+
+    fn add(&mut self, statistics: Statistics) {
+        let Disks { bytes_per_s, names } = statistics.disk.0;
+        let time_s = statistics.timestamp.as_deref().and_then(time_of_day);
+        self.0.push(Report { time_s, bytes_per_s });
+        names.iter().for_each(|name| insert(&mut self.0.devices, name));
+    }
+}
+
+impl Fold for Reports {
+    type Item = Host;
+
+    fn add(&mut self, host: Host) {
+        let Intervals(found) = host.statistics.0;
+        found.all.into_iter().for_each(|report| self.push(report));
+        found.devices.iter().for_each(|name| insert(&mut self.devices, name));
+    }
 }
 
 fn json(source: impl Read) -> Result<Reports, String> {
     let page: Page = serde_json::from_reader(BufReader::new(source))
         .map_err(|error| format!("it is no JSON of iostat ({error})"))?;
-    let (mut reports, mut devices) = (Vec::new(), BTreeSet::new());
-    for statistics in page.sysstat.hosts.into_iter().flat_map(|host| host.statistics) {
-        let time_s = statistics.timestamp.as_deref().and_then(time_of_day);
-        let mut report = Report { time_s, ..Report::default() };
-        for disk in &statistics.disk {
-            let rate = |key: &str| {
-                disk.get(key).and_then(Value::as_f64).filter(|rate| (0.0..=1e12).contains(rate))
-            };
-            let both = COLUMNS.iter().find_map(|(read, write, unit_bytes)| {
-                Some([rate(read)? * unit_bytes, rate(write)? * unit_bytes])
-            });
-            if let (Some(both), Some(Value::String(name))) = (both, disk.get("disk_device")) {
-                devices.insert(name.clone());
-                report.bytes_per_s[0] += both[0];
-                report.bytes_per_s[1] += both[1];
-            }
-        }
-        if reports.len() < REPORTS_MAX {
-            reports.push(report);
-        }
-    }
-    Ok((reports, devices))
+    Ok(page.sysstat.hosts.0)
 }
 
 #[cfg(test)]
@@ -267,7 +357,7 @@ mod tests {
                 rate / 2.0
             ));
         }
-        let (reports, devices) = text(page.as_bytes()).unwrap();
+        let Reports { all: reports, devices } = text(page.as_bytes()).unwrap();
         assert_eq!((reports.len(), devices.len()), (5, 2));
         let counted = counted(&reports).unwrap();
         assert_eq!(counted.bytes, [600.5 * MB, 300.25 * MB]);
@@ -278,10 +368,10 @@ mod tests {
     fn reports_without_a_time_have_a_peak_alone() {
         let page = "Device: rrqm/s r/s rkB/s wkB/s\nsda 0 1 1024 2048\nsdb 0 1 1024 0\n\n\
                     Device: rrqm/s r/s rkB/s wkB/s\nsda 0 1 10 20\n";
-        let (reports, _) = text(page.as_bytes()).unwrap();
+        let reports = text(page.as_bytes()).unwrap().all;
         assert_eq!(counted(&reports), None);
         assert_eq!(reports[0].bytes_per_s, [2.0 * MB, 2.0 * MB]);
-        assert!(text(&b"Device foo bar\nx 1 2\n"[..]).unwrap().0.is_empty());
+        assert!(text(&b"Device foo bar\nx 1 2\n"[..]).unwrap().all.is_empty());
     }
 
     #[test]
@@ -291,7 +381,7 @@ mod tests {
                 {"disk_device":"nvme0n1","rkB/s":2048.0,"wkB/s":1024}]},
             {"timestamp":"11/22/2026 05:29:09 AM","disk":[
                 {"disk_device":"nvme0n1","rkB/s":2048.0,"wkB/s":0}]}]}]}}"#;
-        let (reports, devices) = json(page.as_bytes()).unwrap();
+        let Reports { all: reports, devices } = json(page.as_bytes()).unwrap();
         assert!(devices.contains("nvme0n1"));
         let counted = counted(&reports).unwrap();
         assert_eq!((counted.bytes, counted.active_s), ([8.0 * MB, 2.0 * MB], 4.0));

@@ -16,6 +16,8 @@ pub(super) const FILE_BYTES_MAX: u64 = 512 << 20;
 const SCALARS_MAX: usize = 50_000;
 /// Bytes of a text that are kept; a recorded command has one or two thousand.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a path that is kept: names are repeated in the paths of all that is below them.
+const PATH_BYTES_MAX: usize = 1024;
 
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -276,7 +278,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let length = self.path.len();
         while let Some(name) = map.next_key::<String>()? {
             push(self.path, &name);
-            if is_on_the_way(self.path, self.wanted) {
+            if self.path.len() <= PATH_BYTES_MAX && is_on_the_way(self.path, self.wanted) {
                 map.next_value_seed(Node {
                     flat: self.flat,
                     path: self.path,
@@ -351,6 +353,8 @@ mod tests {
             let error = flat(text, &["a"]).unwrap_err();
             assert!(error.contains(words), "{text:.20}: {error}");
         }
+        let long = format!("{{\"a\":{{\"{}\":{{\"b\":1}}}}}}", "x".repeat(2000));
+        assert_eq!(flat(&long, &["a"]).unwrap().len(), 0);
         let many: Vec<String> = (0..60_000).map(|n| format!("\"k{n}\":\"x\"")).collect();
         let error = flat(&format!("{{\"a\":{{{}}}}}", many.join(",")), &["a"]).unwrap_err();
         assert!(error.contains("50000"), "{error}");

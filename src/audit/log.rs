@@ -12,6 +12,8 @@ const LOG_BYTES_MAX: u64 = 256 << 20;
 const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Ranks of a trial.
 const SAVED_MAX: usize = 100_000;
+/// Bytes of a path (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
 /// The reference's words when it has begun, and when it is done.
 const BEGUN: &str = "noise buffer";
 const SAVED: &str = "Results saved to ";
@@ -63,7 +65,7 @@ impl Log {
             else {
                 return;
             };
-            if self.saved.len() < SAVED_MAX {
+            if self.saved.len() < SAVED_MAX && file.len() <= PATH_BYTES_MAX {
                 self.saved.insert(key(Path::new(file)), time);
             }
         }
