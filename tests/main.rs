@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod analyze;
+mod audit;
+mod audit_published;
 mod autoscale;
 mod cli;
 mod compare;

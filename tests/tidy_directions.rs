@@ -40,10 +40,12 @@ const PROGRAM: Table = &[
             "source",
         ],
     ),
+    ("audit", &[]),
     ("analysis", &["host", "results"]),
     (
         "show",
         &[
+            "audit",
             "blocktrace",
             "config",
             "escape",
@@ -61,6 +63,7 @@ const PROGRAM: Table = &[
         "commands",
         &[
             "analysis",
+            "audit",
             "blocktrace",
             "cli",
             "config",

@@ -1,6 +1,7 @@
 //! The command line as typed. What it means, and whether it may, is `config`'s business.
 
 mod analysis;
+mod audit;
 mod faults;
 mod saturate;
 mod simulate;
@@ -12,6 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
+pub use audit::AuditArgs;
 pub use faults::FaultsArgs;
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
@@ -69,6 +71,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
+    /// Check results that others published: what their figures come to over the time that really
+    /// passed, and what else puts them in question
+    Audit(AuditArgs),
 }
 
 /// Arguments of `run`.

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod analyze;
+pub mod audit;
 pub mod compare;
 pub mod faults;
 pub mod merge;

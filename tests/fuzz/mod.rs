@@ -40,7 +40,7 @@ macro_rules! readers {
 
 readers! {
     results configuration device roofline spreadsheet table burst_trace block_trace operations
-    dataset validation compressed bpftrace iostat
+    dataset validation compressed bpftrace iostat audit
 }
 
 /// Long enough for anything but a hang.

@@ -7,12 +7,16 @@ use ringfall::analysis::compare::compare;
 use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
+use ringfall::audit::{Settings, audit};
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::host::{MemoryRoom, Room};
 use ringfall::results::document::ResultFile;
 use ringfall::saturate::{Roofline, device_yaml};
-use ringfall::show::{Named, fio_job, write_html, write_roofline_html, write_sheet};
+use ringfall::show::{
+    Named, audit_page, fio_job, write_audit_csv, write_audit_html, write_html, write_roofline_html,
+    write_sheet,
+};
 use ringfall::source::{self, Reading, RowReader};
 
 /// Rows of a trace that are read: then it goes on alike.
@@ -37,7 +41,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 14] = [
+pub const READERS: [Reader; 15] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -52,6 +56,7 @@ pub const READERS: [Reader; 14] = [
     Reader { name: "compressed", file: "x.csv", read: compressed },
     Reader { name: "bpftrace", file: "x.txt", read: bpftrace },
     Reader { name: "iostat", file: "x_iostat.log", read: iostat },
+    Reader { name: "audit", file: "x.json", read: audited },
 ];
 
 /// Readers that do harm, to see that it is seen.
@@ -243,4 +248,33 @@ fn bpftrace(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let figures = ringfall::blocktrace::read_output(&String::from_utf8_lossy(&bytes))?;
     Ok(format!("{} {}", figures.heat.len(), figures.read.sizes.len()))
+}
+
+/// A run all of whose files are the input: results, summary, metadata, log, counters.
+fn audited(path: &Path) -> Result<String, String> {
+    let error = |error: std::io::Error| error.to_string();
+    let run = path.with_file_name("run");
+    let rank = run.join("option_1/trial_0/rank_0");
+    std::fs::create_dir_all(&rank).map_err(error)?;
+    let input = std::fs::read(path).map_err(error)?;
+    for file in [
+        run.join("summary.json"),
+        run.join("kv_cache_x_metadata.json"),
+        run.join("kvcache_opt1_trial0.stderr.log"),
+        run.join("single.json"),
+        run.join("iostat.txt"),
+        rank.join("kvcache_results_20260712_182112.json"),
+    ] {
+        std::fs::write(file, &input).map_err(error)?;
+    }
+    let settings = Settings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(100.0) };
+    let found = audit(std::slice::from_ref(&run), &settings);
+    let page = audit_page(&found, true);
+    assert!(!page.contains('\u{1b}'), "the terminal is told what to do: {page}");
+    assert!(found.findings.iter().all(|finding| finding.weight.is_finite()));
+    let json = serde_json::to_string(&found).map_err(|e| said(&e))?;
+    write_audit_html(&found, &path.with_extension("html")).map_err(error)?;
+    write_audit_csv(&found, &path.with_extension("csv")).map_err(error)?;
+    let kinds: Vec<_> = found.findings.iter().map(|finding| finding.kind).collect();
+    Ok(format!("{:?} {kinds:?} {}", found.read, !json.is_empty()))
 }

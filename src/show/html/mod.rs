@@ -1,6 +1,7 @@
 //! The HTML report: one file that opens offline, of one result or several laid over each other.
 //! Pictures are SVG made here; there is no script and nothing to fetch.
 
+mod audit;
 mod axis;
 mod block;
 mod chart;
@@ -16,6 +17,7 @@ use std::path::Path;
 use super::Named;
 #[cfg(test)]
 use crate::results::Document;
+pub use audit::write_audit_html;
 pub use roofline::write_roofline_html;
 pub use what_if::write_what_if_html;
 

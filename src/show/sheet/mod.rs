@@ -1,6 +1,7 @@
 //! Results as a table, a row each: the reference's column names over a document's values, then
 //! ours; written as a workbook or as comma-separated values.
 
+mod audit;
 mod columns;
 mod csv;
 mod xlsx;
@@ -8,6 +9,7 @@ mod xlsx;
 use std::path::Path;
 
 use super::Named;
+pub use audit::write_audit_csv;
 use columns::{Cell, Columns};
 
 /// The Summary table: the same columns for every result.

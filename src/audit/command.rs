@@ -1,0 +1,236 @@
+//! The commands that a run's metadata records, and where their parameters differ from the published
+//! table of the harness's options.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::json::{Scalar, read};
+use super::preload::preloads;
+use super::walk::trial_of;
+
+/// Parameters of the harness's options 1, 2 and 3 (`mlpstorage_py/benchmarks/kvcache.py`,
+/// `WORKLOAD_PARAMS`) and the seed that it begins with.
+const TABLE: [(&str, [&str; 3]); 8] = [
+    ("model", ["llama3.1-8b", "llama3.1-8b", "llama3.1-70b-instruct"]),
+    ("num-users", ["200", "100", "70"]),
+    ("duration", ["300"; 3]),
+    ("gpu-mem-gb", ["0"; 3]),
+    ("cpu-mem-gb", ["0", "4", "0"]),
+    ("max-concurrent-allocs", ["16", "16", "4"]),
+    ("generation-mode", ["none"; 3]),
+    ("seed-base", ["42"; 3]),
+];
+/// Parameters of the wrapper that are wherever the run was.
+const PLACES: [&str; 3] = ["rank-output-base", "rank-cache-base", "config"];
+/// Parameters of the wrapper that are not given as a rule, and what they are then, s.
+const DELAYS: [(&str, &str); 2] = [("start-delay", "90"), ("end-delay", "90")];
+
+/// A parameter that differs from the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) name: String,
+    /// As recorded; none: it is not in the command.
+    pub(super) is: Option<String>,
+    /// As in the table; none: the table has no such parameter.
+    pub(super) table: Option<&'static str>,
+}
+
+impl Changed {
+    /// How far a number is from the table's, as a share of the larger one; 1 where a word differs
+    /// or one of the two is not there.
+    pub(super) fn distance(&self) -> f64 {
+        let number = |text: Option<&str>| {
+            let number: f64 = text?.parse().ok()?;
+            (number.is_finite() && number >= 0.0).then_some(number)
+        };
+        match (number(self.is.as_deref()), number(self.table)) {
+            (Some(is), Some(table)) if is.max(table) > 0.0 => (is - table).abs() / is.max(table),
+            _ => 1.0,
+        }
+    }
+}
+
+/// One recorded command.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Recorded {
+    /// Its key in the metadata.
+    pub(super) key: String,
+    pub(super) option: u32,
+    pub(super) trial: u32,
+    pub(super) preloads: Vec<String>,
+    pub(super) changed: Vec<Changed>,
+    /// Ranks that it started (`-n`), and hosts that they were on (`-host`).
+    pub(super) ranks: Option<u64>,
+    pub(super) hosts: Option<u64>,
+    pub(super) start_delay_s: Option<f64>,
+    pub(super) model: Option<String>,
+    pub(super) users: Option<String>,
+}
+
+/// What a run's metadata records.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Metadata {
+    /// The file, as it is shown.
+    pub(super) file: PathBuf,
+    pub(super) commands: Vec<Recorded>,
+    /// Libraries in `args.mpi_params`, which each command should repeat.
+    pub(super) preloads: Vec<String>,
+    /// `closed`, `open` or `whatif`.
+    pub(super) mode: Option<String>,
+}
+
+/// Reads the metadata at `path`, which is shown as `file`.
+///
+/// # Errors
+/// A sentence: what is wrong with the file.
+pub(super) fn read_metadata(path: &Path, file: PathBuf) -> Result<Metadata, String> {
+    let flat = read(path, &["command_output_files", "args.mpi_params", "args.mode"])?;
+    let mut commands = Vec::new();
+    for (key, scalar) in flat.below("command_output_files.") {
+        if let (true, Scalar::Text(command)) = (key.ends_with(".command"), scalar) {
+            commands.extend(recorded(key, command));
+        }
+    }
+    let params = flat.below("args.mpi_params").filter_map(|(_, scalar)| match scalar {
+        Scalar::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let preloads = preloads(params.flat_map(str::split_whitespace));
+    let mode = flat.text("args.mode").map(str::to_owned);
+    Ok(Metadata { file, commands, preloads, mode })
+}
+
+/// The command, if it starts ranks of a trial.
+fn recorded(key: &str, command: &str) -> Option<Recorded> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let wrapper = words.iter().position(|word| word.ends_with("mlperf_wrapper.py"))?;
+    let (launcher, program) = words.split_at(wrapper);
+    let parameters = parameters(&program[1..]);
+    let get = |name: &str| parameters.get(name).map(String::as_str);
+    let (_, option, trial) = trial_of(Path::new(get("rank-output-base")?))?;
+    let after = |names: &[&str]| {
+        let at = launcher.iter().position(|word| names.contains(word))?;
+        launcher.get(at + 1).copied()
+    };
+    let hosts = after(&["-host", "--host", "--hosts"]).map(|hosts| hosts.split(',').count() as u64);
+    Some(Recorded {
+        key: key.to_owned(),
+        option,
+        trial,
+        preloads: preloads(words.iter().copied()),
+        changed: changed(option, &parameters),
+        ranks: after(&["-n", "-np"]).and_then(|ranks| ranks.parse().ok()),
+        hosts,
+        start_delay_s: get("start-delay")
+            .and_then(|delay| delay.parse().ok())
+            .filter(|delay: &f64| (0.0..=86_400.0).contains(delay)),
+        model: get("model").map(str::to_owned),
+        users: get("num-users").map(str::to_owned),
+    })
+}
+
+/// The parameters of a program by name, the last of several; a flag alone is `true`.
+fn parameters(words: &[&str]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--") else { continue };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => {
+                let value = words.next_if(|next| !next.starts_with("--"));
+                (flag, value.copied().unwrap_or("true"))
+            }
+        };
+        found.insert(name.replace('_', "-"), value.to_owned());
+    }
+    found
+}
+
+fn changed(option: u32, parameters: &BTreeMap<String, String>) -> Vec<Changed> {
+    let column = usize::try_from(option).ok().and_then(|option| option.checked_sub(1));
+    let mut changed = Vec::new();
+    for (name, values) in TABLE {
+        let Some(table) = column.and_then(|column| values.get(column).copied()) else { continue };
+        let is = parameters.get(name);
+        if !is.is_some_and(|is| is_same(is, table)) {
+            changed.push(Changed { name: name.to_owned(), is: is.cloned(), table: Some(table) });
+        }
+    }
+    for (name, usual) in DELAYS {
+        if let Some(is) = parameters.get(name).filter(|is| !is_same(is, usual)) {
+            changed.push(Changed {
+                name: name.to_owned(),
+                is: Some(is.clone()),
+                table: Some(usual),
+            });
+        }
+    }
+    for (name, value) in parameters {
+        let is_known = TABLE.iter().any(|(known, _)| known == name)
+            || PLACES.contains(&name.as_str())
+            || DELAYS.iter().any(|(known, _)| known == name);
+        if !is_known {
+            changed.push(Changed { name: name.clone(), is: Some(value.clone()), table: None });
+        }
+    }
+    changed
+}
+
+/// Alike as numbers (`4` and `4.0`) or as words.
+fn is_same(a: &str, b: &str) -> bool {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTA: &str = "mpirun -n 20 -host h1:5,h2:5,h3:5,h4:5 --npernode 5 --bind-to none \
+        --mca orte_abort_on_non_zero_status 0 /v/bin/python3 /r/kv_cache_benchmark/\
+        mlperf_wrapper.py --rank-output-base /x/run/20260724/option_3/trial_2 --rank-cache-base \
+        /c --seed-base 42 --config /r/config.yaml --model llama3.1-70b-instruct --num-users 70 \
+        --duration 300 --gpu-mem-gb 0 --cpu-mem-gb 0 --max-concurrent-allocs 4 \
+        --generation-mode none";
+
+    #[test]
+    fn a_published_command_is_the_table_s() {
+        let recorded = recorded("k", TTA).unwrap();
+        assert_eq!((recorded.option, recorded.trial), (3, 2));
+        assert_eq!((recorded.ranks, recorded.hosts), (Some(20), Some(4)));
+        assert_eq!((recorded.changed, recorded.preloads), (vec![], vec![]));
+    }
+
+    #[test]
+    fn changed_missing_and_new_parameters_are_told_with_their_distance() {
+        let command = TTA
+            .replace("--duration 300", "--duration=60.0")
+            .replace("--cpu-mem-gb 0", "--cpu-mem-gb 0.0 --disable-multi-turn --start-delay 9")
+            .replace("--max-concurrent-allocs 4", "");
+        let recorded = recorded("k", &command).unwrap();
+        let told: Vec<_> = recorded
+            .changed
+            .iter()
+            .map(|c| (c.name.as_str(), c.is.as_deref(), c.table, c.distance()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("duration", Some("60.0"), Some("300"), 0.8),
+                ("max-concurrent-allocs", None, Some("4"), 1.0),
+                ("start-delay", Some("9"), Some("90"), 0.9),
+                ("disable-multi-turn", Some("true"), None, 1.0),
+            ]
+        );
+        assert_eq!(recorded.start_delay_s, Some(9.0));
+    }
+
+    #[test]
+    fn what_starts_no_trial_is_no_command_of_one() {
+        assert_eq!(recorded("k", "mpirun -n 2 python -c probe"), None);
+        assert_eq!(recorded("k", "python mlperf_wrapper.py --rank-output-base /x"), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! The audit itself: finds the runs in what was given, reads each, and forgets it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::command::read_metadata;
+use super::finding::sort;
+use super::findings;
+use super::iostat::{Iostat, read_iostat};
+use super::leaf::{Group, Leaf, Trial, division_by_path};
+use super::log::Log;
+use super::rank::{NotRead, Rank, read_rank};
+use super::report::{AUDIT_VERSION, Audit, LeafReport, Read, Skipped};
+use super::span::{FromLog, START_DELAY_S};
+use super::summary::read_summary;
+use super::walk::{Name, Tree, name_of, rank_of, trial_of, walk};
+
+/// What is skipped and named.
+const SKIPPED_MAX: usize = 1000;
+/// Files of one directory that are looked at for logs and the like.
+const DIRECTORY_MAX: usize = 10_000;
+
+/// What an audit is told beside the paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// What the storage of one host is specified to read, MB/s (10^6 B/s).
+    pub drive_read_mb_per_s: Option<f64>,
+    /// What it is specified to write, MB/s.
+    pub drive_write_mb_per_s: Option<f64>,
+}
+
+/// Audits whatever results lie at the paths.
+#[must_use]
+pub fn audit(paths: &[PathBuf], settings: &Settings) -> Audit {
+    let mut finder = Finder::default();
+    let mut runs: BTreeMap<PathBuf, Files> = BTreeMap::new();
+    for given in paths {
+        match std::fs::canonicalize(given) {
+            Ok(root) => finder.list(&root, given, &mut runs),
+            Err(error) => finder.skip(given, error.to_string()),
+        }
+    }
+    let mut audit = Audit {
+        audit_version: AUDIT_VERSION,
+        ringfall_version: env!("CARGO_PKG_VERSION"),
+        paths: paths.to_vec(),
+        read: Read::default(),
+        skipped: Vec::new(),
+        findings: Vec::new(),
+        runs: Vec::new(),
+    };
+    for (path, files) in runs {
+        let leaf = finder.leaf(&path, files);
+        if !leaf.groups.is_empty() {
+            audit.findings.extend(findings::of_run(&leaf, settings));
+            audit.runs.push(LeafReport::of(&leaf));
+        }
+    }
+    sort(&mut audit.findings);
+    finder.skipped.sort();
+    audit.read = finder.read;
+    audit.skipped = finder.skipped;
+    audit
+}
+
+/// Files of one run, by their real paths.
+#[derive(Debug, Default)]
+struct Files {
+    /// Whether the run's directory is below, or is, what was given.
+    is_whole: bool,
+    /// Rank files by option, trial and rank.
+    ranks: BTreeMap<(u32, u32, u32), BTreeSet<PathBuf>>,
+    trials: BTreeSet<(u32, u32)>,
+    /// Results in no layout.
+    loose: BTreeSet<PathBuf>,
+}
+
+/// What is beside the results in a run's directory, and in those of its trials.
+#[derive(Debug, Default)]
+struct Beside {
+    summary: Option<PathBuf>,
+    metadata: Option<PathBuf>,
+    logs: Vec<PathBuf>,
+    iostat: Vec<PathBuf>,
+}
+
+#[derive(Debug, Default)]
+struct Finder {
+    /// Real paths and what was given for them.
+    roots: Vec<(PathBuf, PathBuf)>,
+    skipped: Vec<Skipped>,
+    read: Read,
+}
+
+impl Finder {
+    fn skip(&mut self, path: &Path, why: impl Into<String>) {
+        self.read.skipped += 1;
+        if self.skipped.len() < SKIPPED_MAX {
+            self.skipped.push(Skipped { path: self.shown(path), why: why.into() });
+        }
+    }
+
+    /// A path as it was given.
+    fn shown(&self, path: &Path) -> PathBuf {
+        let given = self.roots.iter().find_map(|(root, given)| {
+            let rest = path.strip_prefix(root).ok()?;
+            let is_root = rest.as_os_str().is_empty();
+            Some(if is_root { given.clone() } else { given.join(rest) })
+        });
+        given.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// Adds what lies below a root to the runs.
+    fn list(&mut self, root: &Path, given: &Path, runs: &mut BTreeMap<PathBuf, Files>) {
+        self.roots.push((root.to_owned(), given.to_owned()));
+        let mut tree = Tree::default();
+        walk(root, &mut tree);
+        for skipped in std::mem::take(&mut tree.skipped) {
+            self.skip(&skipped.path, skipped.why);
+        }
+        for leaf in tree.leaves {
+            runs.entry(leaf).or_default();
+        }
+        for trial in tree.trials {
+            if let Some((leaf, option, trial)) = trial_of(&trial) {
+                runs.entry(leaf).or_default().trials.insert((option, trial));
+            }
+        }
+        for file in tree.json {
+            if let Some((leaf, option, trial, rank)) = rank_of(&file) {
+                let files = runs.entry(leaf).or_default();
+                files.trials.insert((option, trial));
+                files.ranks.entry((option, trial, rank)).or_default().insert(file);
+            } else if let Some(directory) = file.parent() {
+                runs.entry(directory.to_owned()).or_default().loose.insert(file);
+            }
+        }
+        for (leaf, files) in runs.iter_mut() {
+            files.is_whole |= leaf.starts_with(root);
+        }
+    }
+
+    /// Reads a run.
+    fn leaf(&mut self, path: &Path, mut files: Files) -> Leaf {
+        let mut leaf = Leaf {
+            path: self.shown(path),
+            is_whole: files.is_whole,
+            division_by_path: division_by_path(path),
+            groups: Vec::new(),
+            published: None,
+            metadata: None,
+            iostat: Vec::new(),
+        };
+        let beside = self.beside(path);
+        let is_layout = !files.trials.is_empty() || files.loose.is_empty();
+        if let (Some(summary), true) = (&beside.summary, is_layout) {
+            match read_summary(summary, self.shown(summary)) {
+                Ok(published) => {
+                    self.read.summaries += u64::from(published.is_some());
+                    leaf.published = published;
+                }
+                Err(why) => self.skip(summary, why),
+            }
+        }
+        if let (Some(metadata), true) = (&beside.metadata, is_layout) {
+            match read_metadata(metadata, self.shown(metadata)) {
+                Ok(metadata) => {
+                    self.read.metadata += 1;
+                    leaf.metadata = Some(metadata);
+                }
+                Err(why) => self.skip(metadata, why),
+            }
+        }
+        if let (true, Some(published)) = (leaf.is_whole, &leaf.published) {
+            files.trials.extend(published.trials());
+        }
+        self.options(path, &files, &mut leaf);
+        self.singles(&files.loose, &mut leaf);
+        if leaf.groups.iter().any(|group| group.ranks().next().is_some()) {
+            leaf.iostat = self.iostat(&beside.iostat);
+            self.logs(path, &beside.logs, &mut leaf);
+        }
+        leaf
+    }
+
+    fn options(&mut self, path: &Path, files: &Files, leaf: &mut Leaf) {
+        let mut options: BTreeMap<u32, Group> = BTreeMap::new();
+        for &(option, trial) in &files.trials {
+            let group = options.entry(option).or_insert_with(|| Group {
+                label: format!("option {option}"),
+                option: Some(option),
+                trials: BTreeMap::new(),
+            });
+            let directory = path.join(format!("option_{option}")).join(format!("trial_{trial}"));
+            let iostat = self.beside(&directory).iostat;
+            let iostat = self.iostat(&iostat);
+            group.trials.insert(trial, Trial { iostat, ..Trial::default() });
+        }
+        for ((option, trial, rank), paths) in &files.ranks {
+            let entry = options.get_mut(option).and_then(|group| group.trials.get_mut(trial));
+            if let Some(entry) = entry {
+                self.rank(*rank, paths, entry);
+            }
+        }
+        leaf.groups.extend(options.into_values());
+    }
+
+    /// The first file of a rank by name; others are counted.
+    fn rank(&mut self, rank: u32, paths: &BTreeSet<PathBuf>, trial: &mut Trial) {
+        let is_named = |path: &&PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("kvcache_results_")
+        };
+        let mut named = paths.iter().filter(is_named);
+        let Some(first) = named.next() else {
+            self.read.other_json += paths.len() as u64;
+            return;
+        };
+        trial.others.extend(named.map(|path| self.shown(path)));
+        match self.read_rank(first, rank) {
+            Ok(Some(read)) => {
+                trial.ranks.insert(rank, read);
+            }
+            Ok(None) => {
+                let what = "it is JSON, but no result of the benchmark: it has no `summary`";
+                self.skip(first, what);
+                trial.damaged.push(self.shown(first));
+            }
+            Err(why) => {
+                self.skip(first, why);
+                trial.damaged.push(self.shown(first));
+            }
+        }
+    }
+
+    fn read_rank(&mut self, path: &Path, rank: u32) -> Result<Option<Rank>, String> {
+        match read_rank(path, self.shown(path), rank) {
+            Ok(rank) => {
+                self.read.rank_files += 1;
+                Ok(Some(rank))
+            }
+            Err(NotRead::Foreign) => Ok(None),
+            Err(NotRead::Damaged(why)) => Err(why),
+        }
+    }
+
+    /// Results in no layout: each is a group of its own, as nothing says which belong together.
+    fn singles(&mut self, files: &BTreeSet<PathBuf>, leaf: &mut Leaf) {
+        for file in files {
+            match self.read_rank(file, 0) {
+                Ok(Some(rank)) => {
+                    let name = file.file_name().unwrap_or_default().to_string_lossy();
+                    let ranks = [(0, rank)].into();
+                    let trial = Trial { ranks, ..Trial::default() };
+                    let trials = [(0, trial)].into();
+                    leaf.groups.push(Group { label: name.into_owned(), option: None, trials });
+                }
+                Ok(None) => self.read.other_json += 1,
+                Err(why) => self.skip(file, why),
+            }
+        }
+    }
+
+    /// What lies in a directory beside results.
+    fn beside(&mut self, directory: &Path) -> Beside {
+        let mut beside = Beside::default();
+        // A directory that can't be listed was named when the tree was walked.
+        let Ok(entries) = std::fs::read_dir(directory) else { return beside };
+        let mut files: Vec<PathBuf> =
+            entries.filter_map(Result::ok).map(|entry| entry.path()).take(DIRECTORY_MAX).collect();
+        files.sort();
+        for path in files {
+            let is_file = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+            match name_of(&path) {
+                _ if !is_file => {}
+                // The later name is `summary.json`, which the newer harness writes.
+                Name::Summary => beside.summary = Some(path),
+                Name::Metadata => beside.metadata = Some(path),
+                Name::Iostat => beside.iostat.push(path),
+                Name::Log => beside.logs.push(path),
+                Name::Json | Name::Other => {}
+            }
+        }
+        beside
+    }
+
+    fn iostat(&mut self, files: &[PathBuf]) -> Vec<Iostat> {
+        let mut all = Vec::new();
+        for file in files {
+            match read_iostat(file, self.shown(file)) {
+                Ok(iostat) => {
+                    self.read.iostat += 1;
+                    all.push(iostat);
+                }
+                Err(why) => self.skip(file, why),
+            }
+        }
+        all
+    }
+
+    /// Reads the logs of a run one by one, and gives each rank the time that one says of it.
+    fn logs(&mut self, path: &Path, logs: &[PathBuf], leaf: &mut Leaf) {
+        let mut all = logs.to_vec();
+        for group in &leaf.groups {
+            let Some(option) = group.option else { continue };
+            for trial in group.trials.keys() {
+                let trial = path.join(format!("option_{option}")).join(format!("trial_{trial}"));
+                all.extend(self.beside(&trial).logs);
+            }
+        }
+        let delays = delays(leaf);
+        for file in all {
+            let log = match Log::read(&file) {
+                Ok(log) => Log { file: self.shown(&file), ..log },
+                Err(error) => {
+                    self.skip(&file, error.to_string());
+                    continue;
+                }
+            };
+            self.read.logs += 1;
+            for group in &mut leaf.groups {
+                let option = group.option;
+                for (trial, files) in &mut group.trials {
+                    let delay_s = delays.get(&(option, *trial)).copied().unwrap_or(START_DELAY_S);
+                    for rank in files.ranks.values_mut() {
+                        let found = FromLog::of(&log, &rank.file, delay_s);
+                        rank.from_log = rank.from_log.take().or(found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The wrapper's delays that were recorded, s, by option and trial.
+fn delays(leaf: &Leaf) -> BTreeMap<(Option<u32>, u32), f64> {
+    let trials = leaf
+        .groups
+        .iter()
+        .flat_map(|group| group.trials.keys().map(move |trial| (group.option, *trial)));
+    trials
+        .filter_map(|(option, trial)| {
+            let delay_s = leaf.command(option, trial)?.start_delay_s?;
+            Some(((option, trial), delay_s))
+        })
+        .collect()
+}

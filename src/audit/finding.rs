@@ -1,0 +1,170 @@
+//! A finding: one sentence about a run, with the computation behind it.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::rank::Figure;
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Bytes counted after the time by which they are divided.
+    CountedAfterTheRun,
+    /// Requests that took longer than the run.
+    LatencyBeyondTheRun,
+    /// A reported rate that is not the file's own bytes by its own time.
+    RateIsNotBytesByTime,
+    /// Ranks without a file, or with one that can't be read.
+    LostRanks,
+    /// Several result files of one rank.
+    SeveralFilesOfARank,
+    /// Ranks whose entries never reached storage.
+    RanksWithoutStorage,
+    /// Trials that differ.
+    TrialSpread,
+    /// A published figure that the rank files do not give.
+    SummaryDiffers,
+    /// Libraries preloaded by the recorded command.
+    PreloadedLibraries,
+    /// Parameters of the recorded command that differ from the option's.
+    ChangedParameters,
+    /// fsync in less time than any drive takes.
+    FsyncTooFast,
+    /// More bytes than the kernel counted.
+    MoreThanTheKernelCounted,
+    /// What the kernel's counters come to over the time in which they moved.
+    RateByTheKernel,
+    /// More than the drive's given specification.
+    AboveTheDrive,
+    /// Figures that can't be, taken as unknown.
+    ImpossibleFigures,
+    /// Classes of requests that missed their target.
+    TargetsMissed,
+    /// The result's own criteria of storage health, not met.
+    HealthFailed,
+}
+
+impl Kind {
+    /// A short title.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Kind::CountedAfterTheRun => "bytes counted after the run's time",
+            Kind::LatencyBeyondTheRun => "requests longer than the run",
+            Kind::RateIsNotBytesByTime => "a rate that is not bytes by time",
+            Kind::LostRanks => "lost ranks",
+            Kind::SeveralFilesOfARank => "several files of a rank",
+            Kind::RanksWithoutStorage => "ranks that never touched storage",
+            Kind::TrialSpread => "trials that differ",
+            Kind::SummaryDiffers => "a summary that its ranks do not give",
+            Kind::PreloadedLibraries => "preloaded libraries",
+            Kind::ChangedParameters => "changed parameters",
+            Kind::FsyncTooFast => "fsync times that no drive has",
+            Kind::MoreThanTheKernelCounted => "more than the kernel counted",
+            Kind::RateByTheKernel => "the rate by the kernel's counters",
+            Kind::AboveTheDrive => "more than the drive's specification",
+            Kind::ImpossibleFigures => "figures that can't be",
+            Kind::TargetsMissed => "latency targets missed",
+            Kind::HealthFailed => "storage health failed",
+        }
+    }
+}
+
+/// Whether a finding puts a figure in question, or only adds what a reader should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// A figure, or a part of it, is in question.
+    Finding,
+    /// Nothing is in question.
+    Note,
+}
+
+/// A value of an input.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number, in the input's unit.
+    Number(f64),
+    /// A text, as the file has it.
+    Text(String),
+}
+
+/// Something that a finding was computed from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Input {
+    /// The file.
+    pub file: PathBuf,
+    /// Its JSON key with dots between the names, or what was read of a log.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// Its unit; empty for counts, shares and texts.
+    pub unit: &'static str,
+}
+
+impl Input {
+    pub(super) fn number(
+        file: &std::path::Path,
+        key: impl Into<String>,
+        number: f64,
+        unit: &'static str,
+    ) -> Input {
+        Input { file: file.to_owned(), key: key.into(), value: Value::Number(number), unit }
+    }
+
+    pub(super) fn text(
+        file: &std::path::Path,
+        key: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Input {
+        let value = Value::Text(text.into());
+        Input { file: file.to_owned(), key: key.into(), value, unit: "" }
+    }
+
+    pub(super) fn of(file: &std::path::Path, figure: Figure, unit: &'static str) -> Input {
+        Input::number(file, figure.key, figure.value, unit)
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: Kind,
+    /// Whether a figure is in question.
+    pub level: Level,
+    /// Share of the headline (or of what the finding is about) that is in question; 0 for none.
+    pub weight: f64,
+    /// What the weight is a share of.
+    pub weight_is: &'static str,
+    /// The run's directory.
+    pub run: PathBuf,
+    /// The option, or the file of a single result; none: of the whole run.
+    pub group: Option<String>,
+    /// What was found.
+    pub sentence: String,
+    /// How it was computed.
+    pub formula: String,
+    /// What it was computed from.
+    pub inputs: Vec<Input>,
+    /// What the formula gives.
+    pub result: Option<f64>,
+    /// Its lower bound, where it is one of two.
+    pub at_least: Option<f64>,
+    /// Its upper bound.
+    pub at_most: Option<f64>,
+    /// Unit of the three; empty for counts and shares.
+    pub unit: &'static str,
+}
+
+/// Weighed findings before notes, the heaviest first; alike ones in the order of runs.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let weight = b.weight.total_cmp(&a.weight);
+        let place = || (&a.run, &a.group, a.kind).cmp(&(&b.run, &b.group, b.kind));
+        a.level.cmp(&b.level).then(weight).then_with(place)
+    });
+}

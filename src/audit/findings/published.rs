@@ -1,0 +1,91 @@
+//! The summary held against the rank files that it is made of.
+
+use super::super::finding::{Finding, Input, Kind, Level};
+use super::super::leaf::{Group, Leaf};
+use super::super::rank::{Known, Rank, value};
+use super::super::summary::{
+    DEVICE_READ_P95_MS, DEVICE_WRITE_P95_MS, P95_MS, READ_GIB_PER_S, STORAGE_READ_P95_MS,
+    STORAGE_TOKENS_PER_S, TOKENS_PER_S, WRITE_GIB_PER_S,
+};
+use super::{about, percent, shown};
+
+/// Relative difference that rounding can't make.
+const ROUNDING: f64 = 1e-6;
+
+/// How the harness makes one figure of those of the ranks.
+enum How {
+    /// Summed over ranks, averaged over trials.
+    MeanOfSums,
+    /// The largest over ranks and trials.
+    Largest,
+}
+
+type Made = (&'static str, How, fn(&Rank) -> Known, &'static str);
+
+const MADE: [Made; 8] = [
+    (READ_GIB_PER_S, How::MeanOfSums, |rank| rank.read_gib_per_s, "GiB/s"),
+    (WRITE_GIB_PER_S, How::MeanOfSums, |rank| rank.write_gib_per_s, "GiB/s"),
+    (TOKENS_PER_S, How::MeanOfSums, |rank| rank.tokens_per_s, "tokens/s"),
+    (STORAGE_TOKENS_PER_S, How::MeanOfSums, |rank| rank.storage_tokens_per_s, "tokens/s"),
+    (P95_MS, How::Largest, |rank| rank.storage_io_p95_ms, "ms"),
+    (DEVICE_READ_P95_MS, How::Largest, |rank| rank.read_device_p95_ms, "ms"),
+    (DEVICE_WRITE_P95_MS, How::Largest, |rank| rank.fsync_ms[1], "ms"),
+    (STORAGE_READ_P95_MS, How::Largest, |rank| rank.storage_read_p95_ms, "ms"),
+];
+
+/// Published figures that the rank files do not give.
+pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let (file, option) = leaf.published.as_ref().zip(group.option)?;
+    let published = file.options.get(&option)?;
+    // Of a part of a run nothing can be added up.
+    if !leaf.is_whole {
+        return None;
+    }
+    let mut finding = about(leaf, Some(group), Kind::SummaryDiffers, Level::Finding);
+    let mut told = Vec::new();
+    let mut most = 0.0_f64;
+    for (key, how, pick, unit) in &MADE {
+        let Some(says) = published.figures.get(*key) else { continue };
+        let again = made(group, how, *pick);
+        let difference = (says - again).abs() / says.abs().max(again.abs());
+        if difference > ROUNDING {
+            most = most.max(difference);
+            told.push(format!("{key} is {}, and they give {}", shown(*says), shown(again)));
+            let key = format!("options.{option}.{key}");
+            finding.inputs.push(Input::number(&file.file, key.clone(), *says, unit));
+            let key = format!("{key}, from the rank files");
+            finding.inputs.push(Input::number(&leaf.path, key, again, unit));
+        }
+    }
+    if told.is_empty() {
+        return None;
+    }
+    finding.sentence = format!(
+        "{}: the summary says other figures than its {} rank files give: {}. They differ by up to \
+         {}.",
+        group.begin(),
+        group.ranks().count(),
+        told.join("; "),
+        percent(most)
+    );
+    finding.formula =
+        "throughput and bandwidth: summed over ranks, averaged over trials; latency: \
+                       the largest over ranks and trials; |published − that| ÷ the larger of both"
+            .to_owned();
+    finding.weight = most;
+    finding.weight_is = "difference from the rank files, as a share of the larger figure";
+    finding.result = Some(most);
+    Some(finding)
+}
+
+/// The figure as the harness makes it: what a rank lacks counts as 0, and so does an empty trial.
+fn made(group: &Group, how: &How, pick: fn(&Rank) -> Known) -> f64 {
+    let figure = |rank: &Rank| value(pick(rank)).unwrap_or(0.0);
+    match how {
+        How::Largest => group.ranks().map(|(_, rank)| figure(rank)).fold(0.0, f64::max),
+        How::MeanOfSums => {
+            let sum: f64 = group.ranks().map(|(_, rank)| figure(rank)).sum();
+            sum / group.trials.len() as f64
+        }
+    }
+}

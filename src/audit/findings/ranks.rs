@@ -1,0 +1,287 @@
+//! Findings about ranks and trials: what is missing, what differs, what missed its target.
+
+use std::path::PathBuf;
+
+use super::super::finding::{Finding, Input, Kind, Level};
+use super::super::leaf::{Group, Leaf, Trial};
+use super::super::rank::{Rank, value};
+use super::super::rates::{Direction, of_trial};
+use super::super::report::targets;
+use super::{about, percent, shown};
+
+/// Difference of trials, as a share of their mean, from which on it is said: SNIA's limit of a
+/// steady state is 20 %, and trials of one machine usually lie within a few percent.
+const SPREAD_SAID_FROM: f64 = 0.05;
+
+/// Rank files that should be there.
+pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let published = leaf.published.as_ref().zip(group.option);
+    let published =
+        published.and_then(|(file, option)| Some((file, option, file.options.get(&option)?)));
+    let says_partial = published.is_some_and(|(_, _, option)| option.partial_failure == Some(true));
+    let per_trial = leaf.ranks_expected(group);
+    let trials = group.trials.len() as u64;
+    let expected = per_trial.saturating_mul(trials);
+    let present = group.ranks().count() as u64;
+    let damaged = group.trials.values().map(|trial| trial.damaged.len() as u64).sum::<u64>();
+    // Of a part of a run the rest was not looked for.
+    let missing = if leaf.is_whole { expected.saturating_sub(present) } else { damaged };
+    if missing == 0 && !says_partial {
+        return None;
+    }
+    let mut finding = about(leaf, Some(group), Kind::LostRanks, Level::Finding);
+    finding.sentence = match leaf.is_whole {
+        true => format!(
+            "{}: {missing} of {expected} rank files are missing or can't be read ({damaged} can't \
+             be read). The harness adds up those that are there: its sums are those of fewer \
+             ranks.",
+            group.begin()
+        ),
+        false => format!(
+            "{}: only a part of the run was given; {damaged} of its rank files can't be read.",
+            group.begin()
+        ),
+    };
+    if let Some((file, option, published)) = published {
+        let key = |name: &str| format!("options.{option}.{name}");
+        for name in ["rank_count", "trial_count"] {
+            if let Some(count) = published.figures.get(name) {
+                finding.inputs.push(Input::number(&file.file, key(name), *count, ""));
+            }
+        }
+        let missing = published.missing_files as f64;
+        finding.inputs.push(Input::number(&file.file, key("missing_files (length)"), missing, ""));
+        if let Some(partial) = published.partial_failure {
+            let partial = partial.to_string();
+            finding.inputs.push(Input::text(&file.file, key("partial_failure"), partial));
+        }
+        finding.sentence.push_str(&format!(
+            " The summary names {} missing, and says {} for `partial_failure`.",
+            published.missing_files,
+            published.partial_failure.map_or("nothing".to_owned(), |flag| flag.to_string())
+        ));
+    }
+    let rank_files = |path: &PathBuf| Input::text(path, "file", "it could not be read");
+    finding.inputs.extend(group.trials.values().flat_map(|t| t.damaged.iter().map(rank_files)));
+    for (trial, files) in group.trials.iter().filter(|_| leaf.is_whole) {
+        let key = format!("{}, trial {trial}: rank files read", group.label);
+        finding.inputs.push(Input::number(&leaf.path, key, files.ranks.len() as f64, ""));
+    }
+    finding.formula = "(rank_count × trials − rank files read) ÷ (rank_count × trials)".to_owned();
+    let share = if expected > 0 { missing as f64 / expected as f64 } else { 0.0 };
+    finding.weight = share;
+    finding.weight_is = "share of the rank files that are missing";
+    finding.result = Some(share);
+    Some(finding)
+}
+
+/// Several result files in a rank's directory.
+pub(super) fn several_files(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let others: Vec<&PathBuf> = group.trials.values().flat_map(|t| &t.others).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let mut finding = about(leaf, Some(group), Kind::SeveralFilesOfARank, Level::Finding);
+    finding.sentence = format!(
+        "{}: there are {} result files beside those that were read here, the first by name. The \
+         harness takes the one that the file system lists first, which can be any.",
+        group.begin(),
+        others.len()
+    );
+    finding.formula = "files named kvcache_results_*.json in a rank's directory − 1".to_owned();
+    finding.inputs =
+        others.iter().map(|path| Input::text(path, "file", "it was not read")).collect();
+    let files = group.ranks().count() + others.len();
+    finding.weight = others.len() as f64 / files as f64;
+    finding.weight_is = "share of the result files that were not read";
+    finding.result = Some(others.len() as f64);
+    Some(finding)
+}
+
+/// Ranks that neither keep an entry on storage nor moved a byte of it.
+pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let is_without = |rank: &Rank| {
+        let bytes = [rank.read_gib, rank.write_gib].map(value);
+        value(rank.storage_entries) == Some(0.0) || bytes == [Some(0.0), Some(0.0)]
+    };
+    let without: Vec<&Rank> =
+        group.ranks().map(|(_, rank)| rank).filter(|rank| is_without(rank)).collect();
+    if without.is_empty() {
+        return None;
+    }
+    let count = group.ranks().count();
+    let moved = without.iter().filter(|rank| value(rank.read_gib).is_some_and(|gib| gib > 0.0));
+    let mut finding = about(leaf, Some(group), Kind::RanksWithoutStorage, Level::Finding);
+    finding.sentence = format!(
+        "{}: {} of {count} rank files have no entry on storage at the end or moved no byte of it; \
+         {} of those read from storage all the same. Ranks served from memory add tokens and \
+         requests to the sums, and say nothing of storage.",
+        group.begin(),
+        without.len(),
+        moved.count()
+    );
+    if let Some(published) = leaf
+        .published
+        .as_ref()
+        .zip(group.option)
+        .and_then(|(file, option)| file.options.get(&option))
+    {
+        finding.sentence.push_str(&format!(
+            " The summary names {} of them in `cpu_tier_ranks`.",
+            published.cpu_tier_ranks
+        ));
+    }
+    finding.formula = "rank files with storage_entries = 0 or no bytes of storage ÷ all".to_owned();
+    finding.inputs = without
+        .iter()
+        .flat_map(|rank| {
+            let figures =
+                [(rank.storage_entries, ""), (rank.read_gib, "GiB"), (rank.write_gib, "GiB")];
+            figures.map(|(figure, unit)| Some(Input::of(&rank.file, figure?, unit)))
+        })
+        .flatten()
+        .collect();
+    let share = without.len() as f64 / count as f64;
+    finding.weight = share;
+    finding.weight_is = "share of the rank files that say nothing of storage";
+    finding.result = Some(share);
+    Some(finding)
+}
+
+/// How far the trials lie apart in one direction, as a share of their mean, and the rate of each.
+type Spread = (f64, Direction, Vec<(u32, f64)>);
+
+/// Trials of one option that differ.
+pub(super) fn spread(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let is_moving = |trial: &Trial, direction| {
+        let rate = of_trial(trial, direction)?.reported_gib_per_s;
+        (rate > 0.0).then_some(rate)
+    };
+    let mut worst: Option<Spread> = None;
+    for direction in Direction::ALL {
+        let rates: Vec<(u32, f64)> = group
+            .trials
+            .iter()
+            .filter_map(|(trial, files)| Some((*trial, is_moving(files, direction)?)))
+            .collect();
+        let mean = rates.iter().map(|(_, rate)| rate).sum::<f64>() / rates.len() as f64;
+        let least = rates.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+        let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let spread = (most - least) / mean;
+        if rates.len() > 1 && worst.as_ref().is_none_or(|(known, ..)| spread > *known) {
+            worst = Some((spread, direction, rates));
+        }
+    }
+    let (spread, direction, rates) = worst?;
+    if spread <= SPREAD_SAID_FROM {
+        return None;
+    }
+    let mut finding = about(leaf, Some(group), Kind::TrialSpread, Level::Finding);
+    let told: Vec<String> = rates.iter().map(|(_, rate)| shown(*rate)).collect();
+    finding.sentence = format!(
+        "{}: its {} trials differ by {} of their mean in {}: {} GiB/s. The harness publishes the \
+         mean alone.",
+        group.begin(),
+        rates.len(),
+        percent(spread),
+        direction.plural(),
+        told.join(", ")
+    );
+    finding.formula = "(largest − smallest) ÷ mean, of the sums over ranks".to_owned();
+    for (trial, rate) in &rates {
+        let key = format!("{}, trial {trial}: sum of the ranks' rates", group.label);
+        finding.inputs.push(Input::number(&leaf.path, key, *rate, "GiB/s"));
+    }
+    // The mean of trials lies between them, so half is the most that another choice changes it by.
+    finding.weight = spread / 2.0;
+    finding.weight_is = "half of the trials' range, as a share of their mean";
+    finding.result = Some(spread);
+    Some(finding)
+}
+
+/// Negative times, shares above one and the like.
+pub(super) fn impossible(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let odd = || group.ranks().flat_map(|(_, rank)| rank.odd.iter().map(move |odd| (rank, odd)));
+    let (first_rank, first) = odd().next()?;
+    let mut finding = about(leaf, Some(group), Kind::ImpossibleFigures, Level::Finding);
+    finding.sentence = format!(
+        "{}: {} figures can't be what they say, and were taken as unknown. The first: {} is {} in \
+         {}.",
+        group.begin(),
+        odd().count(),
+        first.key,
+        first.value,
+        first_rank.file.display()
+    );
+    finding.formula = "times, counts and rates are numbers from 0 on, shares at most 1".to_owned();
+    finding.inputs = odd()
+        .map(|(rank, odd)| Input::text(&rank.file, odd.key.clone(), odd.value.clone()))
+        .collect();
+    let files = group.ranks().filter(|(_, rank)| !rank.odd.is_empty()).count();
+    finding.weight = files as f64 / group.ranks().count() as f64;
+    finding.weight_is = "share of the rank files with such figures";
+    finding.result = Some(odd().count() as f64);
+    Some(finding)
+}
+
+/// Classes of requests that missed their target: the result says so itself.
+pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let rows = targets(group);
+    let missed: Vec<_> = rows.iter().filter(|row| row.met < row.files).collect();
+    if missed.is_empty() {
+        return None;
+    }
+    let told: Vec<String> = missed
+        .iter()
+        .map(|row| {
+            format!(
+                "{} in {} of {} files, {} of {} requests in time",
+                row.class,
+                row.files - row.met,
+                row.files,
+                percent(row.compliance),
+                shown(row.requests)
+            )
+        })
+        .collect();
+    let mut finding = about(leaf, Some(group), Kind::TargetsMissed, Level::Note);
+    finding.sentence =
+        format!("{}: classes of requests missed their target: {}.", group.begin(), told.join("; "));
+    finding.formula =
+        "sum over rank files of total_requests × sla.compliance ÷ sum of total_requests".to_owned();
+    for row in &rows {
+        let key = format!("summary.qos_metrics.{}: share in time, all rank files", row.class);
+        finding.inputs.push(Input::number(&leaf.path, key, row.compliance, ""));
+    }
+    Some(finding)
+}
+
+/// The result's own criteria, not met.
+pub(super) fn health_failed(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let known = group.ranks().filter(|(_, rank)| rank.health.is_some()).count();
+    let failed: Vec<&Rank> = group
+        .ranks()
+        .map(|(_, rank)| rank)
+        .filter(|rank| rank.health.as_deref().is_some_and(|status| status != "PASS"))
+        .collect();
+    if failed.is_empty() {
+        return None;
+    }
+    let mut finding = about(leaf, Some(group), Kind::HealthFailed, Level::Note);
+    finding.sentence = format!(
+        "{}: `storage_health`, the benchmark's own verdict, is not PASS in {} of {known} rank \
+         files.",
+        group.begin(),
+        failed.len()
+    );
+    finding.formula = "rank files whose overall_status is not PASS".to_owned();
+    finding.inputs = failed
+        .iter()
+        .map(|rank| {
+            let status = rank.health.clone().unwrap_or_default();
+            let key = "summary.cache_stats.storage_health.overall_status";
+            Input::text(&rank.file, key, status)
+        })
+        .collect();
+    Some(finding)
+}

@@ -1,0 +1,35 @@
+//! Results that others published, read file by file, and what their figures come to over the time
+//! that really passed. Every finding names its inputs (file and JSON key), its formula and bounds.
+//!
+//! What lives here: reading a tree of results whatever is in it, arithmetic, findings as values.
+//! What must not: running anything, deciding whether our own runs are trustworthy (`results`), or
+//! writing to the terminal (`show`).
+//!
+//! The way of a figure: `walk` lists files within bounds, `json` streams the wanted keys out of
+//! each, `rank`, `summary`, `command`, `log` and `iostat` make facts of them, `leaf` puts those of
+//! one run together, `span` bounds the time, `rates` adds up as the harness does, `report` makes
+//! the rows, and `findings` holds them against each other.
+
+mod command;
+mod find;
+mod finding;
+mod findings;
+mod iostat;
+mod json;
+mod leaf;
+mod log;
+mod preload;
+mod rank;
+mod rates;
+mod report;
+mod span;
+mod summary;
+mod walk;
+
+pub use find::{Settings, audit};
+pub use finding::{Finding, Input, Kind, Level, Value};
+pub use rates::{Direction, Rate};
+pub use report::{AUDIT_VERSION, Audit, GroupReport, LeafReport, RankRow, Read, Skipped, SlaRow};
+
+#[cfg(test)]
+mod hostile_test;

@@ -1,0 +1,72 @@
+//! `ringfall audit`: what published results come to over the time that really passed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{print, print_json, refuse_input};
+use crate::audit::{Audit, Level, Settings, audit};
+use crate::cli::AuditArgs;
+use crate::config::InputError;
+use crate::exit::Exit;
+use crate::results::write_json;
+use crate::show::{audit_page, write_audit_csv, write_audit_html};
+
+/// Audits the results and says what was found.
+///
+/// # Errors
+/// None of the paths holds a result that can be read, or an output can't be written.
+pub fn run(args: &AuditArgs) -> Result<Exit> {
+    let outputs = [
+        ("--json", &args.json),
+        ("--html-output", &args.html_output),
+        ("--csv-output", &args.csv_output),
+    ];
+    for (flag, output) in outputs {
+        if let Some(output) = output.as_deref().filter(|output| !is_stdout(output)) {
+            refuse_input(flag, output, args.paths.iter().map(PathBuf::as_path))?;
+        }
+    }
+    let settings = Settings {
+        drive_read_mb_per_s: args.drive_read_mb_s,
+        drive_write_mb_per_s: args.drive_write_mb_s,
+    };
+    let found = audit(&args.paths, &settings);
+    if found.read.rank_files == 0 {
+        return Err(nothing_read(&found).into());
+    }
+    let told = |output: &Path| format!("the audit can't be written to {}", output.display());
+    if let Some(output) = &args.html_output {
+        write_audit_html(&found, output).with_context(|| told(output))?;
+    }
+    if let Some(output) = &args.csv_output {
+        write_audit_csv(&found, output).with_context(|| told(output))?;
+    }
+    match args.json.as_deref() {
+        Some(output) if is_stdout(output) => print_json(&found)?,
+        Some(output) => {
+            write_json(&found, output).with_context(|| told(output))?;
+            print(&audit_page(&found, args.all_findings))?
+        }
+        None => print(&audit_page(&found, args.all_findings))?,
+    };
+    let is_found = found.findings.iter().any(|finding| finding.level == Level::Finding);
+    Ok(if args.fail_on_findings && is_found { Exit::Failed } else { Exit::Done })
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// No result at all: the first thing that was skipped tells why, most often.
+fn nothing_read(found: &Audit) -> InputError {
+    let paths: Vec<String> = found.paths.iter().map(|path| path.display().to_string()).collect();
+    let mut sentences = vec![format!(
+        "no result can be read in {}; give a directory with files such as \
+         option_1/trial_0/rank_0/kvcache_results_….json, or a JSON result",
+        paths.join(", ")
+    )];
+    let shown = found.skipped.iter().take(5);
+    sentences.extend(shown.map(|skipped| format!("{}: {}", skipped.path.display(), skipped.why)));
+    InputError { sentences }
+}
