@@ -2,8 +2,8 @@
 //! the thread that takes them beside the shards.
 //!
 //! A step is begun before the space is needed (`placement` says when), so that a write seldom waits
-//! for one. On a thread of its own, because it blocks: `fallocate` waits for the writes in flight on
-//! the file, and giving a range its memory zeroes it.
+//! for one. It is taken on a thread of its own, because it blocks: `fallocate` waits for the writes
+//! in flight on the file, and giving a range its memory zeroes it.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -23,8 +23,8 @@ pub enum Preallocate {
     /// Reserved in steps, each before it is needed, so that what is not used stays free for others.
     /// The first write to a block is as with `Reserve`.
     Grow,
-    /// Reserved before the run: the first write to a block still converts it in the file system's metadata,
-    /// about 30 % of write bandwidth on ext4.
+    /// Reserved before the run: the first write to a block still converts it in the metadata of the
+    /// file system, about 30 % of write bandwidth on ext4.
     Reserve,
     /// Written with zeros before anything is measured.
     Write,
@@ -57,6 +57,8 @@ pub struct DataFile {
     prepared_bytes: AtomicU64,
     /// Free space that steps leave on the file system.
     kept_free_bytes: u64,
+    /// The file was found cut when it was to grow.
+    damage: OnceLock<IoError>,
 }
 
 impl DataFile {
@@ -80,6 +82,7 @@ impl DataFile {
             is_device,
             prepared_bytes,
             kept_free_bytes: 0,
+            damage: OnceLock::new(),
         })
     }
 
@@ -197,6 +200,10 @@ impl DataFile {
     /// back when not all can be had.
     fn extend(&self, offset: u64, length: u64) -> Result<(), IoError> {
         let before = self.prepared_bytes.load(Ordering::Relaxed);
+        // Grown again, a file that somebody has cut would look whole.
+        if let Err(error) = self.check_length() {
+            return Err(self.damage.get_or_init(|| error).clone());
+        }
         if let Err(error) = self.give_space(offset, length) {
             let (fresh, end) = (offset.max(before), offset + length);
             if fresh < end {
@@ -300,7 +307,14 @@ impl DataFile {
         if self.is_device {
             return Ok(());
         }
+        self.damage.get().map_or_else(|| self.check_length(), |damage| Err(damage.clone()))
+    }
+
+    fn check_length(&self) -> Result<(), IoError> {
+        let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        // First what it must be: it may grow meanwhile.
         let prepared_bytes = self.prepared_bytes.load(Ordering::Relaxed);
+        let metadata = self.file.metadata().map_err(|e| self.error(0, 0, errno(&e)))?;
         if metadata.len() < prepared_bytes {
             let error = self.error(metadata.len(), prepared_bytes - metadata.len(), 0);
             return Err(IoError { kind: ErrorKind::Truncated, ..error });
@@ -331,7 +345,7 @@ impl Space for DataFile {
     fn take(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), String> {
         self.extend(offset_bytes, length_bytes).map_err(|error| match error.kind {
             ErrorKind::NoSpace => "the file system gave no more".to_owned(),
-            _ => error.to_string(),
+            _ => error.what(),
         })
     }
 }
@@ -383,5 +397,72 @@ impl Device for FileDevice {
 
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {
         self.file.touch(start_block, blocks) * BLOCK_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::CacheDir;
+
+    const MIB_BLOCKS: u64 = MIB / BLOCK_BYTES;
+
+    /// A file that grows, of 64 MiB at most: its first step is 4 MiB.
+    fn growing(name: &str) -> (CacheDir, DataFile) {
+        let path =
+            std::env::temp_dir().join(format!("ringfall-file-{}-{name}", std::process::id()));
+        let mut directory = CacheDir::open(&path).unwrap();
+        let (file, path) = directory.create_data_file().unwrap();
+        let file = DataFile::new(file, path, Preallocate::Grow).unwrap();
+        file.prepare(64 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.prepared_blocks(), 4 * MIB_BLOCKS);
+        (directory, file)
+    }
+
+    #[test]
+    fn a_file_that_grows_counts_each_first_touch_once() {
+        let (directory, file) = growing("touch");
+        assert_eq!(file.touch(0, MIB_BLOCKS), MIB_BLOCKS);
+        file.all_written();
+        assert_eq!(file.touch(2 * MIB_BLOCKS, MIB_BLOCKS), 0);
+        // A step that begins inside what is there, as the first one may.
+        file.take(3 * MIB, 5 * MIB).unwrap();
+        assert_eq!(file.prepared_blocks(), 8 * MIB_BLOCKS);
+        assert_eq!(file.touch(3 * MIB_BLOCKS, 2 * MIB_BLOCKS), MIB_BLOCKS);
+        assert_eq!(file.touch(0, 8 * MIB_BLOCKS), 3 * MIB_BLOCKS);
+        assert_eq!(file.touch(0, 8 * MIB_BLOCKS), 0);
+        file.give(6 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.prepared_blocks(), 8 * MIB_BLOCKS, "it has that much");
+        file.give(9 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.touch(0, 9 * MIB_BLOCKS), MIB_BLOCKS);
+        assert_eq!(file.file.metadata().unwrap().len(), 9 * MIB);
+        file.check().unwrap();
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_cut_does_not_look_whole_when_it_grows() {
+        let (directory, file) = growing("cut");
+        rustix::fs::ftruncate(&file.file, MIB).unwrap();
+        assert!(file.take(4 * MIB, MIB).unwrap_err().contains("truncated"));
+        // Writes that are under way make it as long as it was.
+        rustix::fs::ftruncate(&file.file, 4 * MIB).unwrap();
+        assert_eq!(file.check().unwrap_err().kind, ErrorKind::Truncated);
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_step_leaves_others_their_space_and_gives_back_what_it_can_not_have_whole() {
+        let (directory, file) = growing("kept");
+        let free_bytes = file.left_bytes().unwrap();
+        let file = file.leaving(free_bytes - MIB);
+        assert!(file.left_bytes().unwrap() <= free_bytes);
+        let blocks = || file.file.metadata().unwrap().blocks() * 512;
+        let before = blocks();
+        // Beyond what any file system here can hold.
+        let why = file.take(4 * MIB, 1 << 62).unwrap_err();
+        assert_eq!(why, "the file system gave no more");
+        assert_eq!((blocks(), file.prepared_blocks()), (before, 4 * MIB_BLOCKS));
+        directory.remove().unwrap();
     }
 }

@@ -9,7 +9,8 @@
 //! A write, as a shard runs it: `admit` until granted (holding the tier's baton while it evicts),
 //! `enter` until its space is free, `insert_writing`, the bytes, `write_done`. A victim goes down
 //! the same way, from `admit` for the tier below to `finish_move`. After `admit` and `enter` the
-//! shard asks `take_growth` whether a tier is to get more space, and says by `end_growth` what came.
+//! shard asks `take_growth` whether a tier is to get more space, and says by `end_growth` what of
+//! it came.
 
 mod admission;
 mod allocator;

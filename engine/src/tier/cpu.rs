@@ -1,9 +1,9 @@
 //! The CPU tier: entries in host memory, written and read by copying.
 //!
 //! The whole tier is one range of addresses, cut in 2 MiB chunks that belong to all shards. Memory
-//! comes to it in steps, ahead of need, and is touched before an entry gets it: a page's first touch
-//! costs the kernel its zeroing (and a virtual machine its host's too), which would be measured as
-//! the tier's slowness. What an entry has beyond whole chunks is allocated exactly.
+//! comes to it in steps, ahead of need, and is touched before an entry gets it: the first touch of
+//! a page costs the kernel its zeroing (and a virtual machine its host's too), which would be
+//! measured as the tier's slowness. What an entry has beyond whole chunks is allocated exactly.
 
 #![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
 
