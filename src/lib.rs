@@ -157,6 +157,9 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
 
 fn ended(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
+        if let Some(error @ run::FleetError::Short(_)) = error.downcast_ref() {
+            return wrong(error);
+        }
         if error.is::<InputError>() || error.is::<results::document::FileProblem>() {
             return wrong(&error);
         }

@@ -16,6 +16,17 @@ const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
 const METADATA_SLACK_BYTES: u64 = 16 * MIB;
 
+/// Why there is no store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Something is wrong with the directory or device.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// There is less room than asked for, and no less is wanted: a sentence.
+    #[error("{0}")]
+    Short(String),
+}
+
 /// What is asked of the store.
 #[derive(Clone, Debug)]
 pub struct StoreRequest {
@@ -23,10 +34,12 @@ pub struct StoreRequest {
     pub cache_dir: Option<PathBuf>,
     /// Whether a raw device may be written over.
     pub destroy_device_contents: bool,
-    /// 0: 95 % of what is free, or the whole raw device.
+    /// What it may come to hold; 0: 95 % of what is free, or the whole raw device.
     pub capacity_bytes: u64,
     /// The flag that asks for it.
     pub capacity_flag: &'static str,
+    /// Whether less than asked for is refused, where a file that grows would do with it.
+    pub is_strict: bool,
     /// At most this part of the free space, percent; for a run that was not asked for a size.
     pub free_percent_max: Option<u64>,
     /// How many shards will share it.
@@ -50,14 +63,16 @@ pub struct Store {
     pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,
-    /// Whole capacity.
+    /// Whole capacity, which a file that grows may come to have.
     pub capacity_blocks: u64,
+    /// The capacity that was asked for, bytes, when there is less room.
+    pub wanted_bytes: Option<u64>,
 }
 
 impl Store {
     /// Opens the directory, reclaims what a dead run left, and makes the data file with all of
-    /// its space; or claims the raw device. While space is written, `goes_on` is told the bytes
-    /// done and all of them, and says whether to go on.
+    /// its space, or the first step of it; or claims the raw device. While space is written,
+    /// `goes_on` is told the bytes done and all of them, and says whether to go on.
     ///
     /// # Errors
     /// Each thing that can be wrong with the directory or device, and too little space: says how
@@ -65,24 +80,27 @@ impl Store {
     pub fn open(
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<Store, SetupError> {
+    ) -> Result<Store, StoreError> {
         let path = request.cache_dir.clone().unwrap_or_else(fresh_directory);
-        let (place, file, path, capacity_bytes) = match is_block_device(&path) {
+        let Opened { place, file, path, capacity, kept_free_bytes } = match is_block_device(&path) {
             true => open_device(request, &path)?,
             false => open_directory(request, &path)?,
         };
+        let capacity_bytes = capacity.bytes;
         let capacity_blocks = capacity_bytes / BLOCK_BYTES;
         let shown = path.display().to_string();
         let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
         })?;
+        let file = file.leaving(kept_free_bytes);
         let mut goes_on = |done_bytes| goes_on(done_bytes, capacity_blocks * BLOCK_BYTES);
         file.prepare_watched(capacity_blocks, &mut goes_on).map_err(|error| {
             let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
             let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
             SetupError::new(what, told_io(&error))
         })?;
-        Ok(Store { place, file: Arc::new(file), capacity_blocks })
+        let wanted_bytes = capacity.wanted_bytes;
+        Ok(Store { place, file: Arc::new(file), capacity_blocks, wanted_bytes })
     }
 
     /// The directory or device, as the user would name it.
@@ -121,64 +139,113 @@ impl Store {
     }
 }
 
-type Opened = (Place, File, PathBuf, u64);
+struct Opened {
+    place: Place,
+    file: File,
+    path: PathBuf,
+    capacity: Capacity,
+    /// Free space that the steps of a file that grows leave to others.
+    kept_free_bytes: u64,
+}
 
-fn open_directory(request: &StoreRequest, path: &Path) -> Result<Opened, SetupError> {
+/// What the store may come to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Capacity {
+    bytes: u64,
+    /// What was asked for, where there is less.
+    wanted_bytes: Option<u64>,
+}
+
+/// What may be used of a place.
+struct Usable<'a> {
+    bytes: u64,
+    /// Part of it that is taken when no size is given.
+    auto_percent: u64,
+    /// Whether less than asked for will do.
+    may_be_less: bool,
+    place: &'a dyn std::fmt::Display,
+}
+
+fn open_directory(request: &StoreRequest, path: &Path) -> Result<Opened, StoreError> {
     let mut directory = CacheDir::open(path)?;
     let usable_bytes = directory.free_bytes()?.saturating_sub(METADATA_SLACK_BYTES);
-    let capacity_bytes =
-        capacity(request, usable_bytes, AUTO_CAPACITY_PERCENT, &directory.path().display())?;
+    let usable = Usable {
+        bytes: usable_bytes,
+        auto_percent: AUTO_CAPACITY_PERCENT,
+        // What is reserved or written before the run is wanted whole.
+        may_be_less: request.preallocate == Preallocate::Grow,
+        place: &directory.path().display(),
+    };
+    let capacity = capacity(request, &usable)?;
+    // A size that nobody gave leaves others the rest of what was free, whoever takes it first.
+    let kept_free_bytes = match request.capacity_bytes {
+        0 => METADATA_SLACK_BYTES + (usable_bytes - part_of(usable_bytes, AUTO_CAPACITY_PERCENT)),
+        _ => METADATA_SLACK_BYTES,
+    };
     let (file, path) = directory.create_data_file()?;
-    Ok((Place::Directory(directory), file, path, capacity_bytes))
+    Ok(Opened { place: Place::Directory(directory), file, path, capacity, kept_free_bytes })
 }
 
-fn open_device(request: &StoreRequest, path: &Path) -> Result<Opened, SetupError> {
+fn open_device(request: &StoreRequest, path: &Path) -> Result<Opened, StoreError> {
     if !request.destroy_device_contents {
-        return Err(SetupError::new(
+        let error = SetupError::new(
             format!("{} is a block device, and a run would write over all of it", path.display()),
             "give --destroy-device-contents if nothing on it is needed",
-        ));
+        );
+        return Err(error.into());
     }
     let (device, file) = RawDevice::open(path)?;
-    let capacity_bytes = capacity(request, device.bytes(), 100, &device.path().display())?;
+    let usable = Usable {
+        bytes: device.bytes(),
+        auto_percent: 100,
+        may_be_less: false,
+        place: &device.path().display(),
+    };
+    let capacity = capacity(request, &usable)?;
     let path = device.path().to_path_buf();
-    Ok((Place::Device(device), file, path, capacity_bytes))
+    Ok(Opened { place: Place::Device(device), file, path, capacity, kept_free_bytes: 0 })
 }
 
-fn capacity(
-    request: &StoreRequest,
-    usable_bytes: u64,
-    auto_percent: u64,
-    place: &dyn std::fmt::Display,
-) -> Result<u64, SetupError> {
-    let flag = request.capacity_flag;
-    let percent = |percent: u64| (u128::from(usable_bytes) * u128::from(percent) / 100) as u64;
+fn part_of(bytes: u64, percent: u64) -> u64 {
+    (u128::from(bytes) * u128::from(percent) / 100) as u64
+}
+
+fn capacity(request: &StoreRequest, usable: &Usable<'_>) -> Result<Capacity, StoreError> {
+    let (flag, place) = (request.capacity_flag, usable.place);
     let mut wanted = match request.capacity_bytes {
-        0 => percent(auto_percent),
+        0 => part_of(usable.bytes, usable.auto_percent),
         bytes => bytes,
     };
     if let Some(limit) = request.free_percent_max {
-        wanted = wanted.min(percent(limit));
+        wanted = wanted.min(part_of(usable.bytes, limit));
     }
-    if wanted > usable_bytes {
-        return Err(SetupError::new(
-            format!(
-                "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
-                gib(usable_bytes),
-                gib(wanted - usable_bytes),
-                gib(wanted)
-            ),
-            format!("free space there, lower {flag}, or give --cache-dir another directory"),
-        ));
+    if wanted > usable.bytes && (request.is_strict || !usable.may_be_less) {
+        let what = format!(
+            "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
+            gib(usable.bytes),
+            gib(wanted - usable.bytes),
+            gib(wanted)
+        );
+        let remedy =
+            format!("free space there, lower {flag}, or give --cache-dir another directory");
+        return Err(match usable.may_be_less {
+            true => {
+                StoreError::Short(format!("{what}, and --strict refuses to do with less: {remedy}"))
+            }
+            false => SetupError::new(what, remedy).into(),
+        });
     }
+    let bytes = wanted.min(usable.bytes);
     let least = u64::from(request.shards) * SEGMENT_BYTES_MIN;
-    if wanted < least {
-        return Err(SetupError::new(
-            format!("{place} offers {:.4} GiB for the storage tier, too little", gib(wanted)),
+    if bytes < least {
+        let error = SetupError::new(
+            format!("{place} offers {:.4} GiB for the storage tier, too little", gib(bytes)),
             format!("free space there, or ask for at least {:.4} GiB with {flag}", gib(least)),
-        ));
+        );
+        return Err(error.into());
     }
-    Ok(wanted / BLOCK_BYTES * BLOCK_BYTES)
+    let wanted_bytes = (wanted > bytes).then_some(wanted);
+    Ok(Capacity { bytes: bytes / BLOCK_BYTES * BLOCK_BYTES, wanted_bytes })
 }
 
 fn fresh_directory() -> PathBuf {
@@ -196,21 +263,41 @@ mod tests {
             destroy_device_contents: false,
             capacity_bytes,
             capacity_flag: "--storage-capacity-gb",
+            is_strict: false,
             free_percent_max: None,
             shards: 2,
             preallocate: Preallocate::Reserve,
         }
     }
 
+    fn usable(bytes: u64, may_be_less: bool) -> Usable<'static> {
+        Usable { bytes, auto_percent: 95, may_be_less, place: &"x" }
+    }
+
     #[test]
     fn capacity_is_exact_or_says_what_is_missing() {
-        assert_eq!(capacity(&request(3 * GIB), 10 * GIB, 95, &"x").unwrap(), 3 * GIB);
-        let auto = capacity(&request(0), 10 * GIB, 95, &"x").unwrap();
+        let of = |request: &StoreRequest, bytes| capacity(request, &usable(bytes, false));
+        let all = |bytes| Capacity { bytes, wanted_bytes: None };
+        assert_eq!(of(&request(3 * GIB), 10 * GIB).unwrap(), all(3 * GIB));
+        let auto = of(&request(0), 10 * GIB).unwrap().bytes;
         assert!(auto > 9 * GIB && auto < 10 * GIB && auto.is_multiple_of(BLOCK_BYTES));
-        let error = capacity(&request(12 * GIB), 10 * GIB, 95, &"x").unwrap_err().to_string();
+        let error = of(&request(12 * GIB), 10 * GIB).unwrap_err().to_string();
         assert!(error.contains("room for 10.00 GiB") && error.contains("2.00 GiB less"), "{error}");
-        assert!(capacity(&request(0), MIB, 95, &"x").is_err());
+        assert!(of(&request(0), MIB).is_err());
         let demo = StoreRequest { free_percent_max: Some(25), ..request(4 * GIB) };
-        assert_eq!(capacity(&demo, 8 * GIB, 95, &"x").unwrap(), 2 * GIB);
+        assert_eq!(of(&demo, 8 * GIB).unwrap(), all(2 * GIB));
+    }
+
+    #[test]
+    fn a_file_that_grows_does_with_less_unless_that_is_refused() {
+        let asked = request(12 * GIB);
+        let less = Capacity { bytes: 10 * GIB, wanted_bytes: Some(12 * GIB) };
+        assert_eq!(capacity(&asked, &usable(10 * GIB, true)).unwrap(), less);
+        let strict = StoreRequest { is_strict: true, ..asked };
+        let error = capacity(&strict, &usable(10 * GIB, true)).unwrap_err();
+        assert!(matches!(error, StoreError::Short(_)), "{error:?}");
+        assert!(error.to_string().contains("--strict refuses"), "{error}");
+        let enough = capacity(&strict, &usable(12 * GIB, true)).unwrap();
+        assert_eq!(enough, Capacity { bytes: 12 * GIB, wanted_bytes: None });
     }
 }

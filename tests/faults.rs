@@ -32,7 +32,7 @@ fn damage_on_disk_is_seen_and_fails_the_run() {
 #[test]
 fn a_truncated_data_file_ends_the_run_with_the_reason() {
     let scratch = Scratch::new("truncated");
-    let child = scratch.start(&["--duration", "60"]);
+    let child = scratch.start(&["--duration", "60", "--preallocate", "reserve"]);
     wait_until("the run has its data file", || data_bytes(&scratch.store()) >= 1 << 29);
     let path = scratch.store().join("ringfall.kv");
     OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
@@ -48,7 +48,7 @@ fn a_truncated_data_file_ends_the_run_with_the_reason() {
 fn a_vanished_directory_ends_the_run_with_the_reason() {
     let scratch = Scratch::new("vanished");
     let child = scratch.start(&["--duration", "60"]);
-    wait_until("the run has its data file", || data_bytes(&scratch.store()) >= 1 << 29);
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     std::fs::remove_dir_all(scratch.store()).unwrap();
     assert_fails(&finish(child), 1, &["ringfall.kv", "No such file", "--cache-dir"]);
 }

@@ -284,3 +284,70 @@ fn remove_zram(number: &str) -> Result<(), String> {
         }
     }
 }
+
+/// A file system of 768 MiB on a loop device, mounted; or why there is none.
+fn small_ext4(scratch: &Scratch) -> Result<(Loop, PathBuf), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    tool("mkfs.ext4", &["-q", "-F", &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw")?;
+    Ok((device, point))
+}
+
+fn free_bytes(point: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(point).unwrap();
+    stat.f_bavail * stat.f_frsize
+}
+
+#[test]
+fn two_runs_without_a_size_share_a_small_file_system() {
+    let scratch = Scratch::new("shared-ext4");
+    let (_device, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("two runs on one file system", &why),
+    };
+    let free_before = free_bytes(&point);
+    let second = Scratch::new("shared-second");
+    let [one, two] = [(&scratch, "one"), (&second, "two")].map(|(scratch, name)| {
+        let place = point.join(name);
+        scratch.start(&["--storage-capacity-gb", "0", "--cache-dir", place.to_str().unwrap()])
+    });
+    for (child, scratch) in [(one, &scratch), (two, &second)] {
+        let ended = finish(child);
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let result = scratch.json();
+        assert_clean(&result, Some("ext4"));
+        let written = result["ringfall"]["io"]["write"]["bytes"].as_u64().unwrap();
+        assert!(written > 32 << 20, "it had room to write: {written}");
+    }
+    let kept = free_bytes(&point).abs_diff(free_before);
+    assert!(kept < 4 << 20, "all but metadata was given back, not {kept} bytes");
+}
+
+#[test]
+fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
+    let scratch = Scratch::new("crowded-ext4");
+    let (_device, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a file system that fills up", &why),
+    };
+    let store = point.join("store");
+    let more = ["--storage-capacity-gb", "0.6", "--duration", "6"];
+    let child = scratch.start(&[&more[..], &["--cache-dir", store.to_str().unwrap()]].concat());
+    wait_until("the run has its data file", || crate::support::data_bytes(&store) > 0);
+    // All but 64 MiB of what is left: the run has had its first step, 38 MiB.
+    let others = (free_bytes(&point) - (64 << 20)).to_string();
+    let file = point.join("others");
+    tool("fallocate", &["-l", &others, file.to_str().unwrap()]).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    assert_clean(&result, Some("ext4"));
+    let shortage = &result["ringfall"]["shortages"][0];
+    assert_eq!(shortage["tier"], "storage", "{}", result["ringfall"]["shortages"]);
+    let given = shortage["given_bytes"].as_u64().unwrap();
+    assert!((32 << 20..512 << 20).contains(&given), "{shortage}");
+    let evicted = &result["ringfall"]["evictions"]["storage_to_none"];
+    assert!(evicted["entries"].as_u64() > Some(0), "eviction went on inside: {evicted}");
+    assert_eq!(std::fs::metadata(&file).unwrap().len().to_string(), others);
+}

@@ -213,12 +213,36 @@ fn named_pipes_without_another_side_are_refused_and_with_one_are_read() {
 fn a_cpu_tier_beyond_memory_is_told_in_gib_with_what_there_is() {
     let scratch = Scratch::new("bounds-cpu");
     let words = ["--cpu-mem-gb 1000 needs 1000.0 GiB", "MiB (the limit of address space", "auto"];
-    assert_fails(&in_a_gib(&scratch, &["--cpu-mem-gb", "1000"]), 2, &words);
+    assert_fails(&in_a_gib(&scratch, &["--cpu-mem-gb", "1000", "--strict"]), 2, &words);
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["saturate", "--depth-max", "16384", "--io-buffer-mb", "65536"]);
     command.arg("--cache-dir").arg(scratch.store()).current_dir(&scratch.path);
     let refused = output(limited(&command, "-v", ADDRESS_SPACE_KIB));
     assert_fails(&refused, 2, &["--io-buffer-mb 65536", "64.0 GiB", "lower one of them"]);
     let words = ["--cpu-mem-gb 100000 needs 97.7 TiB", " to give: give "];
-    assert_fails(&scratch.run(&["--cpu-mem-gb", "100000"]), 2, &words);
+    assert_fails(&scratch.run(&["--cpu-mem-gb", "100000", "--strict"]), 2, &words);
+}
+
+#[test]
+fn a_cpu_tier_that_may_be_smaller_is_takes_what_it_needs_and_says_so() {
+    let scratch = Scratch::new("bounds-cpu-less");
+    let ran = scratch.run(&["--cpu-mem-gb", "10000", "--max-requests", "4"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let told = ["--cpu-mem-gb 10000 is more than this machine", "the CPU tier holds", "9.8 TiB"];
+    assert!(told.iter().all(|words| text(&ran).contains(words)), "{}", text(&ran));
+    let ours = &scratch.json()["ringfall"];
+    let shortage = &ours["shortages"][0];
+    assert_eq!(
+        (&shortage["tier"], &shortage["since_s"]),
+        (&"cpu".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(shortage["wanted_bytes"], 10_000_u64 << 30);
+    let given = shortage["given_bytes"].as_u64().unwrap();
+    assert_eq!(ours["config"]["cpu_memory_bytes"], given);
+    assert_eq!(ours["config"]["settings"]["cpu_mem_gb"], given as f64 / (1_u64 << 30) as f64);
+    // What four requests write, and not what the tier might come to hold.
+    let resident = ours["cost"]["peak_rss_bytes"].as_u64().unwrap();
+    assert!(resident < given / 2 || given < 4 << 30, "{resident} of {given}");
+    let tight = in_a_gib(&scratch, &["--cpu-mem-gb", "1000", "--max-requests", "4"]);
+    assert_eq!(tight.status.code(), Some(0), "{}", text(&tight));
 }

@@ -130,7 +130,7 @@ fn decode_only_reads_what_was_populated_and_nothing_of_that_counts() {
 
 #[test]
 fn preallocated_content_is_no_first_touch_and_reserved_space_is() {
-    for (mode, touched) in [("write", false), ("reserve", true)] {
+    for (mode, touched) in [("write", false), ("reserve", true), ("grow", true)] {
         let scratch = Scratch::new(mode);
         let output =
             scratch.run(&["--preallocate", mode, "--max-requests", "6", "--duration", "60"]);

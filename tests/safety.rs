@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, wait_until};
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
 
 #[test]
 fn system_directories_are_refused() {
@@ -29,8 +31,54 @@ fn a_directory_in_use_is_refused_and_the_other_run_is_not_disturbed() {
 #[test]
 fn too_little_space_says_how_much_is_missing() {
     let scratch = Scratch::new("space");
-    let output = scratch.run(&["--storage-capacity-gb", "1000000"]);
-    assert_fails(&output, 1, &["has room for", "GiB less", "--storage-capacity-gb"]);
+    let words = ["has room for", "GiB less", "--storage-capacity-gb"];
+    let much = ["--storage-capacity-gb", "1000000"];
+    let reserved = scratch.run(&[&much[..], &["--preallocate", "reserve"]].concat());
+    assert_fails(&reserved, 1, &words);
+    let strict = scratch.run(&[&much[..], &["--strict"]].concat());
+    assert_fails(&strict, 2, &words);
+    assert_fails(&strict, 2, &["--strict refuses"]);
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+#[test]
+fn a_storage_tier_that_may_be_smaller_is_and_says_so() {
+    let scratch = Scratch::new("smaller");
+    let output = scratch.run(&["--storage-capacity-gb", "1000000", "--max-requests", "3"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("the storage tier holds"), "{}", text(&output));
+    let ours = &scratch.json()["ringfall"];
+    let shortage = &ours["shortages"][0];
+    assert_eq!((&shortage["tier"], &shortage["since_s"]), (&"storage".into(), &Value::Null));
+    assert_eq!(shortage["wanted_bytes"], 1_000_000_u64 << 30);
+    assert_eq!(shortage["given_bytes"], ours["config"]["storage_capacity_bytes"]);
+    assert!(ours["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "tier_lowered"));
+}
+
+/// What a step needs and the file system refuses, here by a limit of file sizes, lowers the limit
+/// of the tier; entries are evicted inside it, and nothing fails.
+#[test]
+fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
+    let scratch = Scratch::new("lowered");
+    let ringfall = scratch.run_command(&["--duration", "4", "--shards", "2", "--verify", "full"]);
+    let mut limited = Command::new("bash");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 98304; exec \"$0\" \"$@\""]);
+    limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);
+    let output = output(limited);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // The terminal breaks its lines.
+    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("instead of 512.0 MiB since"), "{said}");
+    let ours = &scratch.json()["ringfall"];
+    let shortage = &ours["shortages"][0];
+    assert_eq!(shortage["tier"], "storage");
+    assert!(shortage["since_s"].is_number(), "{shortage}");
+    // Halves of a step are tried: no more than the least one, 4 MiB a segment, is left out.
+    let given = shortage["given_bytes"].as_u64().unwrap();
+    assert!(given <= 96 << 20 && given > 88 << 20, "{given}");
+    assert_eq!(ours["config"]["storage_capacity_bytes"], given);
+    assert_eq!(ours["errors"]["by_kind"].as_array().map(Vec::len), Some(0), "{ours}");
+    assert_eq!(ours["verify"]["blocks_bad"], 0);
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
@@ -38,7 +86,7 @@ fn too_little_space_says_how_much_is_missing() {
 fn a_full_file_system_is_told_and_leaves_nothing_behind() {
     let scratch = Scratch::new("full");
     // A file size limit is met where the space would end: while the file gets its space.
-    let ringfall = scratch.run_command(&[]);
+    let ringfall = scratch.run_command(&["--preallocate", "reserve"]);
     let mut limited = Command::new("bash");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 20000; exec \"$0\" \"$@\""]);
     limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);

@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod placement;
 pub mod ring;
 pub mod shard;
+pub mod space;
 pub mod tier;
 pub mod units;
 

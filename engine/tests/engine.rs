@@ -6,6 +6,7 @@ mod store;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
@@ -15,6 +16,7 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::{Durability, ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::cpu::MemoryGauge;
 use ringfall_engine::units::{BLOCK_BYTES, KIB, MIB};
 
 fn scratch(name: &str) -> PathBuf {
@@ -169,4 +171,51 @@ fn a_file_of_the_callers_stays() {
     let bytes = std::fs::read(path).unwrap();
     assert!(bytes.iter().any(|&byte| byte != 0), "the entry is in the file");
     place.remove().unwrap();
+}
+
+/// The CPU tier gets its first step, 32 of 512 MiB, and no more: what it can't hold goes to the
+/// file, which grows as far as is needed. Everything is written and read back.
+#[test]
+fn a_cpu_tier_that_gets_no_more_memory_spills_into_a_file_that_grows() {
+    let directory = scratch("grows");
+    let looks = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&looks);
+    let gauge = MemoryGauge::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Some(0)
+    });
+    let builder = builder(&directory).shards(2).cpu_bytes(512 * MIB).memory_gauge(gauge);
+    let builder = builder.storage_bytes(256 * MIB).preallocate(Preallocate::Grow);
+    let engine = builder.start().unwrap();
+    let data = directory.join("ringfall.kv");
+    let length = |path: &PathBuf| std::fs::metadata(path).unwrap().len();
+    assert_eq!(length(&data), 16 * MIB, "a 16th of the tier at first");
+    let entries = engine.entries();
+    let write = |key: u128| {
+        let mode = WriteMode::Replace;
+        entries.begin_write(EntryKey(key), 3 * MIB + 5, mode, Urgency(0)).unwrap()
+    };
+    // All at once: each is promised room in a tier of 512 MiB.
+    let writes: Vec<_> = (0..60).map(write).collect();
+    for write in writes {
+        let outcome = write.wait().unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+    }
+    let mut hits = [0; 3];
+    for key in 0..60 {
+        match entries.read(EntryKey(key)).unwrap() {
+            ReadOutcome::Hit { tier, .. } => hits[tier.index()] += 1,
+            other => panic!("{key}: {other:?}"),
+        }
+    }
+    assert!(hits[Tier::Cpu.index()] <= 10 && hits[Tier::Storage.index()] >= 50, "{hits:?}");
+    let statistics = engine.statistics().unwrap();
+    let [shortage] = &statistics.shortages[..] else { panic!("{:?}", statistics.shortages) };
+    assert_eq!((shortage.tier, shortage.wanted_bytes), (Tier::Cpu, 512 * MIB));
+    assert_eq!((shortage.given_bytes, looks.load(Ordering::Relaxed)), (32 * MIB, 1));
+    assert_eq!(statistics.metrics.verify.blocks_bad, 0);
+    let grown = length(&data);
+    assert!((150 * MIB..=256 * MIB).contains(&grown) && grown.is_multiple_of(MIB), "{grown}");
+    engine.stop().unwrap();
+    assert!(!directory.exists());
 }

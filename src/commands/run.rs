@@ -19,7 +19,7 @@ use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::terminal_path;
 use crate::exit::Exit;
 use crate::facts::{
-    KernelSecond, TierState, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
+    KernelSecond, TierShortage, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
     Window,
 };
 use crate::host::{
@@ -40,6 +40,7 @@ use crate::store::{Place, Store};
 mod document;
 mod prepare;
 mod settings;
+mod shortages;
 pub(super) mod simulated;
 use document::document_of;
 use prepare::{Prepared, Told};
@@ -323,6 +324,7 @@ struct Teller<'a> {
     machine: Machine,
     facts: Vec<ShardFacts>,
     storage_bytes: u64,
+    shortages: Vec<TierShortage>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     series: Vec<(Nanos, BlockCounters)>,
     before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
@@ -346,6 +348,7 @@ impl<'a> Teller<'a> {
             machine: Machine::default(),
             facts: Vec::new(),
             storage_bytes: 0,
+            shortages: Vec::new(),
             series: Vec::new(),
             before: None,
             after: None,
@@ -430,6 +433,7 @@ impl Observer for Teller<'_> {
         self.machine = Machine::look(&directory);
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
+        self.shortages = shortages::at_first(self.plan, store);
         if !self.with_banner {
             return;
         }
@@ -449,6 +453,7 @@ impl Observer for Teller<'_> {
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
             token_bytes: self.token_bytes,
             reclaimed_bytes: store.reclaimed_bytes(),
+            shortages: &self.shortages,
         };
         // A closed pipe must not end a run whose results go to a file.
         let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);
@@ -496,12 +501,8 @@ fn result_of(
     });
     let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
     let seconds = (outcome.window.1 - outcome.window.0) as f64 / SECOND as f64;
-    let capacities = [plan.gpu_memory_bytes, plan.cpu_memory_bytes, teller.storage_bytes];
-    let tiers = Tier::ALL.map(|tier| TierState {
-        entries: outcome.tiers[tier.index()].entries,
-        used_bytes: outcome.tiers[tier.index()].bytes,
-        capacity_bytes: capacities[tier.index()],
-    });
+    let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
+    let shortages = shortages::of(&teller.shortages, &outcome);
     let timeline = timeline_of(plan, &outcome);
     let result = RunResult {
         plan: plan.clone(),
@@ -523,6 +524,7 @@ fn result_of(
         requests: outcome.totals.requests,
         cache: outcome.totals.cache,
         tiers,
+        shortages,
         timeline,
         allocation_wait: outcome.totals.allocation_wait,
         workload: outcome.workload,

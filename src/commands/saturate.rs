@@ -19,6 +19,7 @@ use crate::host::{Machine, Room, human, is_watched};
 use crate::interrupt::Interrupt;
 use crate::results::document::ResultFile;
 use crate::results::write_json;
+use crate::run::FleetError;
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
 };
@@ -56,11 +57,12 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: (args.size_gb * GIB as f64) as u64,
         capacity_flag: "--size-gb",
+        is_strict: false,
         free_percent_max: None,
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
     };
-    let store = Store::open(&request, &mut |_, _| !interrupt.is_set())?;
+    let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
     let polling = polling(args);
     let range_bytes = store.capacity_bytes();
     let settings = SaturateSettings {

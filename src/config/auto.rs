@@ -13,7 +13,7 @@ use super::{Facts, Options, compact_utc};
 /// `--cpu-mem-gb auto` is at most this.
 const CPU_BYTES_MAX: u64 = 32 * GIB;
 /// ... and in steps of this, so that it prints short.
-const CPU_STEP_BYTES: u64 = 64 * MIB;
+pub(super) const CPU_STEP_BYTES: u64 = 64 * MIB;
 /// `--max-inflight-requests auto` is at most this.
 const INFLIGHT_MAX: i64 = 500;
 /// `--queue-depth auto`: a shard, and all shards together.

@@ -5,7 +5,9 @@ use ringfall_engine::units::GIB;
 
 use ringfall_workloads::PopulationEstimate;
 
+use super::auto::CPU_STEP_BYTES;
 use super::resolve::Check;
+use super::values::Auto;
 use super::{Facts, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
@@ -15,6 +17,12 @@ use crate::precondition::THREAD_BYTES;
 const SHARD_BYTES: u64 = 20 << 20;
 /// The same of a simulated one. Measured: 8 shards take 54 MiB more than one.
 const SHARD_SIMULATED_BYTES: u64 = 8 << 20;
+/// Addresses that a thread takes, bytes: its stack, 8 MiB, and an arena of glibc's `malloc`, 64.
+const THREAD_ADDRESSES: u64 = 72 << 20;
+/// Threads of a shard: its own, and one of its executor's for what blocks.
+const SHARD_THREADS: u64 = 2;
+/// Threads that the program has besides: its own, signals, two that take space for the tiers.
+const OTHER_THREADS: u64 = 4;
 /// Shards for each core. A shard's heartbeat takes about 1 % of a core. Measured on 2 cores: 100
 /// shards a core end their runs in time, with 150 heartbeats fail, and 256 never end.
 const SHARDS_A_CORE_MAX: u64 = 64;
@@ -41,7 +49,10 @@ struct Part {
 
 impl Check<'_> {
     /// Complains about what `plan` would take and the machine does not have.
-    pub(super) fn fits(&mut self, plan: &Plan, facts: &Facts) {
+    pub(super) fn fits(&mut self, plan: &mut Plan, facts: &Facts) {
+        if !facts.is_simulated && !plan.strict {
+            self.shrink_cpu_tier(plan, facts);
+        }
         self.memory_fits(plan, facts);
         self.preconditioning_fits(plan, facts);
         if !facts.is_simulated {
@@ -68,6 +79,30 @@ impl Check<'_> {
             largest.what,
             largest.remedy
         ));
+    }
+
+    /// Leaves the CPU tier what the rest of the run leaves of the machine's memory. When there is
+    /// not even enough for the rest, that is what is wrong, and not the tier.
+    fn shrink_cpu_tier(&mut self, plan: &mut Plan, facts: &Facts) {
+        let parts = self.parts(plan, facts);
+        let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+        let wanted = plan.cpu_memory_bytes;
+        let Some(room) = facts.room.lacks(others.saturating_add(wanted)) else { return };
+        if room.is_address_space() {
+            others += (u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS) * THREAD_ADDRESSES;
+        }
+        let Some(left) = room.asked_bytes_max().checked_sub(others) else { return };
+        let given = left / CPU_STEP_BYTES * CPU_STEP_BYTES;
+        let typed = format!("{} {}", self.name_of("cpu_mem_gb"), wanted as f64 / GIB as f64);
+        self.tell(format!(
+            "{typed} is more than this machine has to give, {room}: the rest of the run needs {}, \
+             and the CPU tier gets {}; --strict makes this an error",
+            human(others),
+            human(given)
+        ));
+        plan.settings.cpu_memory_bytes = given;
+        plan.effective.cpu_mem_gb = Some(Auto::Given(given as f64 / GIB as f64));
+        plan.cpu_memory_wanted = Some((wanted, format!("this machine has {room} to give")));
     }
 
     /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
@@ -104,7 +139,10 @@ impl Check<'_> {
             self.population(plan),
         ];
         if !facts.is_simulated {
-            parts.push(self.cpu_tier(plan, facts));
+            // Otherwise it gets what the others leave.
+            if plan.strict {
+                parts.push(self.cpu_tier(plan, facts));
+            }
             let name = self.name_of("io_buffer_mb");
             let (bytes, remedy) = (plan.io_buffer_bytes, "lower it, --io-size or --shards");
             parts.push(part(name, bytes, "for I/O buffers", remedy));

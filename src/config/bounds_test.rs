@@ -40,9 +40,10 @@ fn refused(line: &str, yaml: &str, facts: &Facts, words: &[&str]) {
 fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
     let flat = "{num_users: 5, workload: {";
     for (line, yaml, words) in [
-        ("--cpu-mem-gb 1000", "{}", &["--cpu-mem-gb 1000", "1000.0 GiB", "20.0 GiB"][..]),
-        ("--cpu-mem-gb 1000", "{}", &["give 18.8 or less", "MemAvailable"]),
-        ("--cpu-mem-gb 19.5", "{}", &["--cpu-mem-gb 19.5"]),
+        ("--strict --cpu-mem-gb 1000", "{}", &["--cpu-mem-gb 1000", "1000.0 GiB", "20.0 GiB"][..]),
+        ("--strict --cpu-mem-gb 1000", "{}", &["give 18.8 or less", "MemAvailable"]),
+        ("--strict --cpu-mem-gb 19.5", "{}", &["--cpu-mem-gb 19.5"]),
+        ("--cpu-mem-gb 1000 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
         ("--cpu-mem-gb 0 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
         ("--cpu-mem-gb 0 --shards 512", "{}", &["--shards 512", "2 cores", "128"]),
         (
@@ -70,6 +71,25 @@ fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
     ] {
         refused(line, yaml, &facts(), words);
     }
+}
+
+#[test]
+fn a_cpu_tier_beyond_the_memory_gets_what_the_rest_of_the_run_leaves() {
+    let plan = resolved("--cpu-mem-gb 32", "{}", &facts()).unwrap();
+    let given = plan.cpu_memory_bytes;
+    // 19 of 20 GiB may be asked for; buffers and shards take some of it.
+    assert!(given > 18 * GIB && given < 19 * GIB && given.is_multiple_of(64 << 20), "{given}");
+    let (wanted, why) = plan.cpu_memory_wanted.clone().unwrap();
+    assert_eq!(wanted, 32 * GIB);
+    assert!(why.contains("20.0 GiB (MemAvailable)"), "{why}");
+    let told = advice(&plan).join(" ");
+    let words = ["--cpu-mem-gb 32", "20.0 GiB (MemAvailable)", "18.", "--strict"];
+    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    let again = format!("--cpu-mem-gb {}", given as f64 / GIB as f64);
+    let again = resolved(&again, "{}", &facts()).unwrap();
+    assert_eq!((again.cpu_memory_bytes, again.cpu_memory_wanted), (given, None), "it fits");
+    let fits = resolved("--strict --cpu-mem-gb 16", "{}", &facts()).unwrap();
+    assert_eq!((fits.cpu_memory_bytes, advice(&fits)), (16 * GIB, Vec::new()));
 }
 
 #[test]

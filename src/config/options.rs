@@ -141,7 +141,8 @@ settings! {
         gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
         /// Capacity of the CPU tier in GiB
         ///
-        /// auto: half of the available memory, at most 32.
+        /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. Where
+        /// the machine has less, the tier is smaller and the results say so.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
         /// Number of GPUs
@@ -156,8 +157,14 @@ settings! {
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo,
             real_only "no device is touched";
-        /// Capacity of the storage tier in GiB; 0 takes 95 % of the free space
+        /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
+        ///
+        /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        /// Refuse to run with a tier smaller than asked for, instead of saying so in the results
+        ///
+        /// It is about what the machine has when the run begins.
+        strict: bool = "false", "BOOL", keeps demo;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
             real_only "there is no drive to precondition";
@@ -199,7 +206,11 @@ settings! {
         /// How much of the data that is read is compared with what was written
         verify: Verify = "sample", "MODE", keeps demo;
         /// How the data files get their space
-        preallocate: Preallocate = "reserve", "MODE", keeps demo;
+        ///
+        /// A tier without a given size is at most 95 % of what was free when the run began. What
+        /// others take in the meantime lowers the limit of a file that grows; what is reserved or
+        /// written is the run's own until it ends.
+        preallocate: Preallocate = "grow", "MODE", keeps demo;
     }
 
     section "Results" {

@@ -182,7 +182,9 @@ pub enum RooflineFrom {
 choice! {
     /// How the data files get their space.
     Preallocate {
-        /// Space is reserved only; the first write to each block is slower.
+        /// Space is reserved in steps as the run needs it, and others may use the rest.
+        Grow = "grow",
+        /// All space is reserved before the run; the first write to each block is still slower.
         Reserve = "reserve",
         /// Every block is written once before the run.
         Write = "write",
@@ -395,6 +397,9 @@ pub struct Plan {
     pub demo: bool,
     /// The `workload` section.
     pub workload: WorkloadSection,
+    /// The CPU tier that was asked for, bytes, where this machine has less memory; and what says
+    /// so.
+    pub cpu_memory_wanted: Option<(u64, String)>,
     /// Sentences about what was asked for and has no effect, or another than it seems.
     pub told: Vec<String>,
     /// Where each value came from, by its YAML key (`num_users`; `workload` as a whole).

@@ -257,7 +257,7 @@ impl Check<'_> {
         let phases = self.phases(&settings);
         let rag_documents = self.rag(&settings, phases);
         let precondition = self.precondition(&settings, &typed);
-        let plan = Plan {
+        let mut plan = Plan {
             model_spec: model_spec?,
             users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),
             gpu_memory_bytes: settings.gpu_memory_bytes_each * u64::from(settings.gpus),
@@ -269,13 +269,14 @@ impl Check<'_> {
             precondition,
             demo,
             workload,
+            cpu_memory_wanted: None,
             told: Vec::new(),
             origins: BTreeMap::new(),
             settings,
             typed,
             effective,
         };
-        self.whole_plan(&plan, facts);
+        self.whole_plan(&mut plan, facts);
         Some(plan)
     }
 
@@ -290,7 +291,7 @@ impl Check<'_> {
     }
 
     /// What only the whole plan shows, if nothing else is wrong with it.
-    fn whole_plan(&mut self, plan: &Plan, facts: &Facts) {
+    fn whole_plan(&mut self, plan: &mut Plan, facts: &Facts) {
         if self.sentences.is_empty()
             && let Err(error) = plan.workload_config().validate()
         {

@@ -5,6 +5,7 @@
 
 mod cache;
 mod requests;
+mod shortage;
 mod simulation;
 mod survival;
 mod timeline;
@@ -12,6 +13,7 @@ mod window;
 
 pub use cache::CacheStats;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use shortage::TierShortage;
 pub use simulation::SimulationFigures;
 pub use survival::{Quantile, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};

@@ -52,6 +52,7 @@ impl Scenario {
             cpus: None,
             cache_dir: None,
             destroy_device_contents: false,
+            is_strict: false,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
             cpu_capacity_bytes: match one_of(rng) {
@@ -62,6 +63,7 @@ impl Scenario {
                 evict_target_permille: rng.random_range(0..=1_000),
                 skip_permille: rng.random_range(500..=1_000),
             },
+            memory_gauge: None,
             preallocate: Preallocate::Reserve,
             io_size_bytes,
             queue_depth,

@@ -10,6 +10,9 @@ use rustix::process::{Resource, getrlimit};
 /// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
 const MEMORY_REST: u64 = 20;
 
+/// What says so where addresses are limited, and not memory.
+const ADDRESS_SPACE: &str = "the limit of address space, ulimit -v";
+
 /// What there is, found when the program begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -49,6 +52,14 @@ impl Room {
         Room { memory: None, cores, open_files_max: None }
     }
 
+    /// Memory that a run under way may still take, bytes, less the rest that is left alone; none
+    /// where nothing says so. Its addresses are taken when it begins, so their limit is not asked.
+    #[must_use]
+    pub fn memory_left() -> Option<u64> {
+        let memory = [machine_memory(), cgroup_memory()].into_iter().flatten();
+        memory.map(|memory| memory.asked_bytes_max()).min()
+    }
+
     /// Bytes of memory that can still be taken, where that is known.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
@@ -63,6 +74,12 @@ impl Room {
 }
 
 impl MemoryRoom {
+    /// Whether it is the limit of addresses, of which threads take more than of memory.
+    #[must_use]
+    pub fn is_address_space(&self) -> bool {
+        self.source == ADDRESS_SPACE
+    }
+
     /// Most that a run may ask for, bytes.
     #[must_use]
     pub fn asked_bytes_max(&self) -> u64 {
@@ -99,14 +116,38 @@ fn address_space() -> Option<MemoryRoom> {
     let limit = getrlimit(Resource::As).current?;
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let mapped = super::machine::kib_of(&status, "VmSize")?;
-    let source = "the limit of address space, ulimit -v".to_owned();
+    let source = ADDRESS_SPACE.to_owned();
     Some(MemoryRoom { bytes: limit.saturating_sub(mapped), source })
 }
 
 fn cgroup_memory() -> Option<MemoryRoom> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    tightest_cgroup(&cgroup_root(&mounts)?, own_cgroup(&own)?)
+    let unified = cgroup_root(&mounts)
+        .and_then(|root| tightest_cgroup(&root, own_cgroup(&own)?, cgroup_room));
+    let old = old_cgroup_root(&mounts)
+        .and_then(|root| tightest_cgroup(&root, own_old_cgroup(&own)?, old_cgroup_room));
+    [unified, old].into_iter().flatten().min_by_key(|room| room.bytes)
+}
+
+/// Where the tree of the memory controller of version 1 is mounted.
+fn old_cgroup_root(mountinfo: &str) -> Option<PathBuf> {
+    let line = mountinfo.lines().find(|line| {
+        line.split_once(" - ").is_some_and(|(_, right)| {
+            let options = right.rsplit(' ').next().unwrap_or_default();
+            right.starts_with("cgroup ") && options.split(',').any(|option| option == "memory")
+        })
+    })?;
+    line.split(' ').nth(4).map(PathBuf::from)
+}
+
+/// This process's place in that tree (`9:memory:/a/b`).
+fn own_old_cgroup(text: &str) -> Option<&str> {
+    let path = text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "memory").then_some(path)
+    })?;
+    (!path.contains("..")).then(|| path.trim_start_matches('/'))
 }
 
 /// Where the tree of cgroups of version 2 is mounted.
@@ -124,29 +165,48 @@ fn own_cgroup(text: &str) -> Option<&str> {
 }
 
 /// The cgroup, from `own` up to the root, that leaves the least.
-fn tightest_cgroup(root: &Path, own: &str) -> Option<MemoryRoom> {
+fn tightest_cgroup(
+    root: &Path,
+    own: &str,
+    room_of: fn(&Path) -> Option<MemoryRoom>,
+) -> Option<MemoryRoom> {
     let own = root.join(own);
     let levels = own.ancestors().take_while(|level| level.starts_with(root));
-    levels.filter_map(cgroup_room).min_by_key(|room| room.bytes)
+    levels.filter_map(room_of).min_by_key(|room| room.bytes)
+}
+
+/// A file of a cgroup that holds one number; `max` (no limit) is none.
+fn number_in(directory: &Path, name: &str) -> Option<u64> {
+    std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
+}
+
+/// The page cache of a cgroup, which goes when memory is short: these rows of its `memory.stat`.
+fn page_cache(directory: &Path, rows: [&str; 2]) -> u64 {
+    let stat = std::fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
+    let row = |name: &str| {
+        let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        rest.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    rows.into_iter().map(row).sum()
+}
+
+/// As `cgroup_room`, in version 1. No limit is a number beyond any machine's memory there.
+fn old_cgroup_room(directory: &Path) -> Option<MemoryRoom> {
+    let limit = number_in(directory, "memory.limit_in_bytes")?;
+    let cache = page_cache(directory, ["total_inactive_file", "total_active_file"]);
+    let used = number_in(directory, "memory.usage_in_bytes").unwrap_or(0).saturating_sub(cache);
+    let source = format!("the limit {}", directory.join("memory.limit_in_bytes").display());
+    Some(MemoryRoom { bytes: limit.saturating_sub(used), source })
 }
 
 /// What one cgroup leaves: its limit, less what is in use and can't be given back.
 fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
-    let number = |name: &str| -> Option<u64> {
-        // `max` (no limit) is no number.
-        std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
-    };
     let limits = ["memory.max", "memory.high"].into_iter();
-    let (name, limit) =
-        limits.filter_map(|name| Some((name, number(name)?))).min_by_key(|(_, limit)| *limit)?;
-    let stat = std::fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
-    let stat_of = |name: &str| {
-        let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        rest.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
-    // The page cache goes when memory is short.
-    let cache = stat_of("inactive_file") + stat_of("active_file");
-    let used = number("memory.current").unwrap_or(0).saturating_sub(cache);
+    let (name, limit) = limits
+        .filter_map(|name| Some((name, number_in(directory, name)?)))
+        .min_by_key(|(_, limit)| *limit)?;
+    let cache = page_cache(directory, ["inactive_file", "active_file"]);
+    let used = number_in(directory, "memory.current").unwrap_or(0).saturating_sub(cache);
     let source = format!("the limit {}", directory.join(name).display());
     Some(MemoryRoom { bytes: limit.saturating_sub(used), source })
 }
@@ -166,13 +226,31 @@ mod tests {
         write("pod/memory.current", "700000000\n");
         write("pod/memory.stat", "anon 1\ninactive_file 300000000\nactive_file 100000000\n");
         write("pod/run/memory.max", "max\n");
-        let room = tightest_cgroup(&root, "pod/run").unwrap();
+        let room = tightest_cgroup(&root, "pod/run", cgroup_room).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 300_000_000);
         assert!(room.source.ends_with("pod/memory.max"), "{}", room.source);
         write("pod/run/memory.high", "4096\n");
-        assert_eq!(tightest_cgroup(&root, "pod/run").unwrap().bytes, 4096);
-        assert_eq!(tightest_cgroup(&root, ""), None, "no limit above");
+        assert_eq!(tightest_cgroup(&root, "pod/run", cgroup_room).unwrap().bytes, 4096);
+        assert_eq!(tightest_cgroup(&root, "", cgroup_room), None, "no limit above");
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_limit_of_version_1_counts_as_well() {
+        let root = std::env::temp_dir().join(format!("ringfall-room1-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("job")).unwrap();
+        let write = |path: &str, text: &str| std::fs::write(root.join(path), text).unwrap();
+        write("memory.limit_in_bytes", "9223372036854771712\n");
+        write("job/memory.limit_in_bytes", "1073741824\n");
+        write("job/memory.usage_in_bytes", "500000000\n");
+        write("job/memory.stat", "cache 7\ntotal_inactive_file 100000000\ntotal_active_file 1\n");
+        let room = tightest_cgroup(&root, "job", old_cgroup_room).unwrap();
+        assert_eq!(room.bytes, 1_073_741_824 - 399_999_999);
+        assert!(room.source.ends_with("job/memory.limit_in_bytes"), "{}", room.source);
+        std::fs::remove_dir_all(&root).unwrap();
+        let own = "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/\n";
+        assert_eq!(own_old_cgroup(own), Some("a/b"));
+        assert_eq!(own_old_cgroup("5:memoryless:/a\n"), None);
     }
 
     #[test]
@@ -181,6 +259,7 @@ mod tests {
                       35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       36 31 0:33 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
         assert_eq!(cgroup_root(mounts), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(old_cgroup_root(mounts), Some("/sys/fs/cgroup/memory".into()));
         assert_eq!(own_cgroup("9:name=systemd:/\n0::/a/b\n"), Some("a/b"));
         assert_eq!(own_cgroup("0::/../other\n"), None);
     }

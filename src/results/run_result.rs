@@ -13,7 +13,8 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, KernelSecond, RequestStats, TierState, TimelineSecond, WatchdogReport, Window,
+    CacheStats, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
+    WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::precondition::PreconditionReport;
@@ -47,6 +48,8 @@ pub struct RunResult {
     pub cache: CacheStats,
     /// What each tier held at the end, by `Tier::index`.
     pub tiers: [TierState; TIER_COUNT],
+    /// Tiers that got less space than they were to have.
+    pub shortages: Vec<TierShortage>,
     /// One row a second of the window.
     pub timeline: Vec<TimelineSecond>,
     /// What was waited for outside the engine's operations: an allocation permit.

@@ -38,6 +38,7 @@ pub(crate) fn nothing() -> RunResult {
         requests: RequestStats::default(),
         cache: CacheStats::default(),
         tiers: Default::default(),
+        shortages: Vec::new(),
         timeline: Vec::new(),
         allocation_wait: Histogram::new(),
         workload: Default::default(),

@@ -1,6 +1,7 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
 use ringfall_engine::clock::{MILLISECOND, SECOND};
+use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 use ringfall_workloads::contract::Class;
 use schemars::JsonSchema;
@@ -83,7 +84,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
         && share > FIRST_TOUCH_SHARE
-        && result.plan.preallocate == Preallocate::Reserve
+        && result.plan.preallocate != Preallocate::Write
     {
         let text = format!(
             "{:.0} % of the bytes written were the first to their blocks, which is slower on most \
@@ -190,6 +191,14 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
 
 /// What found no room.
 fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
+    for shortage in &result.shortages {
+        let flag = match shortage.tier {
+            Tier::Gpu => "--gpu-mem-gb",
+            Tier::Cpu => "--cpu-mem-gb",
+            Tier::Storage => "--storage-capacity-gb",
+        };
+        warnings.push(warning("tier_lowered", shortage.to_string(), Some(flag)));
+    }
     let engine = &result.engine;
     let requests = &result.requests;
     if requests.refused > 0 {

@@ -15,6 +15,7 @@ use ringfall_workloads::source::SourceRequest;
 use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
 use crate::interrupt::Interrupt;
+use crate::store::StoreError;
 
 /// How often somebody looks after the shards while they open.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,6 +29,9 @@ pub enum FleetError {
     /// A shard could not be opened.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// There is less room than asked for, and no less is wanted.
+    #[error("{0}")]
+    Short(String),
     /// What was done with the device before the run failed.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -52,6 +56,15 @@ pub enum FleetError {
     /// Somebody asked the run to end before it had begun.
     #[error("interrupted before the run began")]
     Interrupted,
+}
+
+impl From<StoreError> for FleetError {
+    fn from(error: StoreError) -> FleetError {
+        match error {
+            StoreError::Setup(error) => FleetError::Setup(error),
+            StoreError::Short(sentence) => FleetError::Short(sentence),
+        }
+    }
 }
 
 /// Seed of a shard: what is needed besides its place in the fleet.

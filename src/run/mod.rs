@@ -21,10 +21,10 @@ use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
-use ringfall_engine::placement::Watermarks;
-use ringfall_engine::placement::{SpaceFigures, TierCounts};
+use ringfall_engine::placement::{SharedBudgets, Shortage, SpaceFigures, TierCounts, Watermarks};
 use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
+use ringfall_engine::tier::cpu::MemoryGauge;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -56,14 +56,18 @@ pub struct RunSettings {
     pub cache_dir: Option<PathBuf>,
     /// Whether a raw device may be written over.
     pub destroy_device_contents: bool,
-    /// Size of the storage tier, bytes; 0: 95 % of what is free.
+    /// Whether storage that has less room than asked for is refused.
+    pub is_strict: bool,
+    /// Most that the storage tier may hold, bytes; 0: 95 % of what is free.
     pub storage_capacity_bytes: u64,
     /// At most this part of the free space, percent.
     pub storage_free_percent_max: Option<u64>,
-    /// Size of the CPU tier, bytes.
+    /// Most that the CPU tier may hold, bytes.
     pub cpu_capacity_bytes: u64,
     /// When a tier above storage makes room, and what passes it by.
     pub watermarks: Watermarks,
+    /// Says how much memory it may still take; none: as much as the kernel gives.
+    pub memory_gauge: Option<MemoryGauge>,
     /// How data files get their space.
     pub preallocate: Preallocate,
     /// Size of one I/O, bytes.
@@ -160,6 +164,8 @@ pub struct RunOutcome {
     pub tiers: [TierCounts; TIER_COUNT],
     /// Storage space at the end, by shard.
     pub space: Vec<SpaceFigures>,
+    /// Tiers that got less space than they were to have, while the run went on.
+    pub shortages: Vec<Shortage>,
     /// What the autoscaler found.
     pub autoscale: Option<Conclusion>,
     /// Users of each second, when the autoscaler changed them.
@@ -201,6 +207,7 @@ impl RunOutcome {
             errors: Vec::new(),
             tiers: Default::default(),
             space: Vec::new(),
+            shortages: Vec::new(),
             autoscale: None,
             users: Vec::new(),
             feed: None,
@@ -265,6 +272,7 @@ pub fn run(
         destroy_device_contents: settings.destroy_device_contents,
         capacity_bytes: settings.storage_capacity_bytes,
         capacity_flag: "--storage-capacity-gb",
+        is_strict: settings.is_strict,
         free_percent_max: settings.storage_free_percent_max,
         shards: settings.shards,
         preallocate: settings.preallocate,
@@ -291,6 +299,7 @@ pub fn run(
         }
     };
     let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
+    let budgets = seeds.first().map(|seed| Arc::clone(&seed.spec.blueprint.shared.budgets));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cores = settings.cpus.as_ref().map_or(cores, Vec::len);
     let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
@@ -306,6 +315,7 @@ pub fn run(
     let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
     let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
     let mut outcome = threads.outcome(&phases);
+    outcome.shortages = budgets.as_deref().map(SharedBudgets::shortages).unwrap_or_default();
     outcome.cleanup = store.remove();
     Ok(outcome)
 }
@@ -313,7 +323,11 @@ pub fn run(
 /// The engine that a run asks for, with a storage tier of that size.
 fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
     let permits = settings.max_concurrent_allocs;
-    Engine::builder()
+    let engine = match &settings.memory_gauge {
+        Some(gauge) => Engine::builder().memory_gauge(gauge.clone()),
+        None => Engine::builder(),
+    };
+    engine
         .shards(settings.shards)
         .seed(settings.seed)
         .storage_bytes(storage_bytes)

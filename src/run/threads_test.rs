@@ -63,6 +63,8 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         storage_capacity_bytes: 64 * MIB,
         storage_free_percent_max: None,
         cpu_capacity_bytes: 0,
+        memory_gauge: None,
+        is_strict: false,
         watermarks: ringfall_engine::placement::Watermarks::default(),
         preallocate: Preallocate::Reserve,
         io_size_bytes: MIB,
@@ -97,6 +99,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
         ..WorkloadConfig::default()
     });
     let request = StoreRequest {
+        is_strict: false,
         cache_dir: settings.cache_dir.clone(),
         destroy_device_contents: false,
         capacity_bytes: settings.storage_capacity_bytes,

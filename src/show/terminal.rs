@@ -12,7 +12,7 @@ use super::{total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
-use crate::facts::{RequestStats, class_index, quotient};
+use crate::facts::{RequestStats, TierShortage, class_index, quotient};
 use crate::remedy::told_io;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
@@ -74,6 +74,8 @@ pub struct Banner<'a> {
     pub token_bytes: u64,
     /// Bytes freed that a dead run had left.
     pub reclaimed_bytes: u64,
+    /// Tiers that are smaller than asked for.
+    pub shortages: &'a [TierShortage],
 }
 
 /// Writes the banner.
@@ -101,6 +103,9 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         gib(banner.storage_bytes),
         banner.token_bytes / 1024,
     )?;
+    for shortage in banner.shortages {
+        writeln!(out, "            {}", style.warn(&escape::terminal(&shortage.to_string())))?;
+    }
     writeln!(
         out,
         "  storage   {} ({})",

@@ -27,6 +27,8 @@ pub struct Mapping {
     map_start: NonNull<u8>,
     map_bytes: usize,
     page_kind: PageKind,
+    /// Nothing may be touched before it is populated.
+    is_closed: bool,
 }
 
 impl Mapping {
@@ -37,18 +39,32 @@ impl Mapping {
     /// When the kernel gives no memory.
     pub fn new(bytes: usize, reserved: bool) -> Result<Mapping, SetupError> {
         let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
-        if reserved && let Ok(start) = map(length_bytes, libc::MAP_HUGETLB) {
+        if reserved && let Ok(start) = map(length_bytes, OPEN, libc::MAP_HUGETLB) {
             return Ok(Mapping {
                 start,
                 length_bytes,
                 map_start: start,
                 map_bytes: length_bytes,
                 page_kind: PageKind::Huge,
+                is_closed: false,
             });
         }
+        Mapping::ordinary(length_bytes, OPEN)
+    }
+
+    /// Address space for `bytes` (rounded up to 2 MiB) without any claim to memory: no byte of it
+    /// may be touched before [`Mapping::populate`] has given its range memory.
+    ///
+    /// # Errors
+    /// When there is not so much address space.
+    pub fn closed(bytes: usize) -> Result<Mapping, SetupError> {
+        Mapping::ordinary(bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES), libc::PROT_NONE)
+    }
+
+    fn ordinary(length_bytes: usize, protection: i32) -> Result<Mapping, SetupError> {
         // Over-map by one huge page, so that an aligned start exists inside.
         let map_bytes = length_bytes + HUGE_PAGE_BYTES;
-        let map_start = map(map_bytes, 0)
+        let map_start = map(map_bytes, protection, 0)
             .map_err(|errno| SetupError::BufferMemory { bytes: length_bytes as u64, errno })?;
         let offset = map_start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: `offset` < HUGE_PAGE_BYTES, by which the mapping is longer than `length_bytes`.
@@ -57,7 +73,9 @@ impl Mapping {
         // SAFETY: the range is inside the mapping just made.
         let _advice =
             unsafe { libc::madvise(start.as_ptr().cast(), length_bytes, libc::MADV_HUGEPAGE) };
-        Ok(Mapping { start, length_bytes, map_start, map_bytes, page_kind: PageKind::Transparent })
+        let page_kind = PageKind::Transparent;
+        let is_closed = protection != OPEN;
+        Ok(Mapping { start, length_bytes, map_start, map_bytes, page_kind, is_closed })
     }
 
     /// Gives a range its memory now, zeroed, rather than at its first touch.
@@ -66,16 +84,23 @@ impl Mapping {
     /// When there is not so much memory.
     pub fn populate(&self, offset: usize, length: usize) -> Result<(), SetupError> {
         let start = self.range_ptr(offset, length);
+        if self.is_closed {
+            // SAFETY: the range is inside the mapping, and is only made more accessible.
+            let rc = unsafe { libc::mprotect(start.cast(), length, OPEN) };
+            if rc != 0 {
+                let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                return Err(SetupError::CpuTierMemory { bytes: length as u64, errno });
+            }
+        }
         // SAFETY: the range is inside the mapping, and populating changes no byte of it.
         let rc = unsafe { libc::madvise(start.cast(), length, libc::MADV_POPULATE_WRITE) };
         match std::io::Error::last_os_error().raw_os_error() {
             _ if rc == 0 => Ok(()),
             // Before Linux 5.14: left to the first touch.
             Some(libc::EINVAL) => Ok(()),
-            errno => Err(SetupError::CpuTierMemory {
-                bytes: self.length_bytes as u64,
-                errno: errno.unwrap_or(0),
-            }),
+            errno => {
+                Err(SetupError::CpuTierMemory { bytes: length as u64, errno: errno.unwrap_or(0) })
+            }
         }
     }
 
@@ -103,9 +128,13 @@ impl Mapping {
         self.page_kind
     }
 
-    /// Its bytes. For mappings that nobody writes to through [`Mapping::as_ptr`].
+    /// Its bytes. For open mappings that nobody writes to through [`Mapping::as_ptr`].
+    ///
+    /// # Panics
+    /// For a closed mapping: a bug of the caller.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
+        assert!(!self.is_closed, "a closed mapping has no bytes of its own");
         // SAFETY: mapped, zeroed by the kernel, alive as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length_bytes) }
     }
@@ -136,13 +165,16 @@ impl Drop for Mapping {
     }
 }
 
-fn map(bytes: usize, extra_flags: i32) -> Result<NonNull<u8>, i32> {
+/// How memory is mapped that may be used at once.
+const OPEN: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+fn map(bytes: usize, protection: i32, extra_flags: i32) -> Result<NonNull<u8>, i32> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
     let address = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
+            protection,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra_flags,
             -1,
             0,
@@ -163,6 +195,19 @@ mod tests {
         let mapping = Mapping::new(5 * 1024 * 1024, false).unwrap();
         assert_eq!(mapping.as_ptr().align_offset(HUGE_PAGE_BYTES), 0);
         assert_eq!(mapping.len(), 3 * HUGE_PAGE_BYTES);
+    }
+
+    #[test]
+    fn a_closed_mapping_takes_no_memory_before_it_is_populated() {
+        let mapping = Mapping::closed(64 * 1024 * 1024 * 1024).unwrap();
+        let range = 4 * HUGE_PAGE_BYTES;
+        mapping.populate(range, HUGE_PAGE_BYTES).unwrap();
+        let start = mapping.range_ptr(range, HUGE_PAGE_BYTES);
+        // SAFETY: populated just now, and nobody else uses it.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start, HUGE_PAGE_BYTES) };
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        bytes.fill(7);
+        assert_eq!(bytes[HUGE_PAGE_BYTES - 1], 7);
     }
 
     #[test]

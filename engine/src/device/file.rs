@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -14,13 +14,17 @@ use crate::buffer::Ticket;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::key::Tier;
 use crate::ring::{IoRequest, Ring};
-use crate::units::BLOCK_BYTES;
+use crate::space::{Space, Steps};
+use crate::units::{BLOCK_BYTES, MIB};
 
-/// How space is had before the run.
+/// How space is had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preallocate {
-    /// Reserved: the first write to a block still converts it in the file system's metadata,
-    /// about 30 % of write bandwidth on ext4.
+    /// Reserved in steps, each before it is needed, so that what is not used stays free for others.
+    /// The first write to a block is as with `Reserve`.
+    Grow,
+    /// Reserved before the run: the first write to a block still converts it in the metadata of the
+    /// file system, about 30 % of write bandwidth on ext4.
     Reserve,
     /// Written with zeros before anything is measured.
     Write,
@@ -33,7 +37,7 @@ const ZERO_CHUNK_BYTES: u64 = 8 << 20;
 /// Bytes written between two looks at whether to go on.
 const PREPARE_STEP_BYTES: u64 = 256 << 20;
 
-/// The data file, all of its space given before the run, and what of it has been written.
+/// The data file, its space given before the run or in steps, and what of it has been written.
 ///
 /// One file for all shards, each with a ring of its own on it: the globally oldest entry leaves,
 /// so space wanders between shards all the time, and between files each step would cost a hole, a
@@ -51,6 +55,10 @@ pub struct DataFile {
     is_device: bool,
     /// Bytes the file must at least have, because they were prepared.
     prepared_bytes: AtomicU64,
+    /// Free space that steps leave on the file system.
+    kept_free_bytes: u64,
+    /// The file was found cut when it was to grow.
+    damage: OnceLock<IoError>,
 }
 
 impl DataFile {
@@ -73,7 +81,30 @@ impl DataFile {
             identity,
             is_device,
             prepared_bytes,
+            kept_free_bytes: 0,
+            damage: OnceLock::new(),
         })
+    }
+
+    /// Has the steps of a file that grows leave so much free space on its file system.
+    #[must_use]
+    pub fn leaving(self, kept_free_bytes: u64) -> DataFile {
+        DataFile { kept_free_bytes, ..self }
+    }
+
+    /// Whether it gets its space in steps.
+    #[must_use]
+    pub fn is_growing(&self) -> bool {
+        !self.is_device && self.preallocate == Preallocate::Grow
+    }
+
+    /// Blocks that have space, from the first on; of a device all that were asked for.
+    #[must_use]
+    pub fn prepared_blocks(&self) -> u64 {
+        match self.is_growing() {
+            true => self.prepared_bytes.load(Ordering::Relaxed) / BLOCK_BYTES,
+            false => u64::MAX,
+        }
     }
 
     /// Its descriptor.
@@ -88,7 +119,8 @@ impl DataFile {
         &self.path
     }
 
-    /// Gives the first `blocks` blocks space, and with [`Preallocate::Write`] content.
+    /// Gives the first `blocks` blocks space, and with [`Preallocate::Write`] content. A file that
+    /// grows gets the first step, or what of it can be had.
     ///
     /// # Errors
     /// `ENOSPC` and its like.
@@ -107,9 +139,12 @@ impl DataFile {
         goes_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), IoError> {
         let all_bytes = blocks * BLOCK_BYTES;
+        if self.is_growing() {
+            return self.take_first_step(all_bytes);
+        }
         let step_bytes = match self.preallocate {
             // A reservation takes no time, and is best had whole.
-            Preallocate::Reserve => all_bytes.max(1),
+            Preallocate::Grow | Preallocate::Reserve => all_bytes.max(1),
             Preallocate::Write => PREPARE_STEP_BYTES,
         };
         let mut done_bytes = 0;
@@ -120,7 +155,7 @@ impl DataFile {
             let piece_bytes = step_bytes.min(all_bytes - done_bytes);
             match (self.is_device, self.preallocate) {
                 // A device has its space; no file system converts anything at the first write.
-                (true, Preallocate::Reserve) => {}
+                (true, Preallocate::Grow | Preallocate::Reserve) => {}
                 (true, Preallocate::Write) => self.write_zeros(done_bytes, piece_bytes)?,
                 (false, _) => self.give_space(done_bytes, piece_bytes)?,
             }
@@ -136,11 +171,60 @@ impl DataFile {
         Ok(())
     }
 
+    fn take_first_step(&self, all_bytes: u64) -> Result<(), IoError> {
+        let mut piece = Steps::STORAGE.step_bytes(0, all_bytes, MIB);
+        loop {
+            match self.extend(0, piece) {
+                // A quota, or another run that was faster.
+                Err(error) if error.kind == ErrorKind::NoSpace && piece > MIB => piece /= 2,
+                other => return other,
+            }
+        }
+    }
+
+    /// Gives the first `blocks` blocks space, if they don't have it: for what writes a range before
+    /// the run.
+    ///
+    /// # Errors
+    /// `ENOSPC` and its like.
+    pub fn give(&self, blocks: u64) -> Result<(), IoError> {
+        let prepared_blocks = self.prepared_blocks();
+        if blocks <= prepared_blocks {
+            return Ok(());
+        }
+        let start = prepared_blocks * BLOCK_BYTES;
+        self.extend(start, blocks * BLOCK_BYTES - start)
+    }
+
+    /// Reserves a range that begins where the space ends, or before. What of it was taken is given
+    /// back when not all can be had.
+    fn extend(&self, offset: u64, length: u64) -> Result<(), IoError> {
+        let before = self.prepared_bytes.load(Ordering::Relaxed);
+        // Grown again, a file that somebody has cut would look whole.
+        if let Err(error) = self.check_length() {
+            return Err(self.damage.get_or_init(|| error).clone());
+        }
+        if let Err(error) = self.give_space(offset, length) {
+            let (fresh, end) = (offset.max(before), offset + length);
+            if fresh < end {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                // Where this fails too, the space is given back when the file is deleted.
+                let _given_back = fallocate(&self.file, hole, fresh, end - fresh);
+            }
+            return Err(error);
+        }
+        let after = before.max((offset + length) / BLOCK_BYTES * BLOCK_BYTES);
+        self.prepared_bytes.store(after, Ordering::Relaxed);
+        self.untouched_blocks.fetch_add((after - before) / BLOCK_BYTES, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn give_space(&self, offset: u64, length: u64) -> Result<(), IoError> {
         let failed = |errno: rustix::io::Errno| self.error(offset, length, errno.raw_os_error());
         match self.preallocate {
-            Preallocate::Reserve => {
-                match fallocate(&self.file, FallocateFlags::empty(), offset, length) {
+            Preallocate::Grow | Preallocate::Reserve => {
+                let reserve = || fallocate(&self.file, FallocateFlags::empty(), offset, length);
+                match rustix::io::retry_on_intr(reserve) {
                     Ok(()) => Ok(()),
                     // Some file systems can't reserve; a sparse file of the right size will do.
                     Err(rustix::io::Errno::OPNOTSUPP) => {
@@ -199,8 +283,13 @@ impl DataFile {
         fresh
     }
 
-    /// Every block has been written by other means: nothing is a first touch any more.
+    /// Every block that has space has been written by other means: nothing of it is a first touch
+    /// any more.
     pub fn all_written(&self) {
+        if self.is_growing() {
+            let touched = self.touched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            touched.touch(0, self.prepared_blocks());
+        }
         self.untouched_blocks.store(0, Ordering::Relaxed);
     }
 
@@ -218,7 +307,14 @@ impl DataFile {
         if self.is_device {
             return Ok(());
         }
+        self.damage.get().map_or_else(|| self.check_length(), |damage| Err(damage.clone()))
+    }
+
+    fn check_length(&self) -> Result<(), IoError> {
+        let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        // First what it must be: it may grow meanwhile.
         let prepared_bytes = self.prepared_bytes.load(Ordering::Relaxed);
+        let metadata = self.file.metadata().map_err(|e| self.error(0, 0, errno(&e)))?;
         if metadata.len() < prepared_bytes {
             let error = self.error(metadata.len(), prepared_bytes - metadata.len(), 0);
             return Err(IoError { kind: ErrorKind::Truncated, ..error });
@@ -236,6 +332,21 @@ impl DataFile {
             length_bytes,
             errno,
         }
+    }
+}
+
+impl Space for DataFile {
+    fn left_bytes(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatvfs(&self.file).ok()?;
+        let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+        Some(free_bytes.saturating_sub(self.kept_free_bytes))
+    }
+
+    fn take(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), String> {
+        self.extend(offset_bytes, length_bytes).map_err(|error| match error.kind {
+            ErrorKind::NoSpace => "the file system gave no more".to_owned(),
+            _ => error.what(),
+        })
     }
 }
 
@@ -286,5 +397,72 @@ impl Device for FileDevice {
 
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {
         self.file.touch(start_block, blocks) * BLOCK_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::CacheDir;
+
+    const MIB_BLOCKS: u64 = MIB / BLOCK_BYTES;
+
+    /// A file that grows, of 64 MiB at most: its first step is 4 MiB.
+    fn growing(name: &str) -> (CacheDir, DataFile) {
+        let path =
+            std::env::temp_dir().join(format!("ringfall-file-{}-{name}", std::process::id()));
+        let mut directory = CacheDir::open(&path).unwrap();
+        let (file, path) = directory.create_data_file().unwrap();
+        let file = DataFile::new(file, path, Preallocate::Grow).unwrap();
+        file.prepare(64 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.prepared_blocks(), 4 * MIB_BLOCKS);
+        (directory, file)
+    }
+
+    #[test]
+    fn a_file_that_grows_counts_each_first_touch_once() {
+        let (directory, file) = growing("touch");
+        assert_eq!(file.touch(0, MIB_BLOCKS), MIB_BLOCKS);
+        file.all_written();
+        assert_eq!(file.touch(2 * MIB_BLOCKS, MIB_BLOCKS), 0);
+        // A step that begins inside what is there, as the first one may.
+        file.take(3 * MIB, 5 * MIB).unwrap();
+        assert_eq!(file.prepared_blocks(), 8 * MIB_BLOCKS);
+        assert_eq!(file.touch(3 * MIB_BLOCKS, 2 * MIB_BLOCKS), MIB_BLOCKS);
+        assert_eq!(file.touch(0, 8 * MIB_BLOCKS), 3 * MIB_BLOCKS);
+        assert_eq!(file.touch(0, 8 * MIB_BLOCKS), 0);
+        file.give(6 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.prepared_blocks(), 8 * MIB_BLOCKS, "it has that much");
+        file.give(9 * MIB_BLOCKS).unwrap();
+        assert_eq!(file.touch(0, 9 * MIB_BLOCKS), MIB_BLOCKS);
+        assert_eq!(file.file.metadata().unwrap().len(), 9 * MIB);
+        file.check().unwrap();
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_cut_does_not_look_whole_when_it_grows() {
+        let (directory, file) = growing("cut");
+        rustix::fs::ftruncate(&file.file, MIB).unwrap();
+        assert!(file.take(4 * MIB, MIB).unwrap_err().contains("truncated"));
+        // Writes that are under way make it as long as it was.
+        rustix::fs::ftruncate(&file.file, 4 * MIB).unwrap();
+        assert_eq!(file.check().unwrap_err().kind, ErrorKind::Truncated);
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_step_leaves_others_their_space_and_gives_back_what_it_can_not_have_whole() {
+        let (directory, file) = growing("kept");
+        let free_bytes = file.left_bytes().unwrap();
+        let file = file.leaving(free_bytes - MIB);
+        assert!(file.left_bytes().unwrap() <= free_bytes);
+        let blocks = || file.file.metadata().unwrap().blocks() * 512;
+        let before = blocks();
+        // Beyond what any file system here can hold.
+        let why = file.take(4 * MIB, 1 << 62).unwrap_err();
+        assert_eq!(why, "the file system gave no more");
+        assert_eq!((blocks(), file.prepared_blocks()), (before, 4 * MIB_BLOCKS));
+        directory.remove().unwrap();
     }
 }

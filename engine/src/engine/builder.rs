@@ -10,9 +10,10 @@ use super::threads::Engine;
 use crate::device::{DataFile, Preallocate};
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
-use crate::placement::{BudgetConfig, SharedBudgets, SharedGate, Watermarks};
+use crate::placement::{BudgetConfig, Grown, SharedBudgets, SharedGate, Watermarks};
 use crate::shard::{Blueprint, Durability, EngineShared, ShardSpec};
-use crate::tier::cpu::CpuPool;
+use crate::space::{Ground, Space, Steps};
+use crate::tier::cpu::{CHUNK_BYTES, CpuPool, MemoryGauge};
 use crate::units::{BLOCK_BYTES, KIB, MIB};
 
 /// Largest I/O: the largest that the metrics tell apart.
@@ -41,6 +42,7 @@ pub struct EngineBuilder {
     segment_bytes: Option<u64>,
     cpu_bytes: u64,
     watermarks: Watermarks,
+    memory_gauge: Option<MemoryGauge>,
     io_bytes: u64,
     queue_depth: u32,
     buffer_bytes: Option<u64>,
@@ -62,6 +64,7 @@ impl Default for EngineBuilder {
             segment_bytes: None,
             cpu_bytes: 0,
             watermarks: Watermarks::default(),
+            memory_gauge: None,
             io_bytes: IO_BYTES,
             queue_depth: QUEUE_DEPTH,
             buffer_bytes: None,
@@ -96,7 +99,8 @@ impl EngineBuilder {
         self
     }
 
-    /// How a file that the engine makes gets its space; by default it is reserved.
+    /// How a file that the engine makes gets its space; by default it is reserved when the engine
+    /// starts.
     #[must_use]
     pub fn preallocate(mut self, preallocate: Preallocate) -> Self {
         self.preallocate = preallocate;
@@ -118,7 +122,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Size of the tier in host memory, bytes; by default there is none.
+    /// Size of the tier in host memory, bytes; by default there is none. Memory is taken in steps
+    /// while the tier fills; when no more can be had, the tier stays as large as it is.
     #[must_use]
     pub fn cpu_bytes(mut self, bytes: u64) -> Self {
         self.cpu_bytes = bytes;
@@ -130,6 +135,14 @@ impl EngineBuilder {
     #[must_use]
     pub fn watermarks(mut self, watermarks: Watermarks) -> Self {
         self.watermarks = watermarks;
+        self
+    }
+
+    /// Says how much memory may still be taken, before each step of the tier in host memory; by
+    /// default the kernel's refusal alone ends its growth.
+    #[must_use]
+    pub fn memory_gauge(mut self, gauge: MemoryGauge) -> Self {
+        self.memory_gauge = Some(gauge);
         self
     }
 
@@ -219,7 +232,8 @@ impl EngineBuilder {
     /// # Errors
     /// A setting that no engine can have, or no memory for buffers.
     pub fn local(&self, parts: LocalParts<'_>) -> Result<LocalEngine, EngineError> {
-        let blueprint = self.blueprint(Arc::clone(&parts.cpu))?;
+        let grounds = (Grown::default(), Ground::Whole, Ground::Whole);
+        let blueprint = self.blueprint(Arc::clone(&parts.cpu), grounds)?;
         Ok(LocalEngine::new(&blueprint, parts)?)
     }
 
@@ -229,8 +243,21 @@ impl EngineBuilder {
     /// # Errors
     /// A setting that no engine can have, or no address space for the CPU tier.
     pub fn specs(&self, file: &Arc<DataFile>) -> Result<Vec<ShardSpec>, EngineError> {
-        let cpu = CpuPool::new(self.cpu_bytes)?;
-        let blueprint = Arc::new(self.blueprint(cpu)?);
+        let unit_bytes = CHUNK_BYTES as u64;
+        let first_bytes = Steps::MEMORY.step_bytes(0, self.cpu_bytes, unit_bytes);
+        let cpu = CpuPool::growing(self.cpu_bytes, first_bytes, self.memory_gauge.clone())?;
+        let grown = Grown { cpu_bytes: first_bytes, storage_blocks: file.prepared_blocks() };
+        let memory: Arc<dyn Space> = Arc::clone(&cpu) as _;
+        let memory = match first_bytes < self.cpu_bytes {
+            true => Ground::thread("ringfall-memory", Arc::downgrade(&memory))?,
+            false => Ground::Whole,
+        };
+        let storage: Arc<dyn Space> = Arc::clone(file) as _;
+        let storage = match file.is_growing() {
+            true => Ground::thread("ringfall-space", Arc::downgrade(&storage))?,
+            false => Ground::Whole,
+        };
+        let blueprint = Arc::new(self.blueprint(cpu, (grown, memory, storage))?);
         let spec = |index| ShardSpec {
             id: ShardId(index),
             file: Arc::clone(file),
@@ -239,19 +266,24 @@ impl EngineBuilder {
         Ok((0..self.shards).map(spec).collect())
     }
 
-    /// What the shards have in common, with the memory of the CPU tier.
-    fn blueprint(&self, cpu: Arc<CpuPool>) -> Result<Blueprint, SettingsError> {
+    /// What the shards have in common, with the memory of the CPU tier; what the tiers have of
+    /// their space, and where host memory and storage take the rest.
+    fn blueprint(
+        &self,
+        cpu: Arc<CpuPool>,
+        (grown, memory_ground, storage_ground): (Grown, Ground, Ground),
+    ) -> Result<Blueprint, SettingsError> {
         self.check()?;
         let segment_bytes =
             self.segment_bytes.unwrap_or_else(|| segment_bytes(self.storage_bytes, self.shards));
-        let budgets = SharedBudgets::new(&BudgetConfig {
+        let config = BudgetConfig {
             shards: self.shards,
             gpu_bytes: 0,
             cpu_bytes: self.cpu_bytes,
             storage_blocks: self.storage_bytes / BLOCK_BYTES,
             segment_blocks: segment_bytes / BLOCK_BYTES,
             watermarks: self.watermarks,
-        });
+        };
         let gate = |permits: Option<u32>| match permits {
             None => SharedGate::unbounded(self.shards),
             Some(permits) => SharedGate::new(permits, self.shards),
@@ -261,8 +293,10 @@ impl EngineBuilder {
             shards: self.shards,
             seed: self.seed,
             shared: Arc::new(EngineShared {
-                budgets,
+                budgets: SharedBudgets::growing(&config, grown),
                 cpu,
+                memory_ground,
+                storage_ground,
                 allocations: gate(self.allocations_max),
                 requests: Arc::new(gate(self.requests_max)),
             }),

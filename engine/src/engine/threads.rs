@@ -14,7 +14,7 @@ use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::{IoError, SetupError};
 use crate::key::{ShardId, TIER_COUNT};
 use crate::metrics::Metrics;
-use crate::placement::{SpaceFigures, TierCounts};
+use crate::placement::{SharedBudgets, Shortage, SpaceFigures, TierCounts};
 use crate::shard::ShardFacts;
 use crate::shard::executor::{Executor, Pulse, Vitals};
 
@@ -52,6 +52,7 @@ pub struct Engine {
     entries: Entries,
     facts: Vec<ShardFacts>,
     executors: Vec<Executor<()>>,
+    budgets: Arc<SharedBudgets>,
     /// Taken when it has stopped.
     opened: Option<Opened>,
 }
@@ -69,6 +70,8 @@ pub struct Statistics {
     pub in_flight: u32,
     /// Failures, the first hundred of each shard.
     pub errors: Vec<IoError>,
+    /// Tiers that got less space than they were to have.
+    pub shortages: Vec<Shortage>,
 }
 
 impl Statistics {
@@ -95,6 +98,7 @@ impl Engine {
         builder.check()?;
         let opened = place.open(builder.storage_bytes, builder.preallocate)?;
         let specs = builder.specs(&opened.file)?;
+        let budgets = Arc::clone(&specs[0].blueprint.shared.budgets);
         let (senders, inboxes): (Vec<Sender<Inbound>>, Vec<Receiver<Inbound>>) =
             specs.iter().map(|_| flume::unbounded()).unzip();
         let mesh = Arc::new(senders);
@@ -104,6 +108,7 @@ impl Engine {
             entries: Entries::new(Arc::clone(&mesh), vitals.clone()),
             facts: Vec::new(),
             executors: Vec::new(),
+            budgets,
             opened: Some(opened),
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -143,7 +148,8 @@ impl Engine {
     /// A shard that has ended.
     pub fn statistics(&self) -> Result<Statistics, EngineError> {
         let answers = self.entries.ask_all(|answer| Request::Statistics { answer })?;
-        let mut statistics = Statistics::default();
+        let shortages = self.budgets.shortages();
+        let mut statistics = Statistics { shortages, ..Statistics::default() };
         for answer in answers {
             statistics.add(answer.wait()?);
         }

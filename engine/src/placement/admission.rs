@@ -85,6 +85,18 @@ impl<D> Placement<D> {
         if !holds_baton {
             return Admission::NeedBaton(Tier::Storage);
         }
+        // Nobody's entry has to go for space that is only on its way.
+        if self.shared.pool.can_grow() {
+            self.wants_growth[Tier::Storage.index()] = true;
+            // Announce first, look again second, as below.
+            self.shared.wait_for_room(self.shard);
+            if let Some(grant) = self.try_storage(request.bytes) {
+                return Admission::Granted(grant);
+            }
+            if self.shared.pool.can_grow() {
+                return Admission::Wait(Tier::Storage);
+            }
+        }
         if let Some(admission) = self.make_storage_room(blocks) {
             return admission;
         }
@@ -119,6 +131,7 @@ impl<D> Placement<D> {
         if lack_blocks > 0 {
             let lot = self.shared.pool.try_lease(lack_blocks)?;
             self.take_lot(lot);
+            self.foresee(Tier::Storage);
         }
         let extents = self.allocator.allocate(blocks).expect("so many blocks are free");
         self.granted_blocks += blocks;
@@ -151,6 +164,9 @@ impl<D> Placement<D> {
             return Enter::Entered;
         }
         let (tier, bytes) = (grant.tier, grant.bytes);
+        if self.shared.is_overcommitted(tier) {
+            return Enter::Withdrawn;
+        }
         if !holds_door {
             if !self.shared.door(tier).is_free() || !self.shared.try_use(tier, bytes) {
                 return Enter::NeedDoor;
@@ -158,10 +174,15 @@ impl<D> Placement<D> {
         } else if !self.shared.try_use(tier, bytes) {
             // As for room: announce, then look again.
             self.shared.wait_at_door(tier, self.shard);
+            self.wants_growth[tier.index()] = true;
+            if self.shared.is_overcommitted(tier) {
+                return Enter::Withdrawn;
+            }
             if !self.shared.try_use(tier, bytes) {
                 return Enter::Wait;
             }
         }
+        self.foresee(tier);
         self.entered_bytes[tier.index()] += bytes;
         grant.entered = true;
         Enter::Entered

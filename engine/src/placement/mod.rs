@@ -8,7 +8,9 @@
 //!
 //! A write, as a shard runs it: `admit` until granted (holding the tier's baton while it evicts),
 //! `enter` until its space is free, `insert_writing`, the bytes, `write_done`. A victim goes down
-//! the same way, from `admit` for the tier below to `finish_move`.
+//! the same way, from `admit` for the tier below to `finish_move`. After `admit` and `enter` the
+//! shard asks `take_growth` whether a tier is to get more space, and says by `end_growth` what of
+//! it came.
 
 mod admission;
 mod allocator;
@@ -17,6 +19,9 @@ mod allocator_test;
 mod entry;
 mod extent;
 mod gate;
+mod growth;
+#[cfg(test)]
+mod growth_test;
 mod lru;
 #[cfg(test)]
 mod model_test;
@@ -37,6 +42,7 @@ pub use allocator::SpaceFigures;
 pub use entry::{EntryId, EntryState, EntryView};
 pub use extent::{Extent, ExtentList};
 pub use gate::{NOBODY, Published, SharedGate};
+pub use growth::{Grown, Growth, Shortage};
 pub use pool::SegmentLease;
 pub use shared::{BudgetConfig, SharedBudgets};
 pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};

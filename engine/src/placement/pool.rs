@@ -1,4 +1,5 @@
-//! The storage space of the whole engine, leased to shards in segments.
+//! The storage space of the whole engine, leased to shards in segments. Space may come in steps:
+//! what has not come yet belongs to nobody, and the limit falls when no more can be had.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -26,36 +27,81 @@ pub(super) struct Lot {
 /// it is counted, so whoever has counted down finds a bit.
 #[derive(Debug)]
 pub(super) struct StoragePool {
-    capacity_blocks: u64,
+    /// Blocks that it may come to have: what it has, once no more can be had.
+    limit_blocks: AtomicU64,
+    /// Blocks that have space, from block 0 on: whole segments, or all of the limit. Changed by one
+    /// shard at a time (`SharedBudgets::begin_growth`).
+    grown_blocks: AtomicU64,
     segment_blocks: u64,
+    /// Of the limit at first.
     full_segments: u64,
+    /// Likewise.
     short_blocks: u64,
     available: AtomicU64,
     bitmap: Box<[AtomicU64]>,
 }
 
 impl StoragePool {
-    pub(super) fn new(capacity_blocks: u64, segment_blocks: u64) -> Self {
+    /// A pool for `capacity_blocks`, of which `grown_blocks` (rounded down to whole segments) have
+    /// space already.
+    pub(super) fn new(capacity_blocks: u64, segment_blocks: u64, grown_blocks: u64) -> Self {
         assert!(segment_blocks > 0, "a segment holds at least one block");
         let full_segments = capacity_blocks / segment_blocks;
-        let short_blocks = capacity_blocks % segment_blocks;
-        let words = full_segments.div_ceil(64);
-        let word = |index: u64| match full_segments - index * 64 {
-            64.. => u64::MAX,
-            rest => (1 << rest) - 1,
-        };
-        StoragePool {
-            capacity_blocks,
+        let pool = StoragePool {
+            limit_blocks: AtomicU64::new(capacity_blocks),
+            grown_blocks: AtomicU64::new(0),
             segment_blocks,
             full_segments,
-            short_blocks,
-            available: AtomicU64::new(full_segments << 1 | u64::from(short_blocks > 0)),
-            bitmap: (0..words).map(|index| AtomicU64::new(word(index))).collect(),
-        }
+            short_blocks: capacity_blocks % segment_blocks,
+            available: AtomicU64::new(0),
+            bitmap: (0..full_segments.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        };
+        pool.grow_to(grown_blocks);
+        pool
     }
 
+    /// The blocks up to `blocks` have space. One caller at a time.
+    pub(super) fn grow_to(&self, blocks: u64) {
+        let before = self.grown_blocks.load(SeqCst);
+        let limit = self.limit_blocks.load(SeqCst);
+        let is_all = blocks >= limit;
+        let blocks =
+            if is_all { limit } else { blocks / self.segment_blocks * self.segment_blocks };
+        if blocks <= before {
+            return;
+        }
+        let full = |blocks: u64| blocks / self.segment_blocks;
+        for number in full(before)..full(blocks) {
+            self.word(number / 64).fetch_or(1 << (number % 64), SeqCst);
+        }
+        // Ahead of the count, so that whoever has counted down looks far enough for a bit.
+        self.grown_blocks.store(blocks, SeqCst);
+        let short = u64::from(blocks % self.segment_blocks > 0);
+        self.available.fetch_add((full(blocks) - full(before)) << 1 | short, SeqCst);
+    }
+
+    /// No more can be had: what it has is all there will be.
+    pub(super) fn stop_growing(&self) {
+        self.limit_blocks.store(self.grown_blocks.load(SeqCst), SeqCst);
+    }
+
+    /// Blocks that have space.
+    pub(super) fn grown_blocks(&self) -> u64 {
+        self.grown_blocks.load(SeqCst)
+    }
+
+    /// Whether more may come.
+    pub(super) fn can_grow(&self) -> bool {
+        self.grown_blocks.load(SeqCst) < self.limit_blocks.load(SeqCst)
+    }
+
+    /// Blocks that it may come to have.
     pub(super) fn capacity_blocks(&self) -> u64 {
-        self.capacity_blocks
+        self.limit_blocks.load(SeqCst)
+    }
+
+    fn word(&self, index: u64) -> &AtomicU64 {
+        &self.bitmap[usize::try_from(index).expect("it indexes memory")]
     }
 
     pub(super) fn segment_blocks(&self) -> u64 {
@@ -107,13 +153,13 @@ impl StoragePool {
     /// Picks the number of one full segment of a lot, near `part` 0..`parts` of the space, so that
     /// a shard's segments lie together.
     pub(super) fn claim_number(&self, part: u64, parts: u64) -> u64 {
-        let words = self.bitmap.len() as u64;
-        let first = words * part / parts;
         loop {
+            let words = (self.grown_blocks() / self.segment_blocks).div_ceil(64);
+            let first = words * part / parts;
             for step in 0..words {
                 let index = (first + step) % words;
-                let word = &self.bitmap[usize::try_from(index).expect("it indexes memory")];
-                let cleared = word
+                let cleared = self
+                    .word(index)
                     .fetch_update(SeqCst, SeqCst, |bits| (bits != 0).then(|| bits & (bits - 1)));
                 if let Ok(bits) = cleared {
                     return index * 64 + u64::from(bits.trailing_zeros());
@@ -127,9 +173,8 @@ impl StoragePool {
     pub(super) fn put_back(&self, lease: &SegmentLease) {
         let short = lease.blocks < self.segment_blocks;
         if !short {
-            let index = usize::try_from(lease.number / 64).expect("it indexes memory");
             let bit = 1 << (lease.number % 64);
-            let before = self.bitmap[index].fetch_or(bit, SeqCst);
+            let before = self.word(lease.number / 64).fetch_or(bit, SeqCst);
             assert!(before & bit == 0, "segment {} was given back twice", lease.number);
         }
         self.available.fetch_add(if short { 1 } else { 2 }, SeqCst);

@@ -1,10 +1,11 @@
 //! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics
 //! only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 use super::gate::{SharedGate, shard_id};
+use super::growth::{Grown, Shortage};
 use super::pool::StoragePool;
 use super::watermark::{UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
@@ -34,12 +35,31 @@ pub struct BudgetConfig {
 
 /// The two ledgers of a tier above storage, in bytes.
 #[derive(Debug)]
-struct Ledger {
-    capacity: u64,
+pub(super) struct Ledger {
+    /// What may be committed: what is there, once no more memory can be had.
+    pub(super) capacity: AtomicU64,
+    /// What may be used: memory that is there already. Changed by one shard at a time
+    /// (`begin_growth`).
+    pub(super) grown: AtomicU64,
     /// What will be in the tier once all moves begun and all writes granted are complete.
     committed: AtomicU64,
     /// What takes its space now.
-    used: AtomicU64,
+    pub(super) used: AtomicU64,
+}
+
+impl Ledger {
+    fn new(capacity: u64, grown: u64) -> Ledger {
+        Ledger {
+            capacity: AtomicU64::new(capacity),
+            grown: AtomicU64::new(grown.min(capacity)),
+            committed: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        }
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity.load(SeqCst)
+    }
 }
 
 /// What a shard shows to the others, on a cache line of its own.
@@ -57,7 +77,7 @@ struct Board {
 pub struct SharedBudgets {
     shards: u16,
     watermarks: Watermarks,
-    ledgers: [Ledger; UPPER_COUNT],
+    pub(super) ledgers: [Ledger; UPPER_COUNT],
     pub(super) pool: StoragePool,
     boards: Box<[Board]>,
     batons: [SharedGate; TIER_COUNT],
@@ -66,15 +86,22 @@ pub struct SharedBudgets {
     room_waiter: AtomicU64,
     /// The shard whose door holder waits for physical space.
     door_waiters: [AtomicU64; UPPER_COUNT],
+    /// Whether a shard takes a step for the tier.
+    pub(super) is_growing: [AtomicBool; TIER_COUNT],
+    pub(super) shortages: [OnceLock<Shortage>; TIER_COUNT],
 }
 
 impl SharedBudgets {
-    /// The budgets of an engine that holds nothing yet.
+    /// The budgets of an engine that holds nothing yet, whose tiers have all of their space.
     #[must_use]
     pub fn new(config: &BudgetConfig) -> Arc<Self> {
+        Self::growing(config, Grown::default())
+    }
+
+    /// The same, with tiers that have so much of their space by now, and take the rest in steps.
+    #[must_use]
+    pub fn growing(config: &BudgetConfig, grown: Grown) -> Arc<Self> {
         assert!(config.shards > 0, "an engine has at least one shard");
-        let ledger =
-            |capacity| Ledger { capacity, committed: AtomicU64::new(0), used: AtomicU64::new(0) };
         let board = |_| Board {
             tails: std::array::from_fn(|_| AtomicU64::new(NO_TAIL)),
             free_segments: AtomicU64::new(0),
@@ -82,13 +109,22 @@ impl SharedBudgets {
         Arc::new(SharedBudgets {
             shards: config.shards,
             watermarks: config.watermarks,
-            ledgers: [ledger(config.gpu_bytes), ledger(config.cpu_bytes)],
-            pool: StoragePool::new(config.storage_blocks, config.segment_blocks),
+            ledgers: [
+                Ledger::new(config.gpu_bytes, u64::MAX),
+                Ledger::new(config.cpu_bytes, grown.cpu_bytes),
+            ],
+            pool: StoragePool::new(
+                config.storage_blocks,
+                config.segment_blocks,
+                grown.storage_blocks,
+            ),
             boards: (0..config.shards).map(board).collect(),
             batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             room_waiter: AtomicU64::new(NO_WAITER),
             door_waiters: std::array::from_fn(|_| AtomicU64::new(NO_WAITER)),
+            is_growing: std::array::from_fn(|_| AtomicBool::new(false)),
+            shortages: Default::default(),
         })
     }
 
@@ -110,11 +146,11 @@ impl SharedBudgets {
         &self.doors[tier.index()]
     }
 
-    /// Size of `tier` in bytes.
+    /// Size of `tier` in bytes: what it may come to hold.
     #[must_use]
     pub fn capacity_bytes(&self, tier: Tier) -> u64 {
         match self.ledgers.get(tier.index()) {
-            Some(ledger) => ledger.capacity,
+            Some(ledger) => ledger.capacity(),
             None => self.pool.capacity_blocks() * crate::units::BLOCK_BYTES,
         }
     }
@@ -162,20 +198,20 @@ impl SharedBudgets {
 
     /// Whether entries of `bytes` pass over `tier` (above storage).
     pub(super) fn skips(&self, tier: Tier, bytes: u64) -> bool {
-        self.watermarks.skips(self.ledgers[tier.index()].capacity, bytes)
+        self.watermarks.skips(self.ledgers[tier.index()].capacity(), bytes)
     }
 
     /// Whether the tier is down to where eviction for `bytes` ends.
     pub(super) fn at_target(&self, tier: Tier, bytes: u64) -> bool {
         let ledger = &self.ledgers[tier.index()];
-        let target = self.watermarks.target(ledger.capacity, bytes);
+        let target = self.watermarks.target(ledger.capacity(), bytes);
         ledger.committed.load(SeqCst).saturating_add(bytes) <= target
     }
 
     /// Adds to `committed` if it stays within the capacity.
     pub(super) fn try_commit(&self, tier: Tier, bytes: u64) -> bool {
         let ledger = &self.ledgers[tier.index()];
-        add_within(&ledger.committed, bytes, ledger.capacity)
+        add_within(&ledger.committed, bytes, ledger.capacity())
     }
 
     pub(super) fn uncommit(&self, tier: Tier, bytes: u64) {
@@ -183,10 +219,16 @@ impl SharedBudgets {
         assert!(before >= bytes, "{}: committed fell below zero", tier.name());
     }
 
-    /// Adds to `used` if it stays within the capacity.
+    /// Whether more is committed than the tier can hold, because it has become smaller meanwhile.
+    pub(super) fn is_overcommitted(&self, tier: Tier) -> bool {
+        let ledger = &self.ledgers[tier.index()];
+        ledger.committed.load(SeqCst) > ledger.capacity()
+    }
+
+    /// Adds to `used` if it stays within what is there.
     pub(super) fn try_use(&self, tier: Tier, bytes: u64) -> bool {
         let ledger = &self.ledgers[tier.index()];
-        add_within(&ledger.used, bytes, ledger.capacity)
+        add_within(&ledger.used, bytes, ledger.grown.load(SeqCst))
     }
 
     pub(super) fn unuse(&self, tier: Tier, bytes: u64) {

@@ -152,7 +152,7 @@ fn a_release_and_a_wait_at_the_same_moment_meet() {
 
 #[test]
 fn the_pool_leases_every_block_once_and_the_short_segment_last() {
-    let pool = StoragePool::new(10 * 16 + 5, 16);
+    let pool = StoragePool::new(10 * 16 + 5, 16, u64::MAX);
     assert_eq!(pool.available_blocks(), 165);
     let lot = pool.try_lease(17).unwrap();
     assert_eq!((lot.full, lot.short), (2, false));
@@ -165,7 +165,7 @@ fn the_pool_leases_every_block_once_and_the_short_segment_last() {
 #[test]
 fn threads_never_hold_the_same_segment() {
     const SEGMENTS: u64 = 150;
-    let pool = StoragePool::new(SEGMENTS * 8, 8);
+    let pool = StoragePool::new(SEGMENTS * 8, 8, u64::MAX);
     let held: Vec<AtomicBool> = (0..SEGMENTS).map(|_| AtomicBool::new(false)).collect();
     thread::scope(|scope| {
         for part in 0..4u64 {

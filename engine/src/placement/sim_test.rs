@@ -47,7 +47,11 @@ enum Message {
     Ask(ShardId, Ask, usize),
     Answer(usize),
     Wake(Wakeup),
+    Grow(usize, Growth),
 }
+
+/// What becomes of a step for a tier.
+pub(super) type Supply = Box<dyn FnMut(Growth) -> Result<u64, String>>;
 
 /// How a write ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +64,6 @@ pub(super) enum Outcome {
 pub(super) struct Sim {
     pub(super) shared: Arc<SharedBudgets>,
     pub(super) shards: Vec<Placement<u128>>,
-    capacity_blocks: u64,
     tasks: Vec<Option<Task>>,
     messages: Vec<Message>,
     queues: Vec<Vec<VecDeque<usize>>>,
@@ -69,6 +72,8 @@ pub(super) struct Sim {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) asks: u64,
     pub(super) waits: u64,
+    pub(super) withdrawn: u64,
+    supply: Supply,
 }
 
 fn gate_index(gate: Gate) -> usize {
@@ -80,14 +85,18 @@ fn gate_index(gate: Gate) -> usize {
 
 impl Sim {
     pub(super) fn new(config: &BudgetConfig) -> Self {
-        let shared = SharedBudgets::new(config);
+        Self::growing(config, Grown::default(), Box::new(|_| unreachable!("it has all its space")))
+    }
+
+    /// With tiers that take their space in steps, from `supply`.
+    pub(super) fn growing(config: &BudgetConfig, grown: Grown, supply: Supply) -> Self {
+        let shared = SharedBudgets::growing(config, grown);
         Sim {
             shards: (0..config.shards)
                 .map(|n| Placement::new(Arc::clone(&shared), ShardId(n)))
                 .collect(),
             queues: (0..config.shards).map(|_| vec![VecDeque::new(); 5]).collect(),
             shared,
-            capacity_blocks: config.storage_blocks,
             tasks: Vec::new(),
             messages: Vec::new(),
             now: 0,
@@ -95,6 +104,8 @@ impl Sim {
             outcomes: Vec::new(),
             asks: 0,
             waits: 0,
+            withdrawn: 0,
+            supply,
         }
     }
 
@@ -151,6 +162,12 @@ impl Sim {
     fn collect_wakeups(&mut self, shard: usize) {
         while let Some(wakeup) = self.shards[shard].take_wakeup() {
             self.messages.push(Message::Wake(wakeup));
+        }
+    }
+
+    fn collect_growths(&mut self, shard: usize) {
+        while let Some(growth) = self.shards[shard].take_growth() {
+            self.messages.push(Message::Grow(shard, growth));
         }
     }
 
@@ -244,6 +261,18 @@ impl Sim {
                         task.phase = Phase::WaitDoor(tier);
                         self.tasks[n] = Some(task);
                     }
+                    Enter::Withdrawn => {
+                        self.withdrawn += 1;
+                        let grant = task.grant.take().unwrap();
+                        self.shards[shard].cancel(grant);
+                        task.admit.begin_again();
+                        task.phase = Phase::Admit;
+                        let held = std::mem::take(&mut task.holds_door);
+                        self.tasks[n] = Some(task);
+                        if held {
+                            self.release(Gate::Door(tier));
+                        }
+                    }
                 }
             }
             Phase::Bytes => {
@@ -265,6 +294,7 @@ impl Sim {
             Phase::Blocked | Phase::WaitRoom | Phase::WaitDoor(_) => unreachable!("not runnable"),
         }
         self.collect_wakeups(shard);
+        self.collect_growths(shard);
     }
 
     fn after_admit(&mut self, n: usize, admission: Admission) {
@@ -288,7 +318,7 @@ impl Sim {
             Admission::NeedBaton(tier) => self.acquire(n, Gate::Baton(tier)),
             Admission::ReleaseBaton(_) => self.release_baton(n),
             Admission::Refused { limit_bytes } => {
-                assert_eq!(limit_bytes, self.capacity_blocks * BLOCK_BYTES);
+                assert_eq!(limit_bytes, self.shared.capacity_bytes(Tier::Storage));
                 self.end_without_room(n, Outcome::Refused);
             }
             Admission::Wait(tier) => {
@@ -379,6 +409,13 @@ impl Sim {
                 self.collect_wakeups(shard);
                 self.messages.push(Message::Answer(n));
             }
+            Message::Grow(shard, growth) => {
+                let taken = (self.supply)(growth);
+                self.now += 1;
+                self.shards[shard].end_growth(growth, taken, self.now);
+                self.collect_wakeups(shard);
+                self.collect_growths(shard);
+            }
             Message::Answer(n) => self.tasks[n].as_mut().unwrap().phase = Phase::Admit,
             Message::Wake(Wakeup { shard, reason }) => {
                 for task in self.tasks.iter_mut().flatten() {
@@ -406,11 +443,14 @@ impl Sim {
             let used: u64 = sums.iter().map(|sum| sum.used_bytes[at]).sum();
             assert_eq!(committed, self.shared.committed_bytes(tier), "{tier:?} committed");
             assert_eq!(used, self.shared.used_bytes(tier), "{tier:?} used");
-            assert!(committed <= self.shared.capacity_bytes(tier), "{tier:?} committed too much");
-            assert!(used <= self.shared.capacity_bytes(tier), "{tier:?} used too much");
+            let fits = committed <= self.shared.capacity_bytes(tier);
+            // What was promised of a tier that has become smaller is withdrawn when it is claimed.
+            assert!(fits || !self.shared.shortages().is_empty(), "{tier:?} committed too much");
+            assert!(used <= self.shared.grown_bytes(tier), "{tier:?} used too much");
         }
         let leased: u64 = sums.iter().map(|sum| sum.leased_blocks).sum();
-        assert_eq!(leased + self.shared.unleased_blocks(), self.capacity_blocks, "storage");
+        let grown = self.shared.grown_bytes(Tier::Storage) / BLOCK_BYTES;
+        assert_eq!(leased + self.shared.unleased_blocks(), grown, "storage");
     }
 
     /// The blocks of every entry are its alone, over all shards.

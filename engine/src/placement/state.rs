@@ -88,6 +88,8 @@ pub struct Placement<D> {
     pub(super) granted_blocks: u64,
     pub(super) wake_room: bool,
     pub(super) wake_door: [bool; UPPER_COUNT],
+    /// Tiers that should get more space.
+    pub(super) wants_growth: [bool; TIER_COUNT],
     shown_tails: [Nanos; TIER_COUNT],
     shown_free_segments: u64,
     newest_stamp: Nanos,
@@ -112,6 +114,7 @@ impl<D> Placement<D> {
             granted_blocks: 0,
             wake_room: false,
             wake_door: [false; UPPER_COUNT],
+            wants_growth: [false; TIER_COUNT],
             shown_tails: [NO_TAIL; TIER_COUNT],
             shown_free_segments: 0,
             newest_stamp: 0,

@@ -13,6 +13,8 @@ use crate::key::{EntryKey, ShardId, Tier};
 pub struct AdmitState {
     pub(super) bytes: u64,
     pub(super) tier: Tier,
+    /// The first tier that was to be tried.
+    top: Tier,
     pub(super) baton: Option<Tier>,
     pub(super) evicting: bool,
 }
@@ -33,7 +35,14 @@ impl AdmitState {
 
     fn from_tier(bytes: u64, tier: Tier) -> Self {
         assert!(bytes > 0, "an entry holds at least one byte");
-        AdmitState { bytes, tier, baton: None, evicting: false }
+        AdmitState { bytes, tier, top: tier, baton: None, evicting: false }
+    }
+
+    /// Begins anew, after `Enter::Withdrawn`.
+    pub fn begin_again(&mut self) {
+        assert!(self.baton.is_none(), "a grant comes after the baton was given back");
+        self.tier = self.top;
+        self.evicting = false;
     }
 
     /// The caller got the permit of `SharedBudgets::baton(tier)` for this admission.
@@ -78,7 +87,8 @@ pub enum Admission {
         /// The largest entry that could be held.
         limit_bytes: u64,
     },
-    /// All of storage is pinned: keep the baton, await the `Room` wakeup, call again.
+    /// All of storage is pinned, or more space is on its way: keep the baton, await the `Room`
+    /// wakeup, call again.
     Wait(Tier),
 }
 
@@ -107,6 +117,9 @@ pub enum Enter {
     NeedDoor,
     /// With the door's permit in hand: await the `Door` wakeup, call again.
     Wait,
+    /// The tier has become smaller than what was promised of it: give the grant back by `cancel`,
+    /// and ask for admission anew.
+    Withdrawn,
 }
 
 /// An entry that must leave its tier.

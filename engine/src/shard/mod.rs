@@ -44,6 +44,7 @@ use crate::clock::Clock;
 use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
+use crate::space::Ground;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
@@ -55,10 +56,25 @@ pub struct EngineShared {
     pub budgets: Arc<SharedBudgets>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
+    /// Where the CPU tier takes more memory.
+    pub memory_ground: Ground,
+    /// Where the storage tier takes more space.
+    pub storage_ground: Ground,
     /// Writes that may allocate at once.
     pub allocations: SharedGate,
     /// Requests that may be served at once.
     pub requests: Arc<SharedGate>,
+}
+
+impl EngineShared {
+    /// Where `tier` takes more space.
+    pub(crate) fn ground(&self, tier: Tier) -> &Ground {
+        match tier {
+            Tier::Gpu => &Ground::Whole,
+            Tier::Cpu => &self.memory_ground,
+            Tier::Storage => &self.storage_ground,
+        }
+    }
 }
 
 /// The bytes of an entry above storage.

@@ -63,14 +63,30 @@ impl Shard {
         state: &mut AdmitState,
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
         let _waiting = self.measure.wait(&self.clock);
+        loop {
+            let Some(grant) = self.promise(state).await? else { return Ok(None) };
+            let mut held = HeldGrant { shard: self, grant: Some(grant) };
+            if self.enter(&mut held).await {
+                return Ok(Some(held));
+            }
+            drop(held);
+            state.begin_again();
+        }
+    }
+
+    async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
         let mut baton: Option<Turn> = None;
-        let grant = loop {
+        loop {
             let step = self.try_place(
                 |placement| placement.admit(state),
                 |step| !matches!(step, Admission::Wait(_) | Admission::NeedBaton(_)),
             );
+            self.grow_where_due();
             match step {
-                Admission::Granted(grant) => break grant,
+                Admission::Granted(grant) => {
+                    drop(baton);
+                    return Ok(Some(grant));
+                }
                 Admission::Refused { .. } => return Ok(None),
                 Admission::Evict(victim) => self.let_go(victim),
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
@@ -87,14 +103,11 @@ impl Shard {
                     self.changed.notified().await;
                 }
             }
-        };
-        drop(baton);
-        let mut held = HeldGrant { shard: self, grant: Some(grant) };
-        self.enter(&mut held).await;
-        Ok(Some(held))
+        }
     }
 
-    async fn enter(self: &Rc<Self>, held: &mut HeldGrant<'_>) {
+    /// Whether its space is taken; not when the promise was withdrawn.
+    async fn enter(self: &Rc<Self>, held: &mut HeldGrant<'_>) -> bool {
         let mut door: Option<Turn> = None;
         let tier = held.tier();
         loop {
@@ -103,14 +116,32 @@ impl Shard {
                 |placement| placement.enter(grant, door.is_some()),
                 |step| matches!(step, Enter::Entered),
             );
+            self.grow_where_due();
             match step {
-                Enter::Entered => return,
+                Enter::Entered => return true,
+                Enter::Withdrawn => return false,
                 Enter::NeedDoor => {
                     let now = self.clock.now();
                     door = Some(self.take_turn(GateName::Door(tier), now).await);
                 }
                 Enter::Wait => self.changed.notified().await,
             }
+        }
+    }
+
+    /// Has the steps taken that tiers are due: beside whatever this shard does, and also when the
+    /// writer that needs one is dropped.
+    fn grow_where_due(self: &Rc<Self>) {
+        loop {
+            let due = self.placement.borrow_mut().take_growth();
+            let Some(growth) = due else { return };
+            let shard = Rc::clone(self);
+            self.spawn(async move {
+                let taken = shard.shared.ground(growth.tier).take(growth.step).await;
+                let now = shard.clock.now();
+                shard.place(|placement| placement.end_growth(growth, taken, now));
+                shard.grow_where_due();
+            });
         }
     }
 

@@ -1,29 +1,53 @@
 //! The CPU tier: entries in host memory, written and read by copying.
 //!
-//! The whole tier is one mapping, cut in 2 MiB chunks that belong to all shards, and touched before
-//! the run: a page's first touch costs the kernel its zeroing (and a virtual machine its host's
-//! too), which would be measured as the tier's slowness. What an entry has beyond whole chunks is
-//! allocated exactly.
+//! The whole tier is one range of addresses, cut in 2 MiB chunks that belong to all shards. Memory
+//! comes to it in steps, ahead of need, and is touched before an entry gets it: the first touch of
+//! a page costs the kernel its zeroing (and a virtual machine its host's too), which would be
+//! measured as the tier's slowness. What an entry has beyond whole chunks is allocated exactly.
 
 #![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
 use crate::buffer::Mapping;
 use crate::error::SetupError;
+use crate::space::Space;
 use crate::units::{MIB, round_up_to_block};
 
 /// Size of a chunk.
 pub const CHUNK_BYTES: usize = 2 * MIB as usize;
+
+/// Says how much memory may still be taken on this machine.
+#[derive(Clone)]
+pub struct MemoryGauge(Arc<dyn Fn() -> Option<u64> + Send + Sync>);
+
+impl MemoryGauge {
+    /// A gauge that asks `left_bytes`, on a thread of its own, before each step; none: unknown.
+    pub fn new(left_bytes: impl Fn() -> Option<u64> + Send + Sync + 'static) -> MemoryGauge {
+        MemoryGauge(Arc::new(left_bytes))
+    }
+}
+
+impl std::fmt::Debug for MemoryGauge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MemoryGauge")
+    }
+}
 
 /// The memory of the tier, shared by all shards. Taking and giving back a chunk is lock-free.
 #[derive(Debug)]
 pub struct CpuPool {
     mapping: Option<Mapping>,
     chunk_count: u32,
+    /// Chunks that get their memory when the shards open.
+    first_chunks: u32,
+    /// Chunks that have memory, or get it now. Raised by one thread at a time.
+    next_chunk: AtomicU32,
     free: ArrayQueue<u32>,
+    gauge: Option<MemoryGauge>,
     /// Entries have sizes only.
     is_hollow: bool,
 }
@@ -35,37 +59,66 @@ impl CpuPool {
         Arc::new(CpuPool {
             mapping: None,
             chunk_count: 0,
+            first_chunks: 0,
+            next_chunk: AtomicU32::new(0),
             free: ArrayQueue::new(1),
+            gauge: None,
             is_hollow: true,
         })
     }
 
-    /// Address space for a tier of `capacity_bytes`; no memory yet.
+    /// Address space for a tier of `capacity_bytes`, all of which [`CpuPool::populate`] gives
+    /// memory.
     ///
     /// # Errors
-    /// When the kernel refuses so much.
+    /// When there is not so much.
     pub fn new(capacity_bytes: u64) -> Result<Arc<CpuPool>, SetupError> {
-        let chunks = capacity_bytes / CHUNK_BYTES as u64;
-        let chunk_count = u32::try_from(chunks)
-            .map_err(|_| SetupError::CpuTierTooLarge { bytes: capacity_bytes })?;
-        let bytes = chunk_count as usize * CHUNK_BYTES;
-        let mapping = if bytes > 0 { Some(Mapping::new(bytes, false)?) } else { None };
-        let free = ArrayQueue::new((chunk_count as usize).max(1));
-        Ok(Arc::new(CpuPool { mapping, chunk_count, free, is_hollow: false }))
+        CpuPool::growing(capacity_bytes, u64::MAX, None)
     }
 
-    /// Touches part `part` of `parts` and makes its chunks available. Each part once, by the thread
-    /// whose NUMA node is to hold it.
+    /// The same for a tier of which [`CpuPool::populate`] gives memory to the first `first_bytes`
+    /// only. The rest comes in steps ([`Space`]), each after a look at `gauge`.
+    ///
+    /// # Errors
+    /// When there is not so much address space.
+    pub fn growing(
+        capacity_bytes: u64,
+        first_bytes: u64,
+        gauge: Option<MemoryGauge>,
+    ) -> Result<Arc<CpuPool>, SetupError> {
+        let too_large = || SetupError::CpuTierTooLarge { bytes: capacity_bytes };
+        let chunks = capacity_bytes / CHUNK_BYTES as u64;
+        let chunk_count = u32::try_from(chunks).map_err(|_| too_large())?;
+        let first_chunks = (first_bytes / CHUNK_BYTES as u64).min(chunks) as u32;
+        let bytes = chunk_count as usize * CHUNK_BYTES;
+        let mapping = if bytes > 0 { Some(Mapping::closed(bytes)?) } else { None };
+        let free = ArrayQueue::new((chunk_count as usize).max(1));
+        Ok(Arc::new(CpuPool {
+            mapping,
+            chunk_count,
+            first_chunks,
+            next_chunk: AtomicU32::new(first_chunks),
+            free,
+            gauge,
+            is_hollow: false,
+        }))
+    }
+
+    /// Touches part `part` of `parts` of what is to have memory at first, and makes its chunks
+    /// available. Each part once, by the thread whose NUMA node is to hold it.
     ///
     /// # Errors
     /// When there is not so much memory.
     pub fn populate(&self, part: u16, parts: u16) -> Result<(), SetupError> {
-        let bound = |n: u16| (u64::from(self.chunk_count) * u64::from(n) / u64::from(parts)) as u32;
-        for chunk in bound(part)..bound(part + 1) {
-            let mapping = self.mapping.as_ref().expect("there are chunks, so there is a mapping");
-            mapping.populate(chunk as usize * CHUNK_BYTES, CHUNK_BYTES)?;
-            self.free.push(chunk).expect("the queue has a place for every chunk");
-        }
+        let first = u64::from(self.first_chunks);
+        let bound = |n: u16| (first * u64::from(n) / u64::from(parts)) as u32;
+        (bound(part)..bound(part + 1)).try_for_each(|chunk| self.open(chunk))
+    }
+
+    fn open(&self, chunk: u32) -> Result<(), SetupError> {
+        let mapping = self.mapping.as_ref().expect("there are chunks, so there is a mapping");
+        mapping.populate(chunk as usize * CHUNK_BYTES, CHUNK_BYTES)?;
+        self.free.push(chunk).expect("the queue has a place for every chunk");
         Ok(())
     }
 
@@ -75,16 +128,10 @@ impl CpuPool {
         self.free.len()
     }
 
-    /// Chunks there are.
+    /// Chunks that have memory by now.
     #[must_use]
     pub fn chunks(&self) -> usize {
-        self.chunk_count as usize
-    }
-
-    /// Memory of the tier.
-    #[must_use]
-    pub fn mapped_bytes(&self) -> u64 {
-        u64::from(self.chunk_count) * CHUNK_BYTES as u64
+        self.next_chunk.load(Ordering::Relaxed) as usize
     }
 
     /// Memory for an entry of `bytes`, rounded up to whole blocks. Within the tier's budget its
@@ -110,6 +157,32 @@ impl CpuPool {
     fn start(&self, index: u32) -> *mut u8 {
         let mapping = self.mapping.as_ref().expect("a chunk was handed out, so there is a mapping");
         mapping.range_ptr(index as usize * CHUNK_BYTES, CHUNK_BYTES)
+    }
+}
+
+/// A step is memory for so many bytes of entries, which take it as chunks and as exact rests: of
+/// both together there is no more than the steps came to. Chunks get memory as long as fewer are
+/// free than the step is long.
+impl Space for CpuPool {
+    fn left_bytes(&self) -> Option<u64> {
+        self.gauge.as_ref().and_then(|MemoryGauge(left_bytes)| left_bytes())
+    }
+
+    fn take(&self, _offset_bytes: u64, length_bytes: u64) -> Result<(), String> {
+        let wanted = (length_bytes / CHUNK_BYTES as u64) as usize;
+        while self.free.len() < wanted {
+            let chunk = self.next_chunk.load(Ordering::Relaxed);
+            if chunk == self.chunk_count {
+                break;
+            }
+            self.next_chunk.store(chunk + 1, Ordering::Relaxed);
+            self.open(chunk).map_err(|error| {
+                // Not there: the next step tries it again.
+                self.next_chunk.store(chunk, Ordering::Relaxed);
+                error.to_string()
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -235,9 +308,29 @@ mod tests {
     #[test]
     fn a_tier_of_nothing_and_one_beyond_all_memory() {
         let nothing = pool(0);
-        assert_eq!((nothing.free_chunks(), nothing.mapped_bytes()), (0, 0));
+        assert_eq!((nothing.free_chunks(), nothing.chunks()), (0, 0));
         let error = CpuPool::new(u64::MAX).unwrap_err();
         assert_eq!(error, SetupError::CpuTierTooLarge { bytes: u64::MAX });
+    }
+
+    #[test]
+    fn a_tier_that_grows_has_memory_for_what_was_taken_and_no_more() {
+        let gauge = MemoryGauge::new(|| Some(123));
+        let pool = CpuPool::growing(64 << 30, 8 << 20, Some(gauge)).unwrap();
+        (0..3).for_each(|part| pool.populate(part, 3).unwrap());
+        assert_eq!((pool.free_chunks(), pool.chunks()), (4, 4));
+        assert_eq!(pool.left_bytes(), Some(123));
+        let entry = pool.allocate(6 << 20);
+        pool.take(8 << 20, 4 << 20).unwrap();
+        assert_eq!((pool.free_chunks(), pool.chunks()), (2, 5));
+        // What small entries hold is no chunk: the idle ones are enough.
+        pool.take(12 << 20, 4 << 20).unwrap();
+        assert_eq!((pool.free_chunks(), pool.chunks()), (2, 5));
+        drop(entry);
+        assert_eq!(pool.free_chunks(), 5);
+        let small = CpuPool::growing(4 << 20, 0, None).unwrap();
+        small.take(0, 64 << 20).unwrap();
+        assert_eq!(small.free_chunks(), 2, "all there are");
     }
 
     #[test]

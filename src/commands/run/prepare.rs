@@ -7,7 +7,7 @@ use anyhow::Result;
 use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
-use ringfall_engine::units::{GIB, MIB, gib};
+use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::settings::cores_near;
 use crate::blocktrace::BlockTrace;
@@ -131,6 +131,7 @@ fn fill(
         0 => capacity * CAPACITIES,
         bytes => bytes,
     };
+    store.file.give(store.capacity_blocks)?;
     let began = Instant::now();
     let report = precondition(
         &store.file,
@@ -227,6 +228,7 @@ fn fresh(
         seed: plan.seed,
         time_limit_s: None,
     };
+    store.file.give(settings.range_bytes / BLOCK_BYTES)?;
     let machine = Machine::look(store.path());
     match find(&store.file, &settings, machine, interrupt, &mut Live(told)) {
         Ok(roofline) => {

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use ringfall_engine::clock::SECOND;
+use ringfall_engine::tier::cpu::MemoryGauge;
 use ringfall_engine::{device, fill, shard};
 
 use ringfall_workloads::autoscale;
 
 use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
-use crate::host::{DeviceFacts, cores_of_node, device_numbers};
+use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
 use crate::run::RunSettings;
 
 /// Part of the free space that a demonstration run takes at most.
@@ -21,11 +22,14 @@ pub fn engine(plan: &Plan) -> RunSettings {
         cpus: plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten(),
         cache_dir: plan.cache_dir.clone(),
         destroy_device_contents: plan.destroy_device_contents,
+        is_strict: plan.strict,
         storage_capacity_bytes: plan.storage_capacity_bytes,
         storage_free_percent_max: plan.demo.then_some(DEMO_FREE_PERCENT),
         cpu_capacity_bytes: plan.cpu_memory_bytes,
         watermarks: plan.workload.eviction.watermarks(),
+        memory_gauge: Some(MemoryGauge::new(Room::memory_left)),
         preallocate: match plan.preallocate {
+            Preallocate::Grow => device::Preallocate::Grow,
             Preallocate::Reserve => device::Preallocate::Reserve,
             Preallocate::Write => device::Preallocate::Write,
         },

@@ -24,14 +24,15 @@ pub struct ConfigReport {
     pub warmup_s: Option<u64>,
     /// Capacity of the GPU tier, all GPUs together, bytes.
     pub gpu_memory_bytes: Option<u64>,
-    /// Capacity of the CPU tier, bytes.
+    /// Capacity of the CPU tier when the run began, bytes; `shortages` has what was asked for.
     pub cpu_memory_bytes: Option<u64>,
     pub num_gpus: Option<u32>,
     pub tensor_parallel: Option<u32>,
     /// Directory or block device with the data files; null: a new directory under the system's
     /// temporary directory.
     pub cache_dir: Option<String>,
-    /// Capacity of the storage tier as it was opened, bytes.
+    /// Capacity of the storage tier at the end of the run, bytes: what it might come to hold when
+    /// it was opened, unless `shortages` says otherwise.
     pub storage_capacity_bytes: Option<u64>,
     pub generation_mode: Option<String>,
     pub performance_profile: Option<String>,

@@ -16,6 +16,7 @@ use super::requests::RequestsReport;
 use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
+use crate::facts::TierShortage;
 use crate::host::Machine;
 use crate::precondition::PreconditionReport;
 use crate::remedy::told_io;
@@ -91,6 +92,9 @@ pub struct Ours {
     pub engine: Part<EngineReport>,
     /// What the workload counted since the start.
     pub workload: Part<WorkloadReport>,
+    /// Tiers that got less space than they were to have.
+    #[serde(default)]
+    pub shortages: Union<ShortageReport>,
     /// What a reader should know before trusting the numbers.
     pub warnings: Union<Warning>,
     /// What a merged result is made of; absent in the result of a single run.
@@ -133,6 +137,34 @@ pub struct CostReport {
     /// Context switches by force.
     pub context_switches_involuntary: Sum<Option<u64>>,
 }
+}
+
+/// A tier that got less space than it was to have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShortageReport {
+    /// gpu, cpu or storage.
+    pub tier: String,
+    /// Capacity that it was to have, bytes.
+    pub wanted_bytes: u64,
+    /// Capacity that it had from then on, bytes.
+    pub given_bytes: u64,
+    /// Time from which on it had that capacity, s after the start of the measurement window
+    /// (negative: before it); null: from the start of the run.
+    pub since_s: Option<f64>,
+    /// Why it got no more.
+    pub why: String,
+}
+
+impl ShortageReport {
+    fn of(shortage: &TierShortage) -> ShortageReport {
+        ShortageReport {
+            tier: shortage.tier.name().to_owned(),
+            wanted_bytes: shortage.wanted_bytes,
+            given_bytes: shortage.given_bytes,
+            since_s: shortage.since_s,
+            why: shortage.why.clone(),
+        }
+    }
 }
 
 /// The device's limits, and how near the run came to them.
@@ -358,6 +390,7 @@ impl Ours {
                 chunks_failed: Sum::of(workload.chunks_failed),
                 retrievals_without_document: Sum::of(workload.retrievals_without_document),
             }),
+            shortages: result.shortages.iter().map(ShortageReport::of).collect(),
             warnings: result.warnings.iter().cloned().collect(),
             ..Ours::default()
         }

@@ -1,0 +1,60 @@
+//! What the tiers came to hold, and where that is less than they were to.
+
+use ringfall_engine::clock::SECOND;
+use ringfall_engine::tier::{TIER_COUNT, Tier};
+
+use crate::config::Plan;
+use crate::facts::{TierShortage, TierState};
+use crate::run::RunOutcome;
+use crate::store::Store;
+
+/// What the machine had less of when the run began.
+pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
+    let cpu = plan.cpu_memory_wanted.as_ref().map(|(wanted_bytes, why)| TierShortage {
+        tier: Tier::Cpu,
+        wanted_bytes: *wanted_bytes,
+        given_bytes: plan.cpu_memory_bytes,
+        since_s: None,
+        why: why.clone(),
+    });
+    let storage = store.wanted_bytes.map(|wanted_bytes| TierShortage {
+        tier: Tier::Storage,
+        wanted_bytes,
+        given_bytes: store.capacity_bytes(),
+        since_s: None,
+        why: "its file system has no more free".to_owned(),
+    });
+    [cpu, storage].into_iter().flatten().collect()
+}
+
+/// The same, and what could not be had while the run went on.
+pub(super) fn of(at_first: &[TierShortage], outcome: &RunOutcome) -> Vec<TierShortage> {
+    let later = outcome.shortages.iter().map(|shortage| {
+        let seconds = |ns: u64| ns as f64 / SECOND as f64;
+        TierShortage {
+            tier: shortage.tier,
+            wanted_bytes: shortage.wanted_bytes,
+            given_bytes: shortage.given_bytes,
+            since_s: Some(seconds(shortage.at) - seconds(outcome.window.0)),
+            why: shortage.why.clone(),
+        }
+    });
+    at_first.iter().cloned().chain(later).collect()
+}
+
+/// What each tier holds at the end, with the capacity that it then has.
+pub(super) fn tiers(
+    plan: &Plan,
+    storage_bytes: u64,
+    outcome: &RunOutcome,
+) -> [TierState; TIER_COUNT] {
+    let opened = [plan.gpu_memory_bytes, plan.cpu_memory_bytes, storage_bytes];
+    Tier::ALL.map(|tier| {
+        let lowered = outcome.shortages.iter().find(|shortage| shortage.tier == tier);
+        TierState {
+            entries: outcome.tiers[tier.index()].entries,
+            used_bytes: outcome.tiers[tier.index()].bytes,
+            capacity_bytes: lowered.map_or(opened[tier.index()], |shortage| shortage.given_bytes),
+        }
+    })
+}
