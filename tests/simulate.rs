@@ -186,7 +186,9 @@ fn a_logical_run_has_no_health_to_judge() {
     let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
     let health = &scratch.json()["summary"]["cache_stats"]["storage_health"];
     assert_eq!((&health["overall_status"], &health["total_count"]), (&"NO DATA".into(), &0.into()));
-    assert!(text(&ended).contains("health       no data"), "{}", text(&ended));
+    let told = text(&ended);
+    assert!(told.contains("health       NO DATA: nothing was measured to judge"), "{told}");
+    assert!(!told.contains("go by"), "no figure of a drive that is not there: {told}");
 }
 
 #[test]

@@ -59,10 +59,7 @@ impl Scenario {
                 0 => 0,
                 _ => scale * rng.random_range(32..=2_048) * KIB,
             },
-            watermarks: Watermarks {
-                evict_target_permille: rng.random_range(0..=1_000),
-                skip_permille: rng.random_range(500..=1_000),
-            },
+            watermarks: watermarks(rng),
             memory_gauge: None,
             preallocate: Preallocate::Reserve,
             io_size_bytes,
@@ -110,6 +107,14 @@ impl Scenario {
             populates_for_ns,
             ends_gently: rng.random(),
         }
+    }
+}
+
+/// Shares that an eviction leaves of a tier, and at which an entry skips it.
+fn watermarks(rng: &mut Xoshiro256PlusPlus) -> Watermarks {
+    Watermarks {
+        evict_target_permille: rng.random_range(0..=1_000),
+        skip_permille: rng.random_range(500..=1_000),
     }
 }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Traffic};
 use crate::facts::SimulationFigures;
-use crate::results::RunResult;
 use crate::results::document::figure::{OfRun, Same, shapes};
 use crate::results::document::merge::figures;
+use crate::results::{Document, RunResult};
 
 shapes!(Binding, IoTraceReport);
 
@@ -95,6 +95,15 @@ pub(super) fn is_without_drive(result: &RunResult) -> bool {
         simulation.device.as_ref().is_some_and(|name| name == NO_DRIVE)
     };
     result.plan.io_trace_log.is_some() && result.simulation.as_ref().is_some_and(device)
+}
+
+/// The same of a document.
+pub(super) fn document_is_without_drive(document: &Document) -> bool {
+    let device = |simulation: &SimulationReport| {
+        simulation.io_trace.as_ref().is_some()
+            && simulation.device.as_ref().is_some_and(|name| name == NO_DRIVE)
+    };
+    document.ringfall.simulation.as_ref().is_some_and(device)
 }
 
 /// A logical trace.

@@ -11,6 +11,7 @@ use super::Document;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
+use super::simulation::document_is_without_drive;
 
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
@@ -194,9 +195,13 @@ pub struct Headline {
 }
 
 /// What the published analysis calls primary metrics, of one run: the most to be trusted first, and
-/// after them what else is to be gone by here. A metric that was not measured is left out.
+/// after them what else is to be gone by here. A metric that was not measured is left out; where
+/// there was no drive to measure, all of them are.
 #[must_use]
 pub fn headlines(document: &Document) -> Vec<Headline> {
+    if document_is_without_drive(document) {
+        return Vec::new();
+    }
     let advice = advise(&[Situation::of_document(document)]);
     let find = |key: &str| advice.iter().find(|advice| advice.metric == key).cloned();
     let headline = |key: &str| {
