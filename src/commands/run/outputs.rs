@@ -1,0 +1,103 @@
+//! The files that a run writes: found wanting before it, written after it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::config::{InputError, Plan};
+use crate::host::{is_strange_pipe, open_to_write};
+use crate::results::{Document, write_json};
+use crate::show::{Named, fio_job, write_html, write_sheet};
+
+/// Files that the run writes, by flag.
+pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
+    let log = plan.io_trace_log.as_deref().map(|path| ("--io-trace-log", path));
+    outputs(plan).chain(log)
+}
+
+/// Where results go, by flag.
+pub(super) fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
+    let more = [
+        ("--xlsx-output", &plan.xlsx_output),
+        ("--html-output", &plan.html_output),
+        ("--fio-output", &plan.fio_output),
+    ];
+    let more = more.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    std::iter::once(("--output", plan.output.as_path())).chain(more)
+}
+
+/// Two results in one file: the second would overwrite the first.
+pub(in crate::commands) fn check_outputs_apart(
+    outputs: &[(&str, &Path)],
+) -> Result<(), InputError> {
+    for (place, (flag, path)) in outputs.iter().enumerate() {
+        let mut others = outputs[place + 1..].iter();
+        if let Some((other, _)) =
+            others.find(|(_, other)| crate::commands::is_same_file(path, other))
+        {
+            let what = format!("{flag} and {other} are the same file, {}", path.display());
+            return Err(InputError::new(what));
+        }
+    }
+    Ok(())
+}
+
+/// Results that can't be written are found before the run, not after it.
+pub(super) fn check_outputs(plan: &Plan) -> Result<()> {
+    check_outputs_apart(&all_outputs(plan).collect::<Vec<_>>())?;
+    all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
+}
+
+/// Writes all that was asked for; the first failure is told when all was tried.
+pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
+    let told = |path: &Path| format!("the results can't be written to {}", path.display());
+    let json = write_json(document, &plan.output).with_context(|| told(&plan.output));
+    let named = [Named { name: plan.output.display().to_string(), document: document.clone() }];
+    let sheet = plan
+        .xlsx_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_sheet(&named, path).with_context(|| told(path)));
+    let page = plan
+        .html_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_html(&named, path).with_context(|| told(path)));
+    let job = plan
+        .fio_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_fio_job(document, path).with_context(|| told(path)));
+    json.and(sheet).and(page).and(job)
+}
+
+/// Writes the run as a fio job.
+pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Result<()> {
+    let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();
+    let job = fio_job(document).unwrap_or_else(nothing);
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)?;
+    }
+    Ok(std::fs::write(path, job)?)
+}
+
+pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
+    let remedy = format!("give {flag} a file in a directory that you may write to");
+    let told = || format!("the results can't be written to {}: {remedy}", path.display());
+    anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
+    if is_strange_pipe(path) {
+        return Err(InputError::new(format!(
+            "{flag} {} is a named pipe, whose reader may be gone when the results are there: give \
+             a plain file, or /dev/stdout for a pipe",
+            path.display()
+        ))
+        .into());
+    }
+    if path.exists() && !path.is_file() {
+        open_to_write(path).with_context(told)?;
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).with_context(told)?;
+    let probe = parent.join(format!(".ringfall-probe-{}", std::process::id()));
+    std::fs::write(&probe, b"").with_context(told)?;
+    std::fs::remove_file(&probe).with_context(told)
+}

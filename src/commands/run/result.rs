@@ -1,0 +1,126 @@
+//! The result of a run, from what it came to and what was sampled beside it.
+
+use anyhow::Result;
+use ringfall_engine::clock::{SECOND, monotonic_now};
+use ringfall_engine::tier::Tier;
+
+use super::shortages;
+use super::teller::Teller;
+use crate::config::Plan;
+use crate::facts::{TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window};
+use crate::host::{BlockDelta, Cost, Launcher};
+use crate::results::RunResult;
+use crate::run::{Ending, RunOutcome, WatchdogFigures};
+use crate::source::SourceFacts;
+
+/// The result, and whether cleaning up worked.
+pub(super) fn result_of(
+    plan: &Plan,
+    command_line: Vec<String>,
+    teller: &Teller<'_>,
+    outcome: RunOutcome,
+) -> (RunResult, Result<()>) {
+    let ended = monotonic_now();
+    let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
+    let kernel_seconds = teller.kernel_seconds();
+    let kernel = before.zip(after).and_then(|(before, after)| {
+        let name = &teller.machine.device.as_ref()?.name;
+        Some(BlockDelta::between(name, before.0?, after.0?))
+    });
+    let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
+    let seconds = (outcome.window.1 - outcome.window.0) as f64 / SECOND as f64;
+    let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
+    let shortages = shortages::of(&teller.shortages, &outcome);
+    let timeline = timeline_of(plan, &outcome);
+    let result = RunResult {
+        plan: plan.clone(),
+        command_line,
+        machine: teller.machine.clone(),
+        launcher: Launcher::look(),
+        window: Window {
+            start_unix_s: before.map_or(0.0, |before| before.2),
+            seconds,
+            warmup_seconds: plan.warmup_s as f64,
+            drain_seconds: after.map_or(0.0, |after| (ended - after.2) as f64 / SECOND as f64),
+        },
+        interrupted: outcome.ending == Ending::Interrupted,
+        failure: match outcome.ending {
+            Ending::Failed(sentence) => Some(sentence),
+            Ending::Complete | Ending::Interrupted => None,
+        },
+        engine: *outcome.metrics,
+        requests: outcome.totals.requests,
+        cache: outcome.totals.cache,
+        tiers,
+        shortages,
+        timeline,
+        allocation_wait: outcome.totals.allocation_wait,
+        workload: outcome.workload,
+        autoscale: outcome.autoscale,
+        source: SourceFacts::default(),
+        feed: outcome.feed,
+        validation: None,
+        space: outcome.space,
+        facts: teller.facts.clone(),
+        errors: outcome.errors,
+        population_failed: outcome.population_failed,
+        watchdog: watchdog_report(outcome.watchdog),
+        kernel,
+        kernel_chain: teller.chain_deltas(),
+        kernel_seconds,
+        block_trace: None,
+        simulation: None,
+        precondition: teller.prepared.precondition.clone(),
+        roofline: teller.prepared.roofline.clone(),
+        cost: cost.unwrap_or_else(|| Cost {
+            peak_rss_bytes: crate::host::peak_rss_bytes(),
+            ..Cost::default()
+        }),
+        warnings: Vec::new(),
+    };
+    (result, outcome.cleanup.map_err(anyhow::Error::from))
+}
+
+fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {
+    WatchdogReport {
+        stalls: figures.stalls,
+        nudges: figures.nudges,
+        heartbeat_gap_max_ns: figures.heartbeat_gap_max_ns,
+        heartbeats: figures.heartbeats,
+    }
+}
+
+fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
+    let mut end_s = 0.0;
+    let users_of = |index: usize| outcome.users.get(index).or(outcome.users.last()).copied();
+    let rows = outcome.timeline.seconds().iter().enumerate().map(|(index, second)| {
+        let seconds = second.length_ns as f64 / SECOND as f64;
+        end_s += seconds;
+        let direction = |tier: Tier, index: usize| {
+            let figures = &second.tiers[tier.index()][index];
+            let us = |place: usize| figures.quantiles_ns.map(|quantiles| quantiles[place] / 1_000);
+            TimelineDirection {
+                bytes: figures.bytes,
+                operations: figures.operations,
+                latency_p50_us: us(0),
+                latency_p95_us: us(1),
+                latency_p99_us: us(2),
+            }
+        };
+        TimelineSecond {
+            end_s,
+            seconds,
+            tiers: Tier::ALL
+                .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
+            io: second.io,
+            gauges: second.gauges,
+            users: users_of(index).unwrap_or(plan.users),
+            requests_completed: second.requests.completed,
+            generated_tokens: second.requests.tokens,
+            hits: second.requests.hits,
+            misses: second.requests.misses,
+            errors: second.errors,
+        }
+    });
+    rows.collect()
+}

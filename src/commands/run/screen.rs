@@ -1,0 +1,57 @@
+//! Where what people read of a run goes, and what is shown at its end.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::outputs::outputs;
+use crate::config::Plan;
+use crate::escape::terminal_path;
+use crate::host::is_watched;
+use crate::results::{Document, RunResult};
+use crate::show::{Style, print_summary};
+
+/// A reader that has seen enough (`| head`) is no failure: the results are in their file.
+pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
+    match told {
+        Err(error)
+            if error.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+                == Some(std::io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+pub(super) fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
+    if plan.json {
+        crate::commands::print_json(document)?;
+    }
+    if !plan.quiet {
+        let mut out = output(plan);
+        print_summary(&mut *out, style(plan), result, document)?;
+        let mut label = "results";
+        for (_, path) in outputs(plan) {
+            writeln!(out, "  {label:<12} {}", terminal_path(path))?;
+            label = "";
+        }
+    }
+    Ok(())
+}
+
+/// What people read goes to standard output, unless the JSON does.
+pub(super) fn output(plan: &Plan) -> Box<dyn Write> {
+    if plan.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+}
+
+pub(super) fn is_terminal(plan: &Plan) -> bool {
+    match plan.json {
+        true => is_watched(&std::io::stderr()),
+        false => is_watched(&std::io::stdout()),
+    }
+}
+
+pub(super) fn style(plan: &Plan) -> Style {
+    Style::for_output(is_terminal(plan))
+}

@@ -1,0 +1,206 @@
+//! What is told and sampled while a run goes on: the banner, the progress line, the machine's counters
+//! at the edges of the window.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::load::LoadError;
+use ringfall_engine::shard::ShardFacts;
+use ringfall_workloads::WorkloadConfig;
+
+use super::prepare::{self, Prepared, Told};
+use super::screen::{is_terminal, output, style};
+use super::shortages;
+use crate::blocktrace::BlockTrace;
+use crate::config::Plan;
+use crate::facts::{KernelSecond, TierShortage};
+use crate::host::{BlockCounters, BlockDelta, CostSnapshot, Machine};
+use crate::interrupt::Interrupt;
+use crate::run::{Observer, Phase, Progress};
+use crate::show::progress::ProgressLine;
+use crate::show::{Banner, print_banner};
+use crate::store::{Place, Store};
+
+/// Longest run whose kernel counters are read four times a second: the results stay small.
+const FINE_SAMPLING_MAX_S: u64 = 600;
+
+/// Tells the user, and samples what the machine says at the window's edges.
+pub(super) struct Teller<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) token_bytes: u64,
+    pub(super) with_banner: bool,
+    pub(super) progress: Option<ProgressLine<Box<dyn Write>>>,
+    pub(super) interrupt: &'a Interrupt,
+    /// Where progress of the preallocation goes, and when that began.
+    pub(super) giving_space: Option<(Told, Nanos)>,
+    pub(super) prepared: Prepared,
+    pub(super) trace: Option<Result<BlockTrace, String>>,
+    pub(super) machine: Machine,
+    pub(super) facts: Vec<ShardFacts>,
+    pub(super) storage_bytes: u64,
+    pub(super) shortages: Vec<TierShortage>,
+    /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
+    pub(super) series: Vec<(Nanos, BlockCounters)>,
+    pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
+    pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
+    /// The counters of every device below the store, at the window's two edges.
+    pub(super) chain: [Vec<Option<BlockCounters>>; 2],
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        workload: &WorkloadConfig,
+        interrupt: &'a Interrupt,
+    ) -> Teller<'a> {
+        let live = is_terminal(plan);
+        Teller {
+            plan,
+            token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
+            with_banner: !plan.quiet,
+            progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
+            interrupt,
+            giving_space: None,
+            prepared: Prepared::default(),
+            trace: None,
+            machine: Machine::default(),
+            facts: Vec::new(),
+            storage_bytes: 0,
+            shortages: Vec::new(),
+            series: Vec::new(),
+            before: None,
+            after: None,
+            chain: Default::default(),
+        }
+    }
+
+    /// Reads the kernel's counters, often enough to lay them over our seconds.
+    fn sample(&mut self, now: Nanos) {
+        let period = match self.plan.duration_s {
+            0..=FINE_SAMPLING_MAX_S => SECOND / 4,
+            _ => SECOND,
+        };
+        let due = self.series.last().is_none_or(|(last, _)| now >= last + period);
+        if due && let Some(counters) = self.counters() {
+            self.series.push((now, counters));
+        }
+    }
+
+    /// What the kernel counted between each two readings.
+    pub(super) fn kernel_seconds(&self) -> Vec<KernelSecond> {
+        let Some((begin, _)) = self.series.first().copied() else { return Vec::new() };
+        let seconds = |ns: Nanos| ns as f64 / SECOND as f64;
+        let rows = self.series.windows(2).map(|pair| {
+            let ((before, from), (after, to)) = (pair[0], pair[1]);
+            KernelSecond {
+                end_s: seconds(after - begin),
+                seconds: seconds(after - before),
+                delta: BlockDelta::between("", from, to),
+                in_flight: to.in_flight,
+            }
+        });
+        rows.collect()
+    }
+
+    fn chain_counters(&self) -> Vec<Option<BlockCounters>> {
+        let links = &self.machine.device_chain;
+        links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
+    }
+
+    /// What the kernel counted in the window, for every device below the store.
+    pub(super) fn chain_deltas(&self) -> Vec<BlockDelta> {
+        let [before, after] = &self.chain;
+        let pairs = before.iter().zip(after).zip(&self.machine.device_chain);
+        pairs
+            .filter_map(|((before, after), link)| {
+                Some(BlockDelta::between(&link.name, (*before)?, (*after)?))
+            })
+            .collect()
+    }
+
+    fn counters(&self) -> Option<BlockCounters> {
+        BlockCounters::read(&self.machine.device.as_ref()?.numbers)
+    }
+}
+
+impl Observer for Teller<'_> {
+    fn giving_space(&mut self, done_bytes: u64, all_bytes: u64) {
+        let plan = self.plan;
+        let (told, since) = self.giving_space.get_or_insert_with(|| {
+            let out = (!plan.quiet).then(|| output(plan));
+            (Told::new(out, is_terminal(plan)), monotonic_now())
+        });
+        told.progress(&prepare::space_given(done_bytes, all_bytes, monotonic_now() - *since));
+    }
+
+    fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
+        if let Some((mut told, _)) = self.giving_space.take() {
+            told.forget();
+        }
+        let out = (!self.plan.quiet).then(|| output(self.plan));
+        let mut told = Told::new(out, is_terminal(self.plan));
+        self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told)?;
+        if self.plan.latency_tracing && !self.interrupt.is_set() {
+            self.trace = Some(prepare::trace(store, &mut told));
+        }
+        Ok(())
+    }
+
+    fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
+        let directory: PathBuf = store.path().to_path_buf();
+        self.machine = Machine::look(&directory);
+        self.facts = facts.to_vec();
+        self.storage_bytes = store.capacity_bytes();
+        self.shortages = shortages::at_first(self.plan, store);
+        if !self.with_banner {
+            return;
+        }
+        let mount = self.machine.mount.as_ref();
+        let device = self.machine.device.as_ref();
+        let raw = "raw device".to_owned();
+        let file_system = match store.place {
+            Place::Directory(_) => mount.map(|m| &m.file_system),
+            Place::Device(_) => Some(&raw),
+        };
+        let below = [file_system, device.map(|d| &d.name)];
+        let banner = Banner {
+            plan: self.plan,
+            directory: directory.display().to_string(),
+            below: below.into_iter().flatten().cloned().collect::<Vec<_>>().join(" on "),
+            storage_bytes: self.storage_bytes,
+            buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
+            token_bytes: self.token_bytes,
+            reclaimed_bytes: store.reclaimed_bytes(),
+            shortages: &self.shortages,
+        };
+        // A closed pipe must not end a run whose results go to a file.
+        let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);
+    }
+
+    fn window_began(&mut self) {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        self.sample(monotonic_now());
+        self.chain[0] = self.chain_counters();
+        self.before = Some((self.counters(), CostSnapshot::now(), wall));
+    }
+
+    fn window_ended(&mut self) {
+        self.after = Some((self.counters(), CostSnapshot::now(), monotonic_now()));
+        self.chain[1] = self.chain_counters();
+        if let Some(Ok(trace)) = &mut self.trace {
+            trace.end();
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        if progress.phase == Phase::Measure {
+            self.sample(monotonic_now());
+        }
+        if let Some(line) = &mut self.progress {
+            // As for the banner.
+            let _told = line.show(monotonic_now(), progress);
+        }
+    }
+}
