@@ -23,6 +23,7 @@ use crate::escape;
 use crate::exit::Exit;
 use crate::results::Document;
 use crate::results::metrics::Metric;
+use crate::show::prose::prose;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
@@ -138,37 +139,5 @@ fn spread_page(spreads: &[Spread], merged: Option<&Document>) -> String {
 /// Prose in lines, those after the first below its beginning; nothing in it is obeyed by a
 /// terminal.
 fn wrapped(page: &mut String, head: &str, text: &str) {
-    let indent = " ".repeat(head.chars().count());
-    let mut line = head.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace().map(escape::terminal) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
-            page.push_str(&line);
-            page.push('\n');
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(&word);
-        empty = false;
-    }
-    page.push_str(&line);
-    page.push('\n');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prose_is_wrapped_below_its_beginning() {
-        let mut page = String::new();
-        wrapped(&mut page, "note  ", &"word ".repeat(30));
-        let lines: Vec<&str> = page.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines.iter().all(|line| line.chars().count() <= TEXT_WIDTH));
-        assert!(lines[1].starts_with("      word"));
-    }
+    prose(page, head, text, TEXT_WIDTH);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::prose::prose;
 use crate::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
 use crate::escape::{terminal, terminal_path};
 
@@ -186,24 +187,6 @@ fn footer(page: &mut String, audit: &Audit, all: bool) {
     }
 }
 
-/// Prose in lines of the terminal's width, those after the first below its beginning.
 fn wrapped(page: &mut String, head: &str, text: &str) {
-    let indent = " ".repeat(head.chars().count());
-    let mut line = head.to_owned();
-    let mut is_empty = true;
-    for word in text.split_whitespace().map(terminal) {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            page.push_str(line.trim_end());
-            page.push('\n');
-            line.clone_from(&indent);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(&word);
-        is_empty = false;
-    }
-    page.push_str(line.trim_end());
-    page.push('\n');
+    prose(page, head, text, WIDTH);
 }

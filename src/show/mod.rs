@@ -6,6 +6,7 @@ mod audit;
 mod fio_job;
 mod html;
 pub mod progress;
+pub mod prose;
 mod sheet;
 mod terminal;
 mod verdict;

@@ -8,7 +8,7 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
-use super::{total, verdict};
+use super::{prose, total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
@@ -522,18 +522,9 @@ pub(super) fn wrapped(
     sentence: &str,
 ) -> std::fmt::Result {
     let mut before = before.to_owned();
-    let mut line = String::new();
-    for word in sentence.split_whitespace().map(escape::terminal) {
-        let width = before.chars().count() + line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && width > COLUMNS {
-            writeln!(text, "{before}{}", style.warn(&line))?;
-            line.clear();
-            before = " ".repeat(indent);
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(&word);
+    for line in prose::lines(sentence, (before.chars().count(), indent), COLUMNS) {
+        writeln!(text, "{before}{}", style.warn(&line))?;
+        before = " ".repeat(indent);
     }
-    writeln!(text, "{before}{}", style.warn(&line))
+    Ok(())
 }
