@@ -177,3 +177,39 @@ fn escape_sequences_in_names_reached_the_terminal() {
         assert!(text(&ended).contains(visible), "{}", text(&ended));
     }
 }
+
+/// A step of growth could end before its writer waited for it: glommio runs a spawned task at once.
+/// The run then stood still for ever with space to spare.
+#[test]
+fn a_step_of_growth_that_is_over_at_once_still_wakes_its_writer() {
+    let scratch = Scratch::new("growth");
+    let config = scratch.file("entries.yaml");
+    // Entries of 34 to 59 MiB in a tier of 128 MiB that grows by 8: each write waits for steps.
+    std::fs::write(
+        &config,
+        "workload: {personas: {one: {context_tokens: [1500, 2500], generation_tokens: [1, 2], \
+         think_time_s: [0.01, 0.02]}}}",
+    )
+    .unwrap();
+    let config = config.display().to_string();
+    for seed in ["1", "2", "3", "4"] {
+        let ended = scratch.run(&[
+            "--config",
+            &config,
+            "--storage-capacity-gb",
+            "0.125",
+            "--preallocate",
+            "grow",
+            "--users",
+            "4",
+            "--max-requests",
+            "6",
+            "--duration",
+            "60",
+            "--seed",
+            seed,
+        ]);
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        assert_eq!(scratch.json()["requests_completed"], 6, "{}", text(&ended));
+    }
+}

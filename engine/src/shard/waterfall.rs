@@ -77,6 +77,9 @@ impl Shard {
     async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
         let mut baton: Option<Turn> = None;
         loop {
+            // From before the look: a task that is spawned may run at once, and a step of growth be
+            // over before anybody waits for it.
+            let changed = self.changed.notified();
             let step = self.try_place(
                 |placement| placement.admit(state),
                 |step| !matches!(step, Admission::Wait(_) | Admission::NeedBaton(_)),
@@ -99,9 +102,7 @@ impl Shard {
                     let _returned = state.take_baton();
                     baton = None;
                 }
-                Admission::Wait(_tier) => {
-                    self.changed.notified().await;
-                }
+                Admission::Wait(_tier) => changed.await,
             }
         }
     }
@@ -111,6 +112,8 @@ impl Shard {
         let mut door: Option<Turn> = None;
         let tier = held.tier();
         loop {
+            // As in `promise`.
+            let changed = self.changed.notified();
             let grant = held.grant.as_mut().expect("taken only by into_inner");
             let step = self.try_place(
                 |placement| placement.enter(grant, door.is_some()),
@@ -124,7 +127,7 @@ impl Shard {
                     let now = self.clock.now();
                     door = Some(self.take_turn(GateName::Door(tier), now).await);
                 }
-                Enter::Wait => self.changed.notified().await,
+                Enter::Wait => changed.await,
             }
         }
     }
