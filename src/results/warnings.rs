@@ -13,14 +13,14 @@ use crate::results::RunResult;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
 
-/// One warning.
+/// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// Stable name, for scripts.
+    /// Stable name of the warning, for scripts.
     pub code: String,
-    /// What was seen, with the value.
+    /// What was seen, with its value.
     pub text: String,
-    /// What to type next.
+    /// Flag that may help; null when none does.
     pub flag_to_try: Option<String>,
 }
 
