@@ -78,7 +78,7 @@ pub struct SimulationReport {
     pub drive_crowded_share: OfRun<f64>,
     /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
     pub memory_busy_share: OfRun<f64>,
-    /// What limited the run.
+    /// Resource that limited the run.
     pub binds: Same<Binding>,
     /// Reason for which `binds` is thought to be the limit.
     pub because: Same<String>,

@@ -344,7 +344,7 @@ pub struct EngineReport {
     /// Implementation that generates the content of entries: `avx512`, `avx2` or `portable`; null:
     /// merged results differ in it.
     pub fill: Same<String>,
-    /// One row per shard; null: merged results had different numbers of shards or differ in a row.
+    /// One row per shard; null: merged results differ in a row.
     pub shards: Same<Vec<ShardReport>>,
 }
 }

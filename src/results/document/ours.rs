@@ -109,7 +109,7 @@ figures! {
 pub struct WindowReport {
     /// Start of the window, s since 1970-01-01T00:00:00Z.
     pub start_unix_s: Min<f64>,
-    /// Length of the window, s.
+    /// Length of the window, s; of merged results, the sum.
     pub seconds: Sum<f64>,
     /// Length of the warm-up before the window, s.
     pub warmup_seconds: Sum<f64>,
