@@ -77,7 +77,7 @@ fn what_is_no_result_is_named_with_status_2() {
         ("empty.json", b"", "empty"),
         ("foreign.json", b"{\"a\": 1}", "no `summary`"),
         ("list.json", b"[1]", "not an object"),
-        ("noise.json", b"\x00\xff", "no JSON"),
+        ("noise.json", b"\x00\xff", "not JSON"),
         ("hollow.json", b"{\"ringfall\": {\"schema_version\": 5}}", "no `summary`"),
         ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "its layout is version 1"),
         ("reference.json", b"{\"summary\": {\"total_tokens\": 5}}", "the reference benchmark's"),

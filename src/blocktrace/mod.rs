@@ -154,7 +154,7 @@ impl BlockTrace {
             .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
             .zip(sectors)
             .map(|((major, minor), sectors)| script::script(major, minor, sectors))
-            .ok_or_else(|| format!("{name} is no disk that the kernel describes"))?;
+            .ok_or_else(|| format!("the kernel describes no disk {name}"))?;
         let mut child = spawn_bpftrace(&script)
             .map_err(|error| format!("bpftrace can't be started: {error}"))?;
         let (sender, lines) = channel();
@@ -342,7 +342,7 @@ fn check_version() -> Result<(), String> {
             found.0, found.1, VERSION_MIN.0, VERSION_MIN.1
         )),
         Some(_) => Ok(()),
-        None => Err(format!("bpftrace does not say its version: {:?}", text.trim())),
+        None => Err(format!("bpftrace does not report its version: {:?}", text.trim())),
     }
 }
 

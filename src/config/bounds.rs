@@ -95,7 +95,7 @@ impl Check<'_> {
         let given = left / CPU_STEP_BYTES * CPU_STEP_BYTES;
         let typed = format!("{} {}", self.name_of("cpu_mem_gb"), wanted as f64 / GIB as f64);
         self.tell(format!(
-            "{typed} is more than this machine has to give, {room}: the rest of the run needs {}, \
+            "{typed} is more than this machine has to give, {room}: the rest of the run needs {},
              and the CPU tier gets {}; --strict makes this an error",
             human(others),
             human(given)
@@ -114,7 +114,7 @@ impl Check<'_> {
                 "precondition_threads",
                 format_args!(
                     "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
-                     fewer, or 0 for one a shard",
+                     fewer, or 0 for one per shard",
                     asked.threads,
                     human(needed)
                 ),
@@ -212,8 +212,8 @@ impl Check<'_> {
                 "shards",
                 format_args!(
                     "{shards} is more than {cores} cores can keep going, {most} \
-                     ({SHARDS_A_CORE_MAX} a core, as each shard's heartbeat takes 1 % of one): \
-                     give {most} or fewer; auto is one a core"
+                     ({SHARDS_A_CORE_MAX} per core, as each shard's heartbeat takes 1 % of one): \
+                     give {most} or fewer; auto is one per core"
                 ),
             );
         }
@@ -345,7 +345,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
     if !plan.tensor_parallel.is_power_of_two() {
         sentences.push(format!(
             "--tensor-parallel {} is not a power of two: the run goes on, but few deployments \
-             divide a model so",
+             divide a model that way",
             plan.tensor_parallel
         ));
     }

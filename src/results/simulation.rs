@@ -194,7 +194,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         _ => plan.arrival != Arrival::Closed,
     };
     if is_paced {
-        let why = format!("{drive}; requests come at their own times, and did not have to wait");
+        let why = format!("{drive}; requests arrive at set times, and did not have to wait");
         return (Binding::Users, why);
     }
     let requests = &result.requests;
@@ -208,8 +208,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     };
     if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; users waited {} of their time for I/O and copies, the rest went with \
-             thinking and generating",
+            "{drive}; users waited {} of their time for I/O and copies, the rest was thinking and \
+             generating",
             percent(waiting)
         );
         return (Binding::Users, why);
@@ -218,7 +218,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
     if memory.iter().map(of).sum::<u128>() > of(storage) {
         let why = format!(
-            "{drive}; users waited {} of their time, for copies in memory most of it",
+            "{drive}; users waited {} of their time, mostly for copies in memory",
             percent(waiting)
         );
         return (Binding::Memory, why);

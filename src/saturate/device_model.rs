@@ -37,8 +37,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
         let _infallible = writeln!(
             text,
-            "# It did not do the same again: a probe had {:.1} MB/s, which later measuring did \
-             not. Don't\n# expect much of predictions with these numbers.",
+            "# Its speed varied: a probe had {:.1} MB/s, which later measurements did not. \
+             Don't\n# expect much of predictions from these numbers.",
             fastest.bytes_per_s / 1e6
         );
     }
@@ -51,7 +51,7 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         };
         let _infallible = writeln!(
             text,
-            "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
+            "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1},
              latency_p99_us: {p99_us:.1}}}{iops_from}",
             best.bytes_per_s / 1e6,
             iops(limit).max(1.0),

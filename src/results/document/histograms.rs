@@ -56,7 +56,7 @@ impl EncodedHistogram {
         let sum: u128 = self
             .sum_ns
             .parse()
-            .map_err(|_| format!("its `sum_ns` is no number: {:?}", self.sum_ns))?;
+            .map_err(|_| format!("its `sum_ns` is not a number: {:?}", self.sum_ns))?;
         let histogram =
             Histogram::from_base64_v2(&self.hdr_v2, sum).map_err(|error| error.to_string())?;
         let count = self.count;
