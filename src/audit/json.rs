@@ -346,8 +346,8 @@ mod tests {
             ("[1]", "not an object"),
             ("3", "not an object"),
             ("{\"a\":", "cut off"),
-            ("{\"a\":NaN}", "no JSON"),
-            ("{} x", "no JSON"),
+            ("{\"a\":NaN}", "not readable JSON"),
+            ("{} x", "not readable JSON"),
             (&format!("{}1{}", "[".repeat(500), "]".repeat(500)), "recursion"),
         ] {
             let error = flat(text, &["a"]).unwrap_err();
