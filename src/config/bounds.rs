@@ -296,7 +296,7 @@ impl Check<'_> {
                 "max_requests",
                 format_args!(
                     "{most} is reached before anything is measured: about {arriving:.0} requests \
-                     arrive in the {ramp} s of ramp-up; raise it above that, or lower the ramp-up"
+                     arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
                 ),
             );
         }
@@ -371,7 +371,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
     }
     if let (Some(most), 1..) = (plan.max_requests, plan.warmup_s) {
         sentences.push(format!(
-            "--max-requests {most} counts from the start of the ramp-up: requests that are made in \
+            "--max-requests {most} counts from the start of the warm-up: requests that are made in \
              its {} s are not measured",
             plan.warmup_s
         ));

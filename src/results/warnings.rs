@@ -47,7 +47,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_space(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
-        let text = "no request finished: entries may be too large to be written in the \
+        let text = "no request finished: entries may be too large to be written in the time \
                     time"
             .to_owned();
         warnings.push(warning("nothing_completed", text, Some("--duration")));
