@@ -238,7 +238,12 @@ memory_mb_per_s: 5000
             ("latency_us: 20", "latencies: 20", 6, "did you mean \"latency_us\""),
             ("latency_p99_us: 200", "latency_p99_us: 2", 2, "out of bounds: 80"),
             ("parallel_ios: 128", "parallel_ios: -1", 8, "parallel_ios"),
-            ("parallel_ios: 128", "parallel_ios: 0.5", 8, "parallel_ios: 0.5 is not a whole number"),
+            (
+                "parallel_ios: 128",
+                "parallel_ios: 0.5",
+                8,
+                "parallel_ios: 0.5 is not a whole number",
+            ),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
             ("name: a drive", "name: [a", 1, "d.yaml"),
         ] {

@@ -48,7 +48,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
         let text = "no request finished: entries may be too large to be written in the time \
-                    time"
+                    given"
             .to_owned();
         warnings.push(warning("nothing_completed", text, Some("--duration")));
     }
