@@ -95,7 +95,7 @@ impl Check<'_> {
         let given = left / CPU_STEP_BYTES * CPU_STEP_BYTES;
         let typed = format!("{} {}", self.name_of("cpu_mem_gb"), wanted as f64 / GIB as f64);
         self.tell(format!(
-            "{typed} is more than this machine has to give, {room}: the rest of the run needs {},
+            "{typed} is more than this machine has to give, {room}: the rest of the run needs {}, \
              and the CPU tier gets {}; --strict makes this an error",
             human(others),
             human(given)

@@ -202,7 +202,7 @@ impl Check<'_> {
             self.wrong(
                 "enable_autoscaling",
                 format_args!(
-                    "cannot be combined with a trace, which itself says who sends a request when,
+                    "cannot be combined with a trace, which itself says who sends a request when, \
                      so that more users would not send more: give {} to vary its load, or leave \
                      the trace out",
                     self.name_of("trace_speedup")

@@ -51,7 +51,7 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         };
         let _infallible = writeln!(
             text,
-            "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1},
+            "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
              latency_p99_us: {p99_us:.1}}}{iops_from}",
             best.bytes_per_s / 1e6,
             iops(limit).max(1.0),

@@ -302,7 +302,7 @@ fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
         ),
         libc::EPERM | libc::EACCES => (
             "io_uring is forbidden here".to_owned(),
-            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup,
+            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
              io_uring_enter and io_uring_register in its seccomp profile (Docker: \
              --security-opt seccomp=unconfined)",
         ),

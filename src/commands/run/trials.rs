@@ -48,8 +48,7 @@ pub(super) fn run(
     if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
         return Err(InputError::new(format!(
             "--output {} is not a plain file, and each of --trials {} keeps its own file beside \
-             it; \
-             give a plain file",
+             it; give a plain file",
             plan.output.display(),
             plan.trials
         ))

@@ -333,8 +333,7 @@ impl<H: Latencies> Autoscaler<H> {
             true => reason,
             false => format!(
                 "the run ended after {} steps, before the search was over: give it a longer \
-                 --duration,
-                 and more requests if --max-requests ended it",
+                 --duration, and more requests if --max-requests ended it",
                 self.entries.len()
             ),
         };
