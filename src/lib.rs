@@ -105,7 +105,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
     let mut options = args.run.options.clone();
     if options.replay_trace.is_some() {
-        let what = "--replay-trace does not go with `replay`, which is given its trace by name";
+        let what = "--replay-trace cannot be combined with `replay`, whose argument is the trace";
         return Err(InputError::new(what));
     }
     options.replay_trace = Some(args.trace.clone());

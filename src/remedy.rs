@@ -89,7 +89,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
              --cache-dir another device"
         }
         SetupError::DeviceReadOnly { .. } => {
-            "make it writable (blockdev --setrw), or give --cache-dir another"
+            "make it writable (blockdev --setrw), or give --cache-dir another device"
         }
         SetupError::DeviceWithoutDirectIo { .. } => "give --cache-dir another device",
         SetupError::Ring { errno, .. } => match Errno::from_raw_os_error(*errno) {
@@ -105,7 +105,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         }
         SetupError::Polling { .. } => "leave --sqpoll out",
         SetupError::Executor { .. } => {
-            "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+            "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
              allowed; or lower --shards, or use --pin off"
         }
         SetupError::NoDirectIo { .. }
@@ -178,7 +178,7 @@ mod tests {
             (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
             (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),
             (SetupError::DeviceClaimed { path: path() }, "--cache-dir another device"),
-            (SetupError::DeviceReadOnly { path: path() }, "give --cache-dir another"),
+            (SetupError::DeviceReadOnly { path: path() }, "give --cache-dir another device"),
             (SetupError::DeviceWithoutDirectIo { path: path() }, "give --cache-dir another device"),
             (directory(Errno::NOTDIR), "give --cache-dir a directory"),
             (directory(Errno::NAMETOOLONG), "give --cache-dir a shorter path"),

@@ -277,7 +277,7 @@ fn malformed_files_of_every_kind_are_named_skipped_and_counted() {
     for why in [
         "cut off",
         "not an object",
-        "no JSON",
+        "not readable JSON",
         "is empty",
         "`cache_stats`",
         "no `summary`",

@@ -128,7 +128,7 @@ fn an_answer_of_zero_names_the_part_its_value_and_what_would_do() {
     ];
     for part in parts {
         assert!(why.contains(part), "{part}: {why}");
-        assert!(text(&ended).contains("what would do"), "{}", text(&ended));
+        assert!(text(&ended).contains("what would help"), "{}", text(&ended));
     }
     // What it says would do does.
     let saturation = why.split("--target-saturation ").nth(1).unwrap();

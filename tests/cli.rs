@@ -30,7 +30,7 @@ fn wrong_flags_are_told_with_the_remedy() {
         ),
         (
             &["run", "--prefill-only", "--decode-only"],
-            &["--prefill-only and --decode-only exclude each other"],
+            &["--prefill-only and --decode-only cannot be combined"],
         ),
         (
             &["run", "--config", "/no/such/file.yaml"],

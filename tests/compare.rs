@@ -37,7 +37,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let page = text(&compare(&scratch.path, &["result.json", "slower.json"]));
     let line = page.lines().find(|line| line.contains("wall-clock throughput")).unwrap();
     assert!(line.contains("0.50×"), "{page}");
-    for words in ["not alike  queue_depth (8 and 3)", "not by     decode bytes", "one run says"] {
+    for words in ["differs    queue_depth (8 and 3)", "not by     decode bytes", "one run says"] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
     let trials = ["--baseline", "result.json", "again.json", "--candidate", "slower.json"];
@@ -52,7 +52,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
         (&["result.json", "cut.json"], &["cut.json", "cut off"]),
         (&["empty.json", "result.json"], &["empty.json", "empty"]),
         (&["result.json", "foreign.json"], &["foreign.json", "not an object"]),
-        (&["bytes.json", "result.json"], &["bytes.json", "no JSON"]),
+        (&["bytes.json", "result.json"], &["bytes.json", "not JSON"]),
         (&["result.json", "nowhere.json"], &["nowhere.json", "No such file"]),
         (&["result.json"], &["one result"]),
         (&["--baseline", "result.json"], &["--candidate"]),

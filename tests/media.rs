@@ -172,7 +172,7 @@ fn a_device_that_anybody_uses_is_refused_and_keeps_every_byte() {
     unprivileged.arg(&whole).args(destroy).current_dir("/");
     let refused = output(unprivileged);
     std::fs::remove_file(&copy).unwrap();
-    assert_fails(&refused, 1, &["you may not open", device.device.as_str()]);
+    assert_fails(&refused, 1, &["no permission to open", device.device.as_str()]);
     // Read-only.
     tool("blockdev", &["--setro", &device.device]).unwrap();
     let refused = on(&scratch, &whole, &destroy);

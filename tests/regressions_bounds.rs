@@ -180,7 +180,11 @@ fn preparation_without_end_is_refused_before_it_begins() {
     let words = ["--rag-num-docs 1000000", "256.0 MiB", "evicted", "workload.rag.max_documents"];
     assert_fails(&scratch.run(&many), 2, &words);
     let ramp = ["--warmup", "86400", "--max-requests", "1", "--arrival", "open"];
-    assert_fails(&scratch.run(&ramp), 2, &["--max-requests 1", "--warmup 86400", "lower the ramp"]);
+    assert_fails(
+        &scratch.run(&ramp),
+        2,
+        &["--max-requests 1", "--warmup 86400", "lower the warm-up"],
+    );
     assert!(!scratch.store().exists());
 }
 

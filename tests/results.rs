@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::support::{Scratch, assert_fails, text};
 
 /// `ringfall` with these arguments, in the scratch directory.
@@ -52,7 +54,7 @@ fn a_merged_result_has_a_page_too() {
     }
     let requests = |name: &str| {
         let text = std::fs::read(scratch.file(name)).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let json: Value = serde_json::from_slice(&text).unwrap();
         json["summary"]["total_requests"].as_u64().unwrap()
     };
     assert_eq!(
@@ -75,7 +77,7 @@ fn what_is_no_result_is_named_with_status_2() {
         ("empty.json", b"", "empty"),
         ("foreign.json", b"{\"a\": 1}", "no `summary`"),
         ("list.json", b"[1]", "not an object"),
-        ("noise.json", b"\x00\xff", "no JSON"),
+        ("noise.json", b"\x00\xff", "not JSON"),
         ("hollow.json", b"{\"ringfall\": {\"schema_version\": 5}}", "no `summary`"),
         ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "its layout is version 1"),
         ("reference.json", b"{\"summary\": {\"total_tokens\": 5}}", "the reference benchmark's"),
@@ -124,4 +126,36 @@ fn the_schema_is_printed_as_it_is_published() {
     let printed = ringfall(&scratch, &["schema"]);
     let published = include_str!("../config/results.schema.json");
     assert_eq!(String::from_utf8_lossy(&printed.stdout), published);
+}
+
+/// Each named property of a schema and of what is in it, with the place where it stands.
+fn properties<'a>(schema: &'a Value, place: &str, into: &mut Vec<(String, &'a Value)>) {
+    match schema {
+        Value::Object(parts) => {
+            for (key, part) in parts {
+                let place = format!("{place}/{key}");
+                if place.ends_with("/properties") {
+                    let named = part.as_object().into_iter().flatten();
+                    into.extend(named.map(|(name, one)| (format!("{place}/{name}"), one)));
+                }
+                properties(part, &place, into);
+            }
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| properties(part, place, into)),
+        _ => {}
+    }
+}
+
+/// A schema is read a property at a time: "How many." says nothing there.
+#[test]
+fn each_property_of_the_schema_is_described_in_four_words_or_more() {
+    let published = include_str!("../config/results.schema.json");
+    let schema: Value = serde_json::from_str(published).unwrap();
+    let mut all = Vec::new();
+    properties(&schema, "", &mut all);
+    assert!(all.len() > 500, "{} properties: not all were found", all.len());
+    let words = |one: &Value| one["description"].as_str().map_or(0, |s| s.split(' ').count());
+    let short: Vec<&String> =
+        all.iter().filter(|(_, one)| words(one) < 4).map(|(place, _)| place).collect();
+    assert!(short.is_empty(), "without a description that stands by itself: {short:#?}");
 }

@@ -48,7 +48,7 @@ fn a_trace_counts_what_the_kernel_counts_or_the_run_says_why_not() {
     assert_eq!(document["fio_workload"].as_str(), Some(job.as_str()));
     assert!(said.contains("block layer"), "{said}");
     let html = std::fs::read_to_string(page).unwrap();
-    assert!(html.contains("Block layer") && html.contains("Places on the device"));
+    assert!(html.contains("Block layer") && html.contains("Positions on the device"));
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl Ground {
         let failed = |error: std::io::Error| {
             SetupError::new(
                 format!("no thread can be started for {name}: {error}"),
-                "raise the limit of threads (ulimit -u)",
+                "raise the limit on threads (ulimit -u)",
             )
         };
         started.map_err(failed)?;

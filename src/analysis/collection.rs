@@ -68,7 +68,7 @@ impl Collection {
             Some("xlsx") => xlsx(path, read_bytes(path)?)?,
             Some("csv") => csv(path, &read_bytes(path)?)?,
             _ => {
-                let what = "this is no collection of runs; give a directory of JSON results, an \
+                let what = "this is not a collection of runs; give a directory of JSON results, an \
                             .xlsx or a .csv file";
                 return Err(FileProblem::new(path, what));
             }
@@ -208,7 +208,7 @@ fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
 
 fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
     let unreadable =
-        |error: csv::Error| FileProblem::new(path, format!("no readable CSV: {error}"));
+        |error: csv::Error| FileProblem::new(path, format!("it can't be read as CSV: {error}"));
     // Spreadsheet programs write a mark of the encoding first.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let separators = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count();
@@ -268,7 +268,7 @@ fn table(
                 let title = title_of(metric);
                 FileProblem::new(
                     path,
-                    format!("row {line}, {title:?}: {text:?} is no number from 0 on"),
+                    format!("row {line}, {title:?}: {text:?} is not a number of 0 or more"),
                 )
             })?);
         }

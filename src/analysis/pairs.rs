@@ -17,15 +17,15 @@ use crate::results::metrics::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
-    /// CPU tier.
+    /// Capacity of the CPU tier.
     CpuMemory,
-    /// Model.
+    /// Model whose KV cache is simulated.
     Model,
-    /// Simulated users.
+    /// Number of simulated users.
     Users,
-    /// Prefill writes at once.
+    /// Number of prefill writes in progress at the same time.
     Allocs,
-    /// Waiting for generated tokens.
+    /// Simulated time to generate a token.
     Generation,
 }
 
@@ -67,7 +67,7 @@ impl Dimension {
 /// The order of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// By what is alike in them.
+    /// By the name of the group.
     Name,
     /// Largest mean ratio of storage throughput first, the metric of the published table of models
     #[value(alias = "ratio")]

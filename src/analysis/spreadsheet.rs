@@ -32,7 +32,7 @@ pub(super) fn rows(
     is_wanted: fn(&Row) -> bool,
 ) -> Result<Option<BTreeMap<u64, Row>>, FileProblem> {
     let unreadable = |what: &str| {
-        FileProblem::new(path, format!("this is no readable .xlsx spreadsheet: {what}"))
+        FileProblem::new(path, format!("this is not a readable .xlsx spreadsheet: {what}"))
     };
     check_parts(&bytes).map_err(|what| unreadable(&what))?;
     // What was made to have right checksums around nonsense can still make the reader panic.

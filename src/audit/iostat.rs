@@ -337,7 +337,7 @@ impl Fold for Reports {
 
 fn json(source: impl Read) -> Result<Reports, String> {
     let page: Page = serde_json::from_reader(BufReader::new(source))
-        .map_err(|error| format!("it is no JSON of iostat ({error})"))?;
+        .map_err(|error| format!("it is not JSON from iostat ({error})"))?;
     Ok(page.sysstat.hosts.0)
 }
 

@@ -145,7 +145,7 @@ pub(super) fn parse(source: impl std::io::Read, wanted: &[&str]) -> Result<Flat,
             format!("the JSON ends too early ({error}): the file was cut off")
         }
         serde_json::error::Category::Io => error.to_string(),
-        _ => format!("this is no JSON that can be read ({error})"),
+        _ => format!("this is not readable JSON ({error})"),
     })?;
     match flat.shape("") {
         Some(Shape::Object) => Ok(flat),
@@ -346,8 +346,8 @@ mod tests {
             ("[1]", "not an object"),
             ("3", "not an object"),
             ("{\"a\":", "cut off"),
-            ("{\"a\":NaN}", "no JSON"),
-            ("{} x", "no JSON"),
+            ("{\"a\":NaN}", "not readable JSON"),
+            ("{} x", "not readable JSON"),
             (&format!("{}1{}", "[".repeat(500), "]".repeat(500)), "recursion"),
         ] {
             let error = flat(text, &["a"]).unwrap_err();

@@ -31,71 +31,73 @@ const QUEUE_PERIOD: Duration = Duration::from_millis(10);
 /// Most that is read of the output.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// What the block layer did.
+/// What the kernel's block layer did with the requests to the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockTraceFigures {
-    /// The disk, as under `/sys/block`.
+    /// Name of the disk under `/sys/block`.
     pub device: String,
-    /// How long it was traced, s: from before the shards began until the window's end.
+    /// How long the trace ran, s: from before the shards began until the end of the window.
     pub seconds: f64,
-    /// Reads.
+    /// Reads in the block layer.
     pub read: BlockDirection,
-    /// Writes.
+    /// Writes in the block layer.
     pub write: BlockDirection,
-    /// Requests by place: the device in 256 equal parts, those with any.
+    /// Requests by position on the device, which is divided into 256 equal parts; parts without
+    /// requests are left out.
     pub heat: Vec<HeatCell>,
-    /// Events that the kernel could not hand over; above 0 the counts are too low.
+    /// Number of trace events that the kernel could not deliver; above 0 the other counts are too
+    /// low.
     pub lost_events: u64,
 }
 
-/// One direction of the block layer.
+/// Requests to the device in one direction, read or write.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockDirection {
-    /// Requests sent to the device.
+    /// Number of requests sent to the device.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the requests sent to the device.
     pub bytes: u64,
-    /// Mean of issue to complete, µs.
+    /// Mean time from issue to completion of a request, µs; null without requests.
     pub latency_mean_us: Option<f64>,
-    /// From the device getting a request until it is done, µs, by octaves.
+    /// Histogram of the time from issue to completion of a request, µs, in octaves.
     pub issue_to_complete_us: Vec<Bucket>,
-    /// From a request entering the scheduler until the device gets it, µs, by octaves; empty where
-    /// requests go past the scheduler.
+    /// Histogram of the time that a request spent in the I/O scheduler, from insertion to issue,
+    /// µs, in octaves; empty where requests bypass the scheduler.
     pub insert_to_issue_us: Vec<Bucket>,
-    /// By size, after the kernel's own splitting and merging.
+    /// Number of requests by size, after the kernel's own splitting and merging.
     pub sizes: Vec<SizeCell>,
-    /// Requests in flight, looked at a hundred times a second.
+    /// Histogram of the number of requests in flight, sampled 100 times a second.
     pub depth: Vec<Bucket>,
 }
 
-/// How many values lay from `low` to `high`, both included.
+/// Number of values from `low` to `high`, both included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
     /// Smallest value of the bucket.
     pub low: u64,
     /// Largest value of the bucket.
     pub high: u64,
-    /// How many.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 
-/// Requests of one size.
+/// Number of requests of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeCell {
-    /// The size, bytes.
+    /// Size of these requests, bytes.
     pub bytes: u64,
-    /// How many.
+    /// Number of requests of this size.
     pub count: u64,
 }
 
 /// Requests to one part of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeatCell {
-    /// Which of the 256 parts.
+    /// Number of the part of the device, from 0 to 255.
     pub part: u32,
-    /// Reads there.
+    /// Number of reads from this part.
     pub reads: u64,
-    /// Writes there.
+    /// Number of writes to this part.
     pub writes: u64,
 }
 
@@ -152,7 +154,7 @@ impl BlockTrace {
             .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
             .zip(sectors)
             .map(|((major, minor), sectors)| script::script(major, minor, sectors))
-            .ok_or_else(|| format!("{name} is no disk that the kernel describes"))?;
+            .ok_or_else(|| format!("the kernel describes no disk {name}"))?;
         let mut child = spawn_bpftrace(&script)
             .map_err(|error| format!("bpftrace can't be started: {error}"))?;
         let (sender, lines) = channel();
@@ -340,7 +342,7 @@ fn check_version() -> Result<(), String> {
             found.0, found.1, VERSION_MIN.0, VERSION_MIN.1
         )),
         Some(_) => Ok(()),
-        None => Err(format!("bpftrace does not say its version: {:?}", text.trim())),
+        None => Err(format!("bpftrace does not report its version: {:?}", text.trim())),
     }
 }
 

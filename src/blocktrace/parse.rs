@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
     let mut any = false;
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let value: Value = serde_json::from_str(line)
-            .map_err(|error| format!("bpftrace printed a line that is no JSON: {error}"))?;
+            .map_err(|error| format!("bpftrace printed a line that is not JSON: {error}"))?;
         match value["type"].as_str() {
             Some("lost_events") => {
                 let events = value["data"]["events"].as_u64().unwrap_or(1);

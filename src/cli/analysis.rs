@@ -16,12 +16,12 @@ pub struct AnalyzeArgs {
     /// Results of the other system; ratios are FAST divided by SLOW
     #[arg(value_name = "SLOW")]
     pub slow: PathBuf,
-    /// Group by these dimensions together, such as cpu-memory,users; when not given, by each of the
-    /// first three by itself
+    /// Group by a combination of these dimensions, such as cpu-memory,users; when not given, by
+    /// each of the first three separately
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub by: Vec<Dimension>,
-    /// Order of the groups; when not given, models by their ratio of storage throughput and all
-    /// else by name
+    /// Order of the groups; when not given, models by their ratio of storage throughput and
+    /// everything else by name
     #[arg(long, value_enum, value_name = "ORDER")]
     pub sort: Option<Order>,
     /// Show all metrics, not only the usual ones

@@ -11,14 +11,14 @@ pub struct AuditArgs {
     /// directory of results, or single JSON files; logs and iostat beside them are read too
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Read bandwidth that the storage of one host is specified for, in MB/s (10^6 bytes); reported
-    /// rates are held against it, times the number of hosts
+    /// Specified read bandwidth of one host's storage, in MB/s (10^6 bytes); reported rates are
+    /// compared with it, times the number of hosts
     #[arg(long, value_name = "MB/S", value_parser = megabytes)]
     pub drive_read_mb_s: Option<f64>,
-    /// Write bandwidth that the storage of one host is specified for, in MB/s
+    /// Specified write bandwidth of one host's storage, in MB/s (10^6 bytes)
     #[arg(long, value_name = "MB/S", value_parser = megabytes)]
     pub drive_write_mb_s: Option<f64>,
-    /// Print every run, finding and note with all inputs; otherwise only the heaviest findings
+    /// Print every run, finding and note with all inputs, not only the most serious findings
     #[arg(long)]
     pub all_findings: bool,
     /// Write the whole audit as JSON to this file; `-` prints it instead of the page

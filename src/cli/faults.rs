@@ -5,7 +5,7 @@ use clap::Args;
 /// Arguments of `faults`.
 #[derive(Clone, Debug, Args)]
 pub struct FaultsArgs {
-    /// One seed, or a range of seeds: the first and, not included, the last
+    /// One seed, or a range of seeds, which includes FIRST but not END
     #[arg(long, value_name = "FIRST..END", default_value = "0..1000")]
     pub seeds: String,
     /// Number of systems to simulate at the same time, 1 to 1024; one per core when not given

@@ -30,7 +30,8 @@ const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf
 #[command(name = "ringfall", version, max_term_width = 100, subcommand_required = true)]
 #[command(infer_long_args = true)]
 #[command(
-    after_help = "`ringfall run` alone makes a small run of 30 s and cleans up after itself."
+    after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
+                  up after itself."
 )]
 pub struct Cli {
     /// What to do.
@@ -41,7 +42,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Simulate users and measure the storage below their KV cache
+    /// Run a workload of simulated users and measure the storage tier below their KV cache
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
@@ -49,11 +50,11 @@ pub enum Command {
     /// them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
-    /// Make the same run on a described drive and a simulated clock, or a table of several drives,
+    /// Run the same workload on a described drive and a simulated clock, or compare several drives,
     /// models or numbers of users
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
-    /// Check this program itself: simulate whole systems whose drives fail in ways drawn by seed
+    /// Test ringfall itself: simulate whole systems whose drives fail in ways that a seed decides
     Faults(FaultsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true)]
@@ -71,8 +72,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
-    /// Check results that others published: what their figures come to over the time that really
-    /// passed, and what else puts them in question
+    /// Audit published results: recompute their figures over the time that really passed, and list
+    /// what else puts them in question
     Audit(AuditArgs),
 }
 

@@ -16,14 +16,14 @@ pub struct SaturateArgs {
     /// Allow a block device given as --cache-dir to be overwritten
     #[arg(long)]
     pub destroy_device_contents: bool,
-    /// Amount of data that the I/Os go to, in GiB; it is written first. 0 takes all free space, or
-    /// the whole device
+    /// Size of the range that is read and written, in GiB; it is filled first. 0 takes all free
+    /// space, or the whole device
     #[arg(long, value_name = "GIB", default_value_t = 4.0)]
     pub size_gb: f64,
-    /// Percentages of reads among the I/Os, separated by commas: 100 reads only, 0 writes only
+    /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [100, 0])]
     pub read_percent: Vec<u32>,
-    /// Also measure the mix of reads and writes of this result of `ringfall run`
+    /// Also measure with the mix of reads and writes of this result of `ringfall run`
     #[arg(long, value_name = "RESULT")]
     pub mix_of: Option<PathBuf>,
     /// Size of the smallest I/O
@@ -44,17 +44,17 @@ pub struct SaturateArgs {
     /// Let a kernel thread pick up submissions (SQPOLL)
     #[arg(long, conflicts_with = "iopoll")]
     pub sqpoll: bool,
-    /// Poll the device for completions (IOPOLL); needs poll queues
+    /// Poll the device for completions (IOPOLL); the device needs poll queues
     #[arg(long)]
     pub iopoll: bool,
-    /// End the search after this many seconds, 1 to 86400, with what was found by then; when not
-    /// given, it ends when the limits are found
+    /// End the search after this many seconds, 1 to 86400, with what has been found by then; when
+    /// not given, it ends when the limits are found
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<u32>,
     /// Search for the largest bandwidth only, not for the most I/Os per second
     #[arg(long)]
     pub no_iops: bool,
-    /// Seed for offsets and content
+    /// Random seed for offsets and content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
     /// File for the limits in JSON, as `ringfall run --roofline` reads it;

@@ -64,7 +64,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     for difference in
         comparison.configuration_differences.iter().chain(&comparison.machine_differences)
     {
-        wrapped(&mut page, "not alike  ", &difference.to_string());
+        wrapped(&mut page, "differs    ", &difference.to_string());
     }
     for note in &comparison.notes {
         wrapped(&mut page, "note       ", note);

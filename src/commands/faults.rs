@@ -77,7 +77,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         }
         Ok(())
     })
-    .context("not so many threads can be started: give fewer --threads")?;
+    .context("that many threads can't be started: give fewer --threads")?;
     let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.failures.sort();
     let mut page = String::new();
@@ -122,8 +122,7 @@ fn range(text: &str) -> Result<(u64, u64), InputError> {
     };
     range.filter(|(first, end)| first < end).ok_or_else(|| {
         let what = format!(
-            "--seeds {text:?} is no range: give a seed, or the first and the end of a range \
-             (0..1000)"
+            "--seeds {text:?} is not a range: give one seed, or a range without its end (0..1000)"
         );
         InputError::new(what)
     })

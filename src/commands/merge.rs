@@ -47,12 +47,12 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
         let input = ResultFile::read(file)?;
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
         if !seen.insert(real) {
-            let what = "it is given twice, and would count double; give each result once";
+            let what = "it is given twice and would be counted twice; give each result once";
             return Err(FileProblem::new(file, what).into());
         }
         let same = |other: &&ResultFile| other.document == input.document;
         if let Some(other) = inputs.iter().find(same) {
-            let what = format!("it is a copy of {}, and would count double", other.name());
+            let what = format!("it is a copy of {} and would be counted twice", other.name());
             return Err(FileProblem::new(file, what).into());
         }
         inputs.push(input);
@@ -109,7 +109,7 @@ fn page(
     );
     page.push_str(&spread_page(&spreads(&documents), Some(merged)));
     for difference in differences {
-        page.push_str(&format!("not alike: {}\n", terminal(&difference.to_string())));
+        page.push_str(&format!("differs: {}\n", terminal(&difference.to_string())));
     }
     if let Some(output) = output {
         page.push_str(&format!("results      {}\n", terminal_path(output)));

@@ -47,7 +47,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     check_outputs(args, &output)?;
     let both = read_percents.contains(&100) && read_percents.contains(&0);
     if args.device_output.is_some() && !both {
-        let what = "--device-output needs reads and writes: let --read-percent have 100 and 0";
+        let what = "--device-output needs reads and writes: include 100 and 0 in --read-percent";
         return Err(InputError::new(what).into());
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
@@ -212,7 +212,10 @@ fn mix_of(path: &Path) -> Result<u32, String> {
     let io = &document.ringfall.io;
     let counts = io.read.count.known().zip(io.write.count.known());
     let Some((reads, writes)) = counts else {
-        return Err(format!("{}: the result does not say how many I/Os it did", path.display()));
+        return Err(format!(
+            "{}: the result does not say how many I/Os the run did",
+            path.display()
+        ));
     };
     match reads.saturating_add(writes) {
         0 => Err(format!("{}: the run did no I/O", path.display())),
@@ -307,7 +310,7 @@ impl Watcher for Teller {
 
     fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
         let (done, of) = (gib(done_bytes), gib(of_bytes));
-        self.progress(format!("writing it first: {done:.1} of {of:.1} GiB"));
+        self.progress(format!("filling the range first: {done:.1} of {of:.1} GiB"));
     }
 
     fn waiting(&mut self) {
@@ -405,8 +408,8 @@ fn table(roofline: &Roofline) -> String {
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
             let text = format!(
-                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: this \
-                 device does not do the same again; try when nothing else uses it, with a larger \
+                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: the \
+                 speed of this device varies; try when nothing else uses it, with a larger \
                  --size-gb",
                 direction(limit.read_percent),
                 fastest.bytes_per_s / GIB as f64,

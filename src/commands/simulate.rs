@@ -168,7 +168,12 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
     ];
     let wrong = one_only.iter().filter(|(_, given)| *given);
     let sentences: Vec<String> = wrong
-        .map(|(flag, _)| format!("{flag} goes with one drive, model and number of users only"))
+        .map(|(flag, _)| {
+            format!(
+                "{flag} can be used only with one drive, one model and one \
+                                  number of users"
+            )
+        })
         .collect();
     if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
 }

@@ -114,7 +114,7 @@ impl Check<'_> {
                 "precondition_threads",
                 format_args!(
                     "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
-                     fewer, or 0 for one a shard",
+                     fewer, or 0 for one per shard",
                     asked.threads,
                     human(needed)
                 ),
@@ -212,8 +212,8 @@ impl Check<'_> {
                 "shards",
                 format_args!(
                     "{shards} is more than {cores} cores can keep going, {most} \
-                     ({SHARDS_A_CORE_MAX} a core, as each shard's heartbeat takes 1 % of one): \
-                     give {most} or fewer; auto is one a core"
+                     ({SHARDS_A_CORE_MAX} per core, as each shard's heartbeat takes 1 % of one): \
+                     give {most} or fewer; auto is one per core"
                 ),
             );
         }
@@ -296,7 +296,7 @@ impl Check<'_> {
                 "max_requests",
                 format_args!(
                     "{most} is reached before anything is measured: about {arriving:.0} requests \
-                     arrive in the {ramp} s of ramp-up; raise it above that, or lower the ramp-up"
+                     arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
                 ),
             );
         }
@@ -345,7 +345,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
     if !plan.tensor_parallel.is_power_of_two() {
         sentences.push(format!(
             "--tensor-parallel {} is not a power of two: the run goes on, but few deployments \
-             divide a model so",
+             divide a model that way",
             plan.tensor_parallel
         ));
     }
@@ -371,7 +371,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
     }
     if let (Some(most), 1..) = (plan.max_requests, plan.warmup_s) {
         sentences.push(format!(
-            "--max-requests {most} counts from the start of the ramp-up: requests that are made in \
+            "--max-requests {most} counts from the start of the warm-up: requests that are made in \
              its {} s are not measured",
             plan.warmup_s
         ));

@@ -171,7 +171,7 @@ impl Check<'_> {
     fn whole(&mut self, key: &str, value: &Spanned<f64>, high: u32) -> u32 {
         if value.value.fract() != 0.0 {
             let (file, line) = (self.file, value.referenced.line());
-            let what = format!("{file}, line {line}: {key}: {} is no whole number", value.value);
+            let what = format!("{file}, line {line}: {key}: {} is not a whole number", value.value);
             self.wrong.get_or_insert(what);
         }
         // In bounds, or an error by now.
@@ -238,7 +238,12 @@ memory_mb_per_s: 5000
             ("latency_us: 20", "latencies: 20", 6, "did you mean \"latency_us\""),
             ("latency_p99_us: 200", "latency_p99_us: 2", 2, "out of bounds: 80"),
             ("parallel_ios: 128", "parallel_ios: -1", 8, "parallel_ios"),
-            ("parallel_ios: 128", "parallel_ios: 0.5", 8, "parallel_ios: 0.5 is no whole number"),
+            (
+                "parallel_ios: 128",
+                "parallel_ios: 0.5",
+                8,
+                "parallel_ios: 0.5 is not a whole number",
+            ),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
             ("name: a drive", "name: [a", 1, "d.yaml"),
         ] {

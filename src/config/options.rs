@@ -29,8 +29,8 @@ settings! {
     section "Workload" {
         /// Model whose KV cache is simulated
         ///
-        /// A built-in one, or one of "models" below. The beginning of a name is enough when no
-        /// other model's name begins so.
+        /// A built-in model, or one of those defined under "models" in the configuration file. The
+        /// beginning of a name is enough if no other model's name begins with it.
         model: String = "llama3.1-8b", "NAME";
         /// Number of simulated users
         num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users";
@@ -42,10 +42,10 @@ settings! {
         arrival: Arrival = "open", "MODE";
         /// Requests per second, all users together; required by --arrival poisson
         ///
-        /// It also sets the pace of a trace or a dataset; simulated users keep their own with
-        /// another --arrival. 0 leaves the pace to the users or to the trace.
+        /// It also sets the pace of a trace or a dataset. With another --arrival, simulated users
+        /// keep their own pace. 0 leaves the pace to the users or to the trace.
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
-        /// End the run after this many requests; 0 ends it when its time is over
+        /// End the run after this many requests; 0 ends it when its time is up
         ///
         /// It has no effect with enable_autoscaling, which ends by itself.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
@@ -58,17 +58,17 @@ settings! {
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
-        /// Let every conversation end after one turn
+        /// End every conversation after one turn
         disable_multi_turn: bool = "false", "BOOL";
         /// Do not let requests share system prompts
         disable_prefix_caching: bool = "false", "BOOL";
         /// Write only: requests have no decode phase, and so no decode reads
         ///
-        /// Excludes decode_only.
+        /// It cannot be combined with decode_only.
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
-        /// Excludes prefill_only.
+        /// It cannot be combined with prefill_only.
         decode_only: bool = "false", "BOOL";
         /// Let some requests read chunks of documents, which are ingested before the run
         enable_rag: bool = "false", "BOOL";
@@ -76,9 +76,7 @@ settings! {
         rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
         /// When documents are ingested, with --enable-rag
         rag_ingestion: RagIngestion = "before", "WHEN";
-        /// Random seed
-        ///
-        /// auto: one is drawn at random, and printed.
+        /// Random seed; auto picks one at random and prints it
         seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo;
     }
 
@@ -103,10 +101,12 @@ settings! {
         trace_speedup: Factor = "1.0", "FACTOR";
         /// Number of times to replay a trace; 0 repeats it until the run ends
         replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);
-        /// Serve the requests of a trace by drawn QoS classes instead of first come, first served
+        /// Serve the requests of a trace by randomly assigned QoS classes, not first come, first
+        /// served
         ///
-        /// A trace has no classes. They are drawn to report latencies by class; when requests are
-        /// served by them, urgent ones overtake others and the order is no longer the trace's.
+        /// A trace has no classes. They are assigned at random so that latencies can be reported by
+        /// class. When requests are also served by class, urgent ones overtake others, and the
+        /// order is no longer the trace's.
         trace_classes: bool = "false", "BOOL";
         /// Number of conversations to use from the dataset; 0 uses all of them
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
@@ -120,19 +120,20 @@ settings! {
     section "Autoscaler" {
         /// Add and remove users during the run to find out how many can be served
         ///
-        /// It begins with num_users, or with two users per shard when that is not given, and ends
-        /// when the answer is found or the time is over.
+        /// The search begins with num_users, or with two users per shard when that is not given. It
+        /// ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
         /// What the autoscaler looks for
         autoscaler_mode: AutoscalerMode = "qos", "MODE";
-        /// Saturation to find the number of users for, in modes qos and slo
+        /// Largest saturation that modes qos and slo allow when they search for the number of users
         ///
-        /// Mode qos: that of the storage tier, the larger of two figures. One is the P95 of the
-        /// device's time for an entry over its target (at most 1), times the tier's throughput
-        /// over the highest that was reached. The other is the number of entries that wait for the
-        /// device, or of requests that wait to be served, over its target. Mode slo: the share of
-        /// its target that the P95 latency of a QoS class may take. The targets are in the file,
-        /// workload.saturation_targets and workload.qos_targets_ms.
+        /// In mode qos this is the saturation of the storage tier, the larger of two figures. One
+        /// is the P95 of the device's time for an entry divided by its target (at most 1), times
+        /// the tier's throughput divided by the highest reached. The other is the number of entries
+        /// that wait for the device, or of requests that wait to be served, divided by its target.
+        /// In mode slo it is the share of its latency target that the P95 of a QoS class may take.
+        /// The targets are set in the configuration file: workload.saturation_targets and
+        /// workload.qos_targets_ms.
         target_saturation: Share = "0.8", "SHARE";
     }
 
@@ -145,7 +146,7 @@ settings! {
         /// the machine has less, the tier is smaller and the results say so.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
-        /// Number of GPUs
+        /// Number of GPUs whose memory makes up the GPU tier
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
         /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
@@ -161,9 +162,9 @@ settings! {
         ///
         /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
-        /// Refuse to run with a tier smaller than asked for, instead of saying so in the results
+        /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
-        /// It is about what the machine has when the run begins.
+        /// The check is made once, when the run begins.
         strict: bool = "false", "BOOL", keeps demo;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
@@ -175,10 +176,10 @@ settings! {
         precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
         /// When --precondition ends
         ///
-        /// Bandwidth is steady when, after one whole capacity, five rounds in a row lie within 20 %
-        /// and neither rise nor fall by more than 10 %.
+        /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
+        /// row lie within 20 % and neither rise nor fall by more than 10 %.
         precondition_until: PreconditionUntil = "size", "END", keeps demo;
-        /// What a hit below the fastest tier does to the entry; this version knows only none
+        /// What a hit below the fastest tier does to the entry; this version supports only none
         promotion: Promotion = "none", "MODE";
     }
 
@@ -207,23 +208,23 @@ settings! {
         verify: Verify = "sample", "MODE", keeps demo;
         /// How the data files get their space
         ///
-        /// A tier without a given size is at most 95 % of what was free when the run began. What
-        /// others take in the meantime lowers the limit of a file that grows; what is reserved or
-        /// written is the run's own until it ends.
+        /// A storage tier without a given capacity is limited to 95 % of the space that was free
+        /// when the run began. With grow, space that others take in the meantime lowers that limit;
+        /// with reserve and write, the space is the run's own until it ends.
         preallocate: Preallocate = "grow", "MODE", keeps demo;
     }
 
     section "Results" {
-        /// What storage_health judges
+        /// Criteria by which storage_health judges the run
         performance_profile: PerformanceProfile = "latency", "PROFILE", keeps demo;
-        /// Number of times to repeat the run; --output then gets all results merged
+        /// Number of times to repeat the run; --output then holds all results merged into one
         ///
         /// The result of each trial is kept beside it (NAME_trial1.json and so on), and the spread
         /// over the trials is printed.
         trials: u32 = "1", "N", in 1..=1_000, keeps demo,
             real_only "the same run again gives the same numbers: give another --seed";
-        /// Limits of the drive to compare the run with: a file of `ringfall saturate`, or `fresh`
-        /// to measure them before the run
+        /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
+        /// `fresh` to measure them before the run
         roofline: RooflineFrom = "none", "FILE", keeps demo,
             real_only "the drive's limits are in its model";
         /// File for the results in JSON
@@ -238,7 +239,7 @@ settings! {
         html_output: Optional = "none", "FILE", keeps demo;
         /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
         ///
-        /// It takes bpftrace and root; the run goes on without it where they are missing.
+        /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
         enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
             real_only "there is no block layer to trace";
         /// File for the run as a fio job with the same sizes, mix and queue depth

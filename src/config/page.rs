@@ -6,10 +6,11 @@ use super::table::Setting;
 /// Longest line of the page.
 const COLUMNS: usize = 100;
 const HEAD: &str = "\
-# Every default of ringfall. A file like this one, or a part of it, is given with --config; the
-# command line wins over it. Each key up to \"models\" is also a flag of the same name:
-# num_users is --num-users. `ringfall config` prints this page with the values in effect.
-# \"auto\" is worked out when the run begins. GB means GiB, as in the reference benchmark.
+# All settings of ringfall with their defaults. A file like this one, or a part of it, is given
+# with --config; flags on the command line take precedence over it. Each key up to \"models\" is
+# also a flag of the same name: num_users is --num-users. `ringfall config` prints this page with
+# the values in effect. \"auto\" is worked out when the run begins. GB means GiB, as in the
+# reference benchmark.
 ";
 /// What has no flag.
 const WITHOUT_FLAG: &str = include_str!("without_flag.yaml");

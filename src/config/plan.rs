@@ -74,7 +74,7 @@ choice! {
 choice! {
     /// What `storage_health` judges.
     PerformanceProfile {
-        /// Whether latencies are within their targets, and the cache's hit rate.
+        /// Whether latencies are within their targets, and the cache's hit rate high enough.
         Latency = "latency",
         /// Whether bytes are moved in every direction that the mode uses.
         Throughput = "throughput",
@@ -154,7 +154,7 @@ choice! {
     PreconditionUntil {
         /// When all of --precondition-size-gb is written.
         Size = "size",
-        /// When write bandwidth is steady, but no later than size.
+        /// When write bandwidth is steady; at the latest when all of that size is written.
         Steady = "steady",
     }
 }
@@ -196,8 +196,8 @@ choice! {
     RagIngestion {
         /// Before the measurement, so that every retrieval finds its document.
         Before = "before",
-        /// While the load runs, one chunk after the other, as the reference benchmark does: a
-        /// request retrieves from the documents that are complete by then, and past
+        /// While the load runs, one chunk after the other, as in the reference benchmark: a request
+        /// retrieves from the documents that are complete by then, and when there are more than
         /// workload.rag.max_documents the oldest is deleted.
         Beside = "beside",
     }
@@ -226,9 +226,9 @@ choice! {
 choice! {
     /// What is said on standard error about the program's own workings.
     LogLevel {
-        /// Failures. `critical` is the same.
+        /// Only failures; `critical` means the same.
         Error = "error" | "critical" | "ERROR" | "CRITICAL",
-        /// Also what a person should look at.
+        /// Also problems that someone should look at.
         Warn = "warn" | "warning" | "WARN" | "WARNING",
         /// Also milestones of the run.
         Info = "info" | "INFO",

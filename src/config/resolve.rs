@@ -161,7 +161,7 @@ impl Check<'_> {
         match (settings.prefill_only, settings.decode_only) {
             (true, true) => {
                 let other = self.name_of("decode_only");
-                self.wrong("prefill_only", format_args!("and {other} exclude each other"));
+                self.wrong("prefill_only", format_args!("and {other} cannot be combined"));
                 Phases::Both
             }
             (true, false) => Phases::PrefillOnly,
@@ -176,7 +176,7 @@ impl Check<'_> {
             let other = self.name_of("num_gpus");
             self.wrong(
                 "tensor_parallel",
-                format_args!("{parallel} is more than the GPUs there are: raise {other} ({gpus})"),
+                format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
             );
         }
         if settings.gpu_memory_bytes_each > 0 {
@@ -184,8 +184,8 @@ impl Check<'_> {
             self.wrong(
                 "gpu_mem_gb",
                 format_args!(
-                    "{value}: this version has no GPU tier; give 0, and the memory to \
-                     --cpu-mem-gb if a faster tier is wanted"
+                    "{value}: this version has no GPU tier; give 0, and use --cpu-mem-gb for a \
+                     tier faster than storage"
                 ),
             );
         }
@@ -318,8 +318,8 @@ impl Check<'_> {
             self.wrong(
                 key,
                 format_args!(
-                    "does not go with {flag} {trials}: each trial keeps its JSON, of which \
-                     `ringfall report` makes a page or a workbook"
+                    "cannot be combined with {flag} {trials}: each trial keeps its own JSON, from \
+                     which `ringfall report` makes a page or a workbook"
                 ),
             );
         }
@@ -329,7 +329,7 @@ impl Check<'_> {
         let bytes = settings.precondition_bytes;
         let size_gib = typed.precondition_size_gb.unwrap_or_default();
         if size_gib > 0.0 && bytes < MIB {
-            self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give a MiB at least"));
+            self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
         let asked = [
@@ -340,7 +340,7 @@ impl Check<'_> {
         for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
             let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
             if given && !settings.is_preconditioned {
-                self.wrong(key, "says nothing without it: give --precondition too");
+                self.wrong(key, "has no effect without it: give --precondition too");
             }
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })

@@ -47,7 +47,7 @@ impl Check<'_> {
         let mut asked = asked.into_iter().filter(|&(_, is)| is).map(|(key, _)| key);
         if let (Some(one), Some(other)) = (asked.next(), asked.next()) {
             let other = self.name_of(other);
-            self.wrong(one, format_args!("and {other} exclude each other"));
+            self.wrong(one, format_args!("and {other} cannot be combined"));
         }
         let (speedup, cycles) = (settings.trace_speedup, settings.replay_cycles);
         let trace = |kind, path| Traffic::Trace { kind, path, speedup, cycles };
@@ -80,8 +80,10 @@ impl Check<'_> {
         ] {
             if is_on {
                 let trace = self.name_of("replay_trace");
-                let what =
-                    format_args!("does not go with {trace}: its operations are all there is");
+                let what = format_args!(
+                    "cannot be combined with {trace}, which replays recorded \
+                                  operations and nothing else"
+                );
                 self.wrong(key, what);
             }
         }
@@ -95,7 +97,10 @@ impl Check<'_> {
                 let trace = self.name_of("mooncake_trace");
                 self.wrong(
                     key,
-                    format_args!("does not go with {trace}: its requests are their blocks"),
+                    format_args!(
+                        "cannot be combined with {trace}, whose requests consist of \
+                                  recorded blocks"
+                    ),
                 );
             }
         }
@@ -128,7 +133,10 @@ impl Check<'_> {
                 let flag = self.name_of("arrival");
                 self.wrong(
                     "request_rate",
-                    format_args!("{rate} does not go with {flag} closed, where answers pace"),
+                    format_args!(
+                        "{rate} cannot be combined with {flag} closed, where the answers \
+                                  set the pace"
+                    ),
                 );
             }
             // Users that come although nobody was answered yet pile up beyond the limit that is
@@ -145,7 +153,11 @@ impl Check<'_> {
                 ));
             }
             Traffic::Trace { .. } if arrival == Arrival::Closed => {
-                self.wrong("arrival", "closed does not go with a trace, which has its own times");
+                self.wrong(
+                    "arrival",
+                    "closed cannot be combined with a trace, which has its own \
+                            arrival times",
+                );
             }
             _ => {}
         }
@@ -160,7 +172,10 @@ impl Check<'_> {
             let only = self.name_of("decode_only");
             self.wrong(
                 "rag_ingestion",
-                format_args!("beside does not go with {only}, which writes nothing: give before"),
+                format_args!(
+                    "beside cannot be combined with {only}, which writes nothing: give \
+                              before"
+                ),
             );
         }
         if settings.rag_num_docs == 0 {
@@ -187,8 +202,9 @@ impl Check<'_> {
             self.wrong(
                 "enable_autoscaling",
                 format_args!(
-                    "does not go with a trace, which says by itself who asks when, so that more \
-                     users would not ask more: give {} to vary its load, or leave the trace out",
+                    "cannot be combined with a trace, which itself says who sends a request when, \
+                     so that more users would not send more: give {} to vary its load, or leave \
+                     the trace out",
                     self.name_of("trace_speedup")
                 ),
             );
@@ -197,7 +213,10 @@ impl Check<'_> {
             let flag = self.name_of("request_rate");
             self.wrong(
                 "enable_autoscaling",
-                format_args!("does not go with {flag}: more users would not ask more"),
+                format_args!(
+                    "cannot be combined with {flag}: more users would not send more \
+                              requests"
+                ),
             );
         }
         let given = self.is_given("num_users");

@@ -28,28 +28,28 @@ pub struct BlockCounters {
     pub flushes: Option<u64>,
 }
 
-/// The difference of two readings.
+/// What the kernel counted for a device between two readings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockDelta {
-    /// The disk (not the partition), as under `/sys/block`.
+    /// Name of the device under `/sys/block` (the disk, not the partition).
     pub device: String,
-    /// Reads completed.
+    /// Number of reads that completed.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes of the reads that completed.
     pub read_bytes: u64,
-    /// Writes completed.
+    /// Number of writes that completed.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes of the writes that completed.
     pub write_bytes: u64,
     /// Time with at least one request in flight, ms.
     pub busy_ms: u64,
-    /// Time that the completed reads took, added up, ms.
+    /// Sum of the times that the completed reads took, ms.
     pub read_ms: u64,
-    /// Time that the completed writes took, added up, ms.
+    /// Sum of the times that the completed writes took, ms.
     pub write_ms: u64,
-    /// Time of all requests, those in flight too, added up, ms.
+    /// Sum of the times of all requests, including those still in flight, ms.
     pub queue_ms: u64,
-    /// Flushes completed.
+    /// Number of flushes that completed; null before Linux 5.5.
     pub flushes: Option<u64>,
 }
 

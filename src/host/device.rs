@@ -7,53 +7,54 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A disk.
+/// A disk, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceFacts {
-    /// As under `/sys/block`.
+    /// Name of the disk under `/sys/block`.
     pub name: String,
-    /// Its numbers, `major:minor`, of the whole disk.
+    /// Device numbers of the whole disk, as `major:minor`.
     pub numbers: String,
-    /// What it says it is.
+    /// Model name that the disk reports.
     pub model: Option<String>,
-    /// Its firmware's revision.
+    /// Revision of the disk's firmware.
     pub firmware: Option<String>,
-    /// How it is attached: `pcie`, `tcp` … for NVMe.
+    /// How an NVMe disk is attached: `pcie`, `tcp` …
     pub transport: Option<String>,
-    /// Its NVMe namespace.
+    /// Number of the NVMe namespace.
     pub namespace: Option<u64>,
-    /// Hardware queues.
+    /// Number of hardware queues of the disk.
     pub queues: Option<u32>,
-    /// Hardware queues that can be polled (`nvme.poll_queues`).
+    /// Number of hardware queues that can be polled (`nvme.poll_queues`).
     pub poll_queues: Option<u32>,
-    /// The NUMA node it is attached to; null where there is one node, or none is said.
+    /// NUMA node that the disk is attached to; null when there is only one node or the kernel names
+    /// none.
     pub numa_node: Option<u32>,
-    /// Its temperature when the run began, °C.
+    /// Temperature of the disk when the run began, °C.
     pub temperature_c: Option<f64>,
-    /// The kernel's I/O scheduler for it.
+    /// The kernel's I/O scheduler for the disk.
     pub scheduler: Option<String>,
-    /// Its size, bytes.
+    /// Size of the disk, bytes.
     pub size_bytes: Option<u64>,
-    /// Whether it spins.
+    /// Whether the disk has rotating media.
     pub rotational: Option<bool>,
-    /// Bytes of its logical block.
+    /// Size of a logical block of the disk, bytes.
     pub logical_block_bytes: Option<u64>,
-    /// Largest request that the kernel sends it, bytes.
+    /// Size of the largest request that the kernel sends to the disk, bytes.
     pub request_bytes_max: Option<u64>,
-    /// Its write cache, as the kernel takes it to be: `write back` or `write through`.
+    /// Write cache of the disk as the kernel sees it: `write back` or `write through`.
     pub write_cache: Option<String>,
 }
 
-/// One device of those below a path.
+/// One of the block devices below the data files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChainLink {
-    /// As under `/sys/block`, or the partition.
+    /// Name of the device under `/sys/block`, or of the partition.
     pub name: String,
-    /// `major:minor`.
+    /// Device numbers, as `major:minor`.
     pub numbers: String,
-    /// `partition`, `disk`, `dm`, `md` or `loop`.
+    /// Kind of device: `partition`, `disk`, `dm`, `md` or `loop`.
     pub kind: String,
-    /// The device above it that stands on it; null for the first.
+    /// Name of the device that stands on this one; null for the topmost.
     pub above: Option<String>,
 }
 

@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use super::device::{ChainLink, DeviceFacts, chain, device_numbers};
 
-/// What the report says of the machine.
+/// The machine that a run ran on, and the storage below its data files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the processor model.
     pub cpu_model: Option<String>,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: Option<u32>,
-    /// Main memory, bytes.
+    /// Size of main memory, bytes.
     pub memory_total_bytes: Option<u64>,
     /// Main memory available when the run began, bytes.
     pub memory_available_bytes: Option<u64>,
-    /// Release of the kernel.
+    /// Release of the Linux kernel.
     pub kernel: Option<String>,
-    /// NUMA nodes.
+    /// Number of NUMA nodes of the machine.
     pub numa_nodes: Option<u32>,
-    /// The GPU; this version looks for none.
+    /// Name of the GPU; always null, as this version looks for none.
     pub gpu: Option<String>,
-    /// Where the data files are.
+    /// Directory or block device that holds the data files.
     pub cache_dir: Option<String>,
-    /// The file system there.
+    /// File system that holds the data files.
     pub mount: Option<MountFacts>,
-    /// The disk below it.
+    /// Disk that holds the data files.
     pub device: Option<DeviceFacts>,
-    /// All block devices below it, the topmost first: partition, disk, members of dm and md, what
-    /// a loop device stands on.
+    /// All block devices below the data files, the topmost first: partition, disk, members of dm
+    /// and md, and what a loop device is backed by.
     pub device_chain: Vec<ChainLink>,
 }
 
 /// A mounted file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MountFacts {
-    /// `ext4`, `xfs`, `tmpfs` …
+    /// Type of the file system: `ext4`, `xfs`, `tmpfs` …
     pub file_system: String,
-    /// Where it is mounted.
+    /// Directory where the file system is mounted.
     pub mount_point: String,
     /// Options of the mount and of the file system, comma-separated.
     pub mount_options: String,

@@ -51,18 +51,18 @@ pub struct PreconditionPlan {
     pub seed: u64,
 }
 
-/// What it came to.
+/// Result of `--precondition`, the writing of the device before the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreconditionReport {
-    /// Bytes written; nothing of them is in any other figure.
+    /// Bytes that were written; no other figure counts them.
     pub bytes: u64,
-    /// In so long, s.
+    /// How long the writing took, s.
     pub seconds: f64,
-    /// Bytes a second of each round, in order.
+    /// Write bandwidth of each round, in order, bytes/s.
     pub rounds_bytes_per_s: Vec<f64>,
-    /// Whether the last five rounds were steady.
+    /// Whether the bandwidth of the last five rounds was steady.
     pub steady: bool,
-    /// Whether a signal ended it.
+    /// Whether a signal ended the writing early.
     pub interrupted: bool,
 }
 

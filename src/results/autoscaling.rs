@@ -11,102 +11,104 @@ use crate::results::sla::CLASS_NAMES;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// One row of `summary.autoscaling_stats`: a user count that was held, and what was done next.
+/// One step of the autoscaler: a number of users that was held, and what was done next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingRow {
-    /// End of its window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`. The
-    /// reference's is local time without a zone.
+    /// End of the step's window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`.
+    /// The reference has local time without a zone.
     pub timestamp: String,
-    /// `qos`, `slo` or `capacity`.
+    /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
     /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`.
     #[schemars(with = "String")]
     pub action: Act,
-    /// Users.
+    /// Number of users in this step.
     pub users: u32,
-    /// Saturation of the storage tier: the larger of two figures. One is the P95 time that the
-    /// device took for an entry over its target (of reads or of writes, whichever is larger, at
-    /// most 1), times the storage throughput over the highest of all steps with as many users or
-    /// fewer. The other is the number of entries that waited for the device, or of requests that
-    /// waited to be served, over the target for both. Differs from the reference, whose figure is
-    /// the P95 since the start over 100 ms, halved unless throughput stands still and latency
-    /// rises. In mode `slo` the largest P95 of a QoS class over its target.
+    /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
+    /// the device took for an entry divided by its target (for reads or for writes, whichever is
+    /// larger, at most 1), times the storage throughput divided by the highest of all steps with as
+    /// many users or fewer. The other is the number of entries that waited for the device, or of
+    /// requests that waited to be served, divided by the target for both. Differs from the
+    /// reference, whose figure is the P95 since the start divided by 100 ms, halved unless
+    /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
+    /// divided by its target.
     pub saturation_level: Option<f64>,
-    /// P95 of storage reads, ms.
+    /// 95th percentile of the latency of an entry read from storage, ms; null without reads.
     pub read_latency_p95_ms: Option<f64>,
-    /// P95 of storage writes, ms.
+    /// 95th percentile of the latency of an entry written to storage, ms; null without writes.
     pub write_latency_p95_ms: Option<f64>,
-    /// Tokens a second.
+    /// Tokens generated per second in this step, tokens/s.
     pub throughput_tokens_per_sec: f64,
-    /// On stop, in capacity mode: tokens a second at the peak.
+    /// Tokens generated per second at the peak, tokens/s; only in the last row, in mode `capacity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
-    /// On stop: why.
+    /// Why the search ended; only in the last row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `summary.autoscaling_summary`.
+/// What the autoscaler found, under the reference's keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingSummary {
-    /// Users at the start.
+    /// Number of users at the start of the search.
     pub initial_users: u32,
-    /// Users that were found; of an unfinished search the last ones.
+    /// Number of users that was found; for an unfinished search, the last one tried.
     pub final_users: u32,
-    /// How often their number was changed.
+    /// Number of times that the number of users was changed.
     pub total_scale_events: usize,
-    /// Capacity: fewest users that reach 99 % of the peak.
+    /// Smallest number of users that reaches 99 % of the peak throughput; only in mode `capacity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_user_count: Option<u32>,
-    /// Capacity: tokens a second at the peak.
+    /// Tokens generated per second at the peak, tokens/s; only in mode `capacity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
 }
 
-/// `ringfall.autoscaler`.
+/// What the autoscaler found, with every step of its search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalerReport {
-    /// `qos`, `slo` or `capacity`.
+    /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
     /// Whether the search came to its end within the run.
     pub conclusive: bool,
-    /// Why it ended.
+    /// Why the search ended.
     pub reason: String,
-    /// Capacity: highest storage throughput that holds, GiB/s.
+    /// Mode capacity: highest storage throughput that can be sustained, GiB/s.
     pub peak_gib_per_s: Option<f64>,
-    /// Capacity: fewest users that reach 99 % of it.
+    /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Option<u32>,
-    /// Capacity: Universal Scalability fit of the curve.
+    /// Mode capacity: fit of the Universal Scalability Law to the curve.
     pub usl: Option<UslReport>,
-    /// Mode qos: most users within the target saturation of the storage tier. Mode slo: most users
-    /// for which every QoS class was within its target. 0: not even the fewest that may be.
+    /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
+    /// slo: largest number of users for which every QoS class was within its target. 0: not even
+    /// the smallest number allowed was.
     pub qos_users: Option<u32>,
-    /// Modes qos and slo: whether a longer window confirmed it.
+    /// Modes qos and slo: whether a longer window confirmed `qos_users`.
     pub qos_confirmed: Option<bool>,
-    /// Modes qos and slo: what broke first beyond them.
+    /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Option<Broke>,
-    /// Modes qos and slo: why not even the fewest users were within the target, and what would let
-    /// them be; null when some were.
+    /// Modes qos and slo: why not even the smallest number of users was within the target, and what
+    /// would change that; null when some number was.
     #[serde(default)]
     pub qos_none_because: Option<String>,
-    /// Every step by users, in the order taken.
+    /// Every step of the search, in the order taken.
     pub curve: Vec<CurvePoint>,
 }
 
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UslReport {
-    /// λ: throughput of one user alone, bytes/s.
+    /// λ: storage throughput of one user alone, bytes/s.
     pub lambda_bytes_per_s: f64,
-    /// σ: contention.
+    /// σ: contention, the share of the work that users do one after another.
     pub sigma: f64,
-    /// κ: coherency.
+    /// κ: coherency, the cost that each pair of users adds.
     pub kappa: f64,
-    /// Coefficient of determination over the measured points.
+    /// Coefficient of determination (R²) of the fit over the measured points.
     pub r_squared: f64,
-    /// Users at the fit's maximum; null when it has none.
+    /// Number of users at the maximum of the fit; null when it has none.
     pub peak_users: Option<f64>,
 }
 
@@ -117,16 +119,16 @@ impl UslReport {
     }
 }
 
-/// Where the requests' time went: sums, s.
+/// Where the time of the requests went, as sums, s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeReport {
-    /// From the intended arrival to the start of serving.
+    /// Time from the intended arrival to the start of serving, s.
     pub queue_s: f64,
-    /// In storage steps, with their waits for permits and for room.
+    /// Time in storage steps, including their waits for permits and for room, s.
     pub storage_s: f64,
-    /// Waiting for generated tokens.
+    /// Time spent waiting for generated tokens, s.
     pub generation_s: f64,
-    /// From the intended arrival to the end.
+    /// Time from the intended arrival to the end, s.
     pub total_s: f64,
 }
 
@@ -142,23 +144,24 @@ impl TimeReport {
     }
 }
 
-/// What broke first.
+/// What first broke its target, and where the time of the requests went then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Broke {
-    /// With so many users.
+    /// Number of users with which it broke.
     pub users: u32,
-    /// Mode slo: the class that was furthest from its target; null in other modes, and when no
+    /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.
     pub class: Option<String>,
-    /// What the saturation is that of: `storage read latency`, `storage write latency`, `storage
-    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
+    /// What set the saturation: `storage read latency`, `storage write latency`, `storage queue`,
+    /// `request queue`, or in mode slo the class; null when no request ended.
     #[serde(default)]
     pub part: Option<String>,
-    /// The saturation: see `summary.autoscaling_stats`.
+    /// Saturation with that number of users, as defined for `saturation_level` in
+    /// `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
-    /// Where most of the requests' time went: queue, storage or generation.
+    /// Where the requests spent most of their time: queue, storage or generation.
     pub largest_part: String,
-    /// That part's share of it.
+    /// Share of the requests' time that `largest_part` took, from 0 to 1.
     pub largest_share: f64,
 }
 
@@ -180,45 +183,48 @@ impl Broke {
     }
 }
 
-/// One step of the curve.
+/// One step of the autoscaler's search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
-    /// Users.
+    /// Number of users in this step.
     pub users: u32,
-    /// Length of the window, s.
+    /// Length of the step's window, s.
     pub window_s: f64,
-    /// Whether throughput was steady in it.
+    /// Whether throughput was steady in the window.
     pub steady: bool,
-    /// Storage throughput, both directions, GiB/s.
+    /// Storage throughput, reads and writes together, GiB/s.
     pub gib_per_s: f64,
-    /// Half the width of its 95 % confidence interval, as a share of it.
+    /// Half the width of the 95 % confidence interval of the throughput, as a share of the
+    /// throughput.
     pub uncertainty: f64,
-    /// Tokens a second.
+    /// Tokens generated per second, tokens/s.
     pub tokens_per_s: f64,
-    /// Requests a second.
+    /// Requests that finished per second, requests/s.
     pub requests_per_s: f64,
-    /// P50, P95 and P99 of storage reads, ms.
+    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
     pub read_ms: Option<[f64; 3]>,
-    /// P50, P95 and P99 of storage writes, ms.
+    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
     pub write_ms: Option<[f64; 3]>,
-    /// P95 of the requests by class (interactive, responsive, batch), ms.
+    /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
+    /// null for a class without requests.
     pub class_p95_ms: [Option<f64>; 3],
-    /// P95 of the device's time for an entry read, ms; null without reads.
+    /// P95 of the time that the device took to read an entry, ms; null without reads.
     #[serde(default)]
     pub read_device_p95_ms: Option<f64>,
-    /// P95 of the device's time for an entry written, demotions too, ms; null without writes.
+    /// P95 of the time that the device took to write an entry, demotions included, ms; null without
+    /// writes.
     #[serde(default)]
     pub write_device_p95_ms: Option<f64>,
-    /// Mean number of entries that waited for the device: for their tier to have room, or for a
-    /// buffer or a queue place.
+    /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
+    /// or for a place in the queue.
     #[serde(default)]
     pub entries_waiting: f64,
     /// Mean number of requests that waited to be served.
     #[serde(default)]
     pub requests_waiting: f64,
-    /// The saturation: see `summary.autoscaling_stats`.
+    /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
-    /// Where the requests' time went.
+    /// Where the time of the requests went.
     pub time: TimeReport,
 }
 

@@ -14,18 +14,19 @@ const SECONDS_MIN: usize = 5;
 const LAG_MAX_S: f64 = 2.0;
 const LAG_STEP_S: f64 = 0.1;
 
-/// How the engine's and the kernel's bytes a second go together.
+/// How well the engine's bytes per second and the kernel's agree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Correlation {
-    /// Seconds compared.
+    /// Number of seconds that were compared.
     pub seconds: usize,
-    /// Pearson's r of the bytes of each second, both directions; null when one never changed.
+    /// Pearson's r of the bytes in each second, reads and writes together; null when one of the two
+    /// series is constant.
     pub pearson_r: Option<f64>,
-    /// The engine's bytes over the kernel's, in those seconds.
+    /// The engine's bytes divided by the kernel's, in the seconds that were compared.
     pub ratio: Option<f64>,
-    /// By how much the kernel's series is behind where they go together best, s.
+    /// Lag of the kernel's series behind the engine's at which the two agree best, s.
     pub lag_s: f64,
-    /// Pearson's r there.
+    /// Pearson's r of the two series at the lag `lag_s`.
     pub pearson_r_at_lag: Option<f64>,
 }
 

@@ -11,22 +11,22 @@ use crate::config::{PerformanceProfile, Phases};
 use crate::results::RunResult;
 use crate::results::simulation::is_without_drive;
 
-/// One thing asked of the storage.
+/// One criterion that the storage has to meet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Criterion {
-    /// What, in the reference's words.
+    /// What is required, in the reference's words.
     pub name: Cow<'static, str>,
-    /// The limit; of a bandwidth the words `>0`, as in the reference.
+    /// Limit for the measured value; for a bandwidth the string `>0`, as in the reference.
     pub target: Measure,
-    /// What was measured; a bandwidth in digits with two decimals, as in the reference.
+    /// Measured value; for a bandwidth a string of digits with two decimals, as in the reference.
     pub actual: Measure,
-    /// Of both.
+    /// Unit of `target` and `actual`.
     pub unit: Cow<'static, str>,
-    /// Whether it was met.
+    /// Whether the criterion was met.
     pub passed: bool,
 }
 
-/// A number, or the words that the reference has in its place.
+/// A number, or the string that the reference has in its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Measure {
@@ -46,19 +46,19 @@ impl std::fmt::Display for Measure {
     }
 }
 
-/// The verdict. A criterion that nothing was measured for is left out. Differs from the reference
-/// in three things: a run that measured nothing passes nothing, one in which requests were refused
-/// has a criterion more, and so has the profile `throughput`, for tokens.
+/// Verdict on the storage. A criterion for which nothing was measured is left out. Differs from the
+/// reference in three ways: a run that measured nothing passes nothing, a run in which requests
+/// were refused has one more criterion, and so has the profile `throughput`, for tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// `PASS` when every criterion was met; `FAIL` otherwise; `NO DATA` without any: nothing was
-    /// measured, or there was no drive to measure (a logical run).
+    /// `PASS` when every criterion was met, `FAIL` otherwise; `NO DATA` when there was none,
+    /// because nothing was measured or there was no drive to measure (a logical run).
     pub overall_status: Cow<'static, str>,
-    /// What was asked.
+    /// Criteria against which the storage was judged.
     pub criteria: Vec<Criterion>,
-    /// How many were met.
+    /// Number of criteria that were met.
     pub passed_count: usize,
-    /// Of how many.
+    /// Number of criteria against which the storage was judged.
     pub total_count: usize,
 }
 

@@ -170,7 +170,7 @@ impl<'a> Bound<'a> {
             }
             (_, None) => {}
         }
-        format!("what would do: {}", ways.join("; or "))
+        format!("what would help: {}", ways.join("; or "))
     }
 
     /// What else would do for a promise, by where the time went.

@@ -20,25 +20,25 @@ const QUEUED_SHARE: f64 = 0.1;
 /// From this share of the users' time on, what they wait for is what holds them up.
 const WAITING_SHARE: f64 = 0.5;
 
-/// What a run is bound by: what more of would make it faster, before anything else.
+/// What limits a run: the resource of which more would make it faster, before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The drive is busy all the time.
     Drive,
-    /// I/Os wait for one of those that the drive works on at once.
+    /// I/Os wait because the drive works on no more of them at once.
     DriveParallelism,
     /// The cores copy all the time, or users wait for copies more than for anything else.
     Memory,
-    /// As many I/Os are in flight as may be.
+    /// As many I/Os are in flight as the queue depth allows.
     QueueDepth,
-    /// Requests wait for one of `--max-inflight-requests`.
+    /// Requests wait for one of the `--max-inflight-requests` serving slots.
     ServingSlots,
-    /// Users wait for I/Os, which are too few at a time to fill the drive: its latency is what
+    /// Users wait for I/Os, but too few are in flight to fill the drive: its latency is what
     /// counts.
     DriveLatency,
-    /// The users ask for no more: requests come at their own times, or thinking and generating lie
-    /// between them.
+    /// The users ask for no more: their requests arrive at set times, or thinking and generating
+    /// take up the time between them.
     Users,
 }
 
@@ -65,23 +65,24 @@ impl std::fmt::Display for Binding {
 }
 
 figures! {
-/// A simulated run's own part of the result.
+/// What only a simulated run can report.
 pub struct SimulationReport {
-    /// Name of the drive.
+    /// Name of the simulated drive.
     pub device: Same<String>,
-    /// Where its numbers are from.
+    /// Where the figures of the simulated drive come from.
     pub source: Same<String>,
-    /// Share of the window in which the drive was busy.
+    /// Share of the window in which the drive was busy, from 0 to 1.
     pub drive_busy_share: OfRun<f64>,
-    /// Share of the window in which I/Os waited for one of those that the drive works on at once.
+    /// Share of the window in which I/Os waited because the drive works on no more of them at once,
+    /// from 0 to 1.
     pub drive_crowded_share: OfRun<f64>,
-    /// Share of the window in which a core was busy copying, the mean over the shards.
+    /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
     pub memory_busy_share: OfRun<f64>,
-    /// What the run was bound by.
+    /// Resource that limited the run.
     pub binds: Same<Binding>,
-    /// Why that is thought to be so.
+    /// Reason for which `binds` is thought to be the limit.
     pub because: Same<String>,
-    /// The logical trace; null: none was asked for.
+    /// The logical trace that was written; null when none was asked for.
     pub io_trace: OfRun<IoTraceReport>,
 }
 }
@@ -106,12 +107,12 @@ pub(super) fn document_is_without_drive(document: &Document) -> bool {
     document.ringfall.simulation.as_ref().is_some_and(device)
 }
 
-/// A logical trace.
+/// A logical trace that the run wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IoTraceReport {
-    /// The file.
+    /// Name of the file that the trace was written to.
     pub file: String,
-    /// Operations in it.
+    /// Number of operations in the trace.
     pub rows: u64,
 }
 
@@ -202,7 +203,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         _ => plan.arrival != Arrival::Closed,
     };
     if is_paced {
-        let why = format!("{drive}; requests come at their own times, and did not have to wait");
+        let why = format!("{drive}; requests arrive at set times, and did not have to wait");
         return (Binding::Users, why);
     }
     let requests = &result.requests;
@@ -216,8 +217,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     };
     if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; users waited {} of their time for I/O and copies, the rest went with \
-             thinking and generating",
+            "{drive}; users waited {} of their time for I/O and copies, the rest was thinking and \
+             generating",
             percent(waiting)
         );
         return (Binding::Users, why);
@@ -226,7 +227,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
     if memory.iter().map(of).sum::<u128>() > of(storage) {
         let why = format!(
-            "{drive}; users waited {} of their time, for copies in memory most of it",
+            "{drive}; users waited {} of their time, mostly for copies in memory",
             percent(waiting)
         );
         return (Binding::Memory, why);

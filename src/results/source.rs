@@ -14,67 +14,71 @@ shapes!(Validation);
 const VALIDATION_TOLERANCE: f64 = 0.05;
 
 figures! {
-/// `ringfall.source`.
+/// Where requests came from, and how they arrived.
 pub struct SourceReport {
-    /// `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
+    /// Kind of source: `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
     pub kind: Same<String>,
-    /// Files read.
+    /// Names of the files that were read.
     pub files: Union<String>,
-    /// Conversations of a dataset.
+    /// Number of conversations in the dataset; null without a dataset.
     pub conversations: Same<u64>,
-    /// Their turns.
+    /// Number of turns in the conversations of the dataset; null without a dataset.
     pub turns: Same<u64>,
-    /// Rows of a trace given to the shards.
+    /// Number of rows of a trace that were given to the shards; null without a trace.
     pub rows: Sum<Option<u64>>,
-    /// Whole passes over the trace.
+    /// Number of complete passes over the trace; null without a trace.
     pub cycles: Sum<Option<u32>>,
-    /// Operations of a logical trace.
+    /// Number of operations in the logical trace that was replayed; null without one.
     pub operations: OfRun<u64>,
-    /// Entries that it reads before it writes them: they were written before the run.
+    /// Number of entries that the logical trace reads before it writes them, and that were
+    /// therefore written before the run.
     pub populated_objects: OfRun<u64>,
-    /// Their size.
+    /// Bytes of the entries in `populated_objects`.
     pub populated_bytes: OfRun<u64>,
-    /// Rows or conversations that did not parse.
+    /// Number of rows or conversations skipped because they could not be parsed.
     pub skipped: Sum<u64>,
-    /// Where and why the first did not.
+    /// Which row or conversation was skipped first, and why.
     pub first_skipped: First<String>,
-    /// Blocks of a trace that were read, since the start.
+    /// Number of prefix blocks of a trace that were found and read, since the start of the run.
     pub block_hits: Sum<Option<u64>>,
-    /// Blocks that had to be written.
+    /// Number of prefix blocks of a trace that were not found and had to be written, since the
+    /// start of the run.
     pub block_misses: Sum<Option<u64>>,
-    /// Share of blocks that were read.
+    /// Share of the prefix blocks of a trace that were found, from 0 to 1; null without blocks.
     pub block_hit_rate: Derived<Option<f64>>,
-    /// Requests that arrived since the start.
+    /// Number of requests that arrived since the start of the run.
     pub arrived: Sum<u64>,
-    /// Requests dropped from the queue: the run stopped, or users were sent home.
+    /// Number of requests dropped from the queue, because the run stopped or the autoscaler removed
+    /// their users.
     pub dropped: Sum<u64>,
-    /// Longest that one shard's queue has been.
+    /// Largest number of requests that waited in the queue of one shard.
     pub queue_depth_max: Max<u64>,
-    /// Requests queued at the end.
+    /// Number of requests that waited to be served when the run stopped.
     pub queued_at_end: Sum<u64>,
-    /// How long the oldest of them had been waiting, s.
+    /// How long the oldest request in `queued_at_end` had waited, s.
     pub queue_age_at_end_s: Max<f64>,
-    /// Largest lag of an arrival behind its intended time, ms.
+    /// Longest delay between the intended time of an arrival and the arrival itself, ms.
     pub timer_lag_max_ms: Max<f64>,
 }
 }
 
-/// The top-level `validation`.
+/// Hit rate of the run compared with that of a recorded cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
-    /// Share of the recorded requests that hit.
+    /// Share of the recorded requests that hit, from 0 to 1.
     pub recorded_hit_rate: f64,
-    /// Recorded requests.
+    /// Number of requests in the recording.
     pub recorded_requests: u64,
-    /// Rows that said nothing.
+    /// Number of rows of the recording that could not be read.
     pub skipped: u64,
-    /// This run's hit rate.
+    /// Hit rate of this run, from 0 to 1; null without reads.
     pub measured_hit_rate: Option<f64>,
-    /// Difference of the two as a share of the recorded one.
+    /// Difference between the measured and the recorded hit rate, divided by the recorded one; null
+    /// without reads.
     pub relative_error: Option<f64>,
-    /// Largest such difference that passes.
+    /// Largest `relative_error` that passes.
     pub tolerance: f64,
-    /// Whether it does; none when nothing was measured.
+    /// Whether `relative_error` is within `tolerance`; null without reads.
     pub passed: Option<bool>,
 }
 

@@ -278,7 +278,7 @@ fn storage_throughput(s: &Situation) -> Said {
             Some("1.12×, and the faster drive won only 62 % of the configurations"),
         )
     } else if s.storage_read_share.is_some_and(|share| share < STORAGE_SHARE_MIN) {
-        let why = "nearly all was read from CPU memory: it says next to nothing of the drive";
+        let why = "nearly all was read from CPU memory: it says next to nothing about the drive";
         (Trust::No, why, None)
     } else if s.backlog() {
         (

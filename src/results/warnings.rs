@@ -13,14 +13,14 @@ use crate::results::RunResult;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
 
-/// One warning.
+/// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// Stable name, for scripts.
+    /// Stable name of the warning, for scripts.
     pub code: String,
-    /// What was seen, with the value.
+    /// What was seen, with its value.
     pub text: String,
-    /// What to type next.
+    /// Flag that may help; null when none does.
     pub flag_to_try: Option<String>,
 }
 
@@ -47,7 +47,9 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_space(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
-        let text = "no request was completed: entries may be too large for the time".to_owned();
+        let text = "no request finished: entries may be too large to be written in the time \
+                    given"
+            .to_owned();
         warnings.push(warning("nothing_completed", text, Some("--duration")));
     }
     warnings
@@ -79,7 +81,8 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some(Ok(trace)) = &result.block_trace
         && trace.lost_events > 0
     {
-        let text = format!("the block trace lost {} events: its counts are low", trace.lost_events);
+        let text =
+            format!("the block trace lost {} events: its counts are too low", trace.lost_events);
         warnings.push(warning("trace_lost", text, None));
     }
     if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
@@ -87,8 +90,8 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         && result.plan.preallocate != Preallocate::Write
     {
         let text = format!(
-            "{:.0} % of the bytes written were the first to their blocks, which is slower on most \
-             file systems",
+            "{:.0} % of the bytes went to blocks that had never been written, which is slower on \
+             most file systems",
             share * 100.0
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
@@ -155,7 +158,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
         let text = format!(
             "requests arrived faster than they were served: {} were still queued at the end, the \
-             oldest since {:.1} s",
+             oldest for {:.1} s",
             backlog.queued_at_end,
             backlog.queue_age_at_end_ns as f64 / SECOND as f64
         );
@@ -171,7 +174,8 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         && skipped.rows > 0
     {
         let first = skipped.first.as_deref().unwrap_or_default();
-        let text = format!("{} rows of the validation trace say nothing; {first}", skipped.rows);
+        let text =
+            format!("{} rows of the validation trace could not be used; {first}", skipped.rows);
         warnings.push(warning("skipped_validation_rows", text, None));
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
@@ -230,8 +234,8 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
     if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
         let text = format!(
-            "the trace reads {:.2} GiB before it writes them, and all tiers hold {:.2}: the oldest \
-             were evicted before they were read",
+            "the trace reads {:.2} GiB of entries before it writes them, and all tiers together \
+             hold {:.2} GiB: the oldest were evicted before they were read",
             gib(bytes),
             gib(room)
         );
@@ -260,7 +264,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if result.watchdog.stalls > 0 {
         let text = format!(
-            "shards missed a second of heartbeats {} times (longest {:.1} s)",
+            "shards gave no heartbeat for a second or more {} times (the longest gap was {:.1} s)",
             result.watchdog.stalls,
             result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
         );
@@ -272,7 +276,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
     if matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs")) {
-        let text = "the storage tier was in memory (tmpfs), no drive was measured".to_owned();
+        let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
         warnings.push(warning("memory_backed", text, Some("--cache-dir")));
     }
 }

@@ -292,7 +292,7 @@ pub fn run(
             let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
                 SetupError::new(
                     format!("no thread can be started to read the trace: {error}"),
-                    "raise the limit of threads (ulimit -u)",
+                    "raise the limit on threads (ulimit -u)",
                 )
             })?;
             (Some(feed), rows.into_iter().map(Some).collect())

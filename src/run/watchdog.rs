@@ -81,15 +81,15 @@ impl std::fmt::Display for Hold {
         };
         match self {
             Hold::Spins { in_kernel: false } => f.write_str(
-                "its thread uses a core and gets nowhere, which is a defect of ringfall",
+                "its thread keeps a core busy and makes no progress, which is a defect of ringfall",
             ),
             Hold::Spins { in_kernel: true } => f.write_str(
-                "its thread spends its time in the kernel and gets nowhere: look at dmesg, and \
-                 report it as a defect of ringfall if nothing is there",
+                "its thread spends its time in the kernel and makes no progress: look at dmesg, \
+                 and report it as a defect of ringfall if nothing is there",
             ),
             Hold::Starved => f.write_str(
-                "its thread was ready and got no core: use fewer --shards, or stop what else runs \
-                 on this machine",
+                "its thread was ready to run but got no core: use fewer --shards, or stop what \
+                 else runs on this machine",
             ),
             Hold::Held(function) => write!(
                 f,
@@ -99,7 +99,7 @@ impl std::fmt::Display for Hold {
             Hold::Sleeps(function) => {
                 write!(f, "its thread sleeps{} and nothing wakes it", place(function))
             }
-            Hold::Faults => f.write_str("its thread still touches memory for the first time"),
+            Hold::Faults => f.write_str("its thread still touches its memory for the first time"),
             Hold::Gone => f.write_str("its thread has ended"),
         }
     }

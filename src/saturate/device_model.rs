@@ -37,8 +37,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
         let _infallible = writeln!(
             text,
-            "# It did not do the same again: a probe had {:.1} MB/s, which later measuring did \
-             not. Don't\n# expect much of predictions with these numbers.",
+            "# Its speed varied: a probe had {:.1} MB/s, which later measurements did not. \
+             Don't\n# expect much of predictions from these numbers.",
             fastest.bytes_per_s / 1e6
         );
     }

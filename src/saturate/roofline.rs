@@ -124,11 +124,11 @@ impl Roofline {
         let wrong = |what: String| InputError::new(format!("{}: {what}", path.display()));
         let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
         if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            return Err(wrong("it is no file of `ringfall saturate`".to_owned()));
+            return Err(wrong("it is not a file written by `ringfall saturate`".to_owned()));
         }
         let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
-            wrong(format!("it is no file of `ringfall saturate --output`: {error}"))
+            wrong(format!("it is not a file written by `ringfall saturate --output`: {error}"))
         })?;
         if roofline.ringfall_roofline != ROOFLINE_VERSION {
             return Err(wrong(format!(

@@ -144,8 +144,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
 /// Who asks when, in a few words.
 fn who(plan: &Plan) -> String {
     let arrival = match (plan.arrival, plan.request_rate_per_s) {
-        (Arrival::Poisson, rate) => format!("{rate} arrivals a second at random"),
-        (_, rate) if rate > 0.0 => format!("{rate} arrivals a second"),
+        (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),
+        (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),
         (arrival, _) => format!("{} arrivals", arrival.name()),
     };
     let users = match plan.autoscaler {

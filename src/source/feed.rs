@@ -113,7 +113,7 @@ impl RowReader {
                 None
             }
             Err(error) => {
-                figures.failure = Some(format!("the trace could not be read on: {error}"));
+                figures.failure = Some(format!("the rest of the trace could not be read: {error}"));
                 None
             }
         }

@@ -44,7 +44,7 @@ pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + S
 fn explain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "you may not read it (permission)".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "you don't have permission to read it".to_owned(),
         _ => error.to_string(),
     }
 }

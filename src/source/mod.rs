@@ -242,7 +242,7 @@ fn read_operations(
         return Err(wrong("it stands for several files: give one".to_owned()));
     };
     if file.exists() && !file.is_file() {
-        return Err(wrong("it is no file: a replay reads the trace twice".to_owned()));
+        return Err(wrong("it is not a plain file, and a replay reads the trace twice".to_owned()));
     }
     let reader = files::open(file, reading).map_err(wrong)?;
     let mut rows =

@@ -107,7 +107,7 @@ impl ErrorKind {
     pub const fn remedy(self) -> &'static str {
         match self {
             ErrorKind::NoSpace => {
-                "free space there, raise the limit of file sizes (ulimit -f) if there is one, or \
+                "free space there, raise the limit on file sizes (ulimit -f) if there is one, or \
                  ask for less"
             }
             ErrorKind::Media => "look at dmesg and the drive's SMART log",
@@ -130,7 +130,7 @@ impl ErrorKind {
                 "the device, or something beside the engine, changed data; verify every block"
             }
             ErrorKind::ShardGone => "an earlier message says why that shard ended",
-            ErrorKind::Other => "look the errno up in errno(3) and at dmesg",
+            ErrorKind::Other => "look up the errno in errno(3), and look at dmesg",
         }
     }
 }

@@ -203,17 +203,17 @@ impl SetupError {
             }
             SetupError::DeviceInUse { path, user } => format!("{} is in use: {user}", shown(path)),
             SetupError::DeviceClaimed { path } => {
-                format!("{} is in use: the kernel says that somebody has claimed it", shown(path))
+                format!("{} is in use: the kernel says that something has claimed it", shown(path))
             }
             SetupError::DeviceReadOnly { path } => format!("{} is read-only", shown(path)),
             SetupError::DeviceChanged { path } => {
-                format!("{} has just become another device", shown(path))
+                format!("{} has just become a different device", shown(path))
             }
             SetupError::DeviceBlockTooLarge { path, block_bytes } => {
                 format!("{} has blocks of {block_bytes} bytes", shown(path))
             }
             SetupError::DeviceForbidden { path, reason } => {
-                format!("you may not open {} ({reason})", shown(path))
+                format!("no permission to open {} ({reason})", shown(path))
             }
             SetupError::DeviceWithoutDirectIo { path } => {
                 format!("{} does not take O_DIRECT", shown(path))
@@ -283,10 +283,10 @@ impl SetupError {
             }
             SetupError::Polling { .. } => "do without it",
             SetupError::Executor { .. } => {
-                "check `ulimit -l` (at least 512 KiB a shard), `ulimit -n` and that io_uring is \
+                "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
                  allowed; or have fewer shards, or do not pin them"
             }
-            SetupError::NoThread { .. } => "raise the limit of threads (ulimit -u)",
+            SetupError::NoThread { .. } => "raise the limit on threads (ulimit -u)",
             SetupError::Other { remedy, .. } => remedy,
         };
         remedy.into()
@@ -320,7 +320,7 @@ fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
         ),
         _ => (
             format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
-            "look the errno up in io_uring_setup(2)",
+            "look up the errno in io_uring_setup(2)",
         ),
     }
 }

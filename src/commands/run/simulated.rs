@@ -93,7 +93,7 @@ pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
     let sentences: Vec<String> = plan
         .asked_of_a_drive()
         .into_iter()
-        .map(|(flag, why)| format!("{flag} says nothing in a simulated run ({why}): leave it out"))
+        .map(|(flag, why)| format!("{flag} has no effect in a simulated run ({why}): leave it out"))
         .collect();
     if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
 }

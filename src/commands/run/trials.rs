@@ -47,8 +47,8 @@ pub(super) fn run(
 ) -> Result<Exit> {
     if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
         return Err(InputError::new(format!(
-            "--output {} is no plain file, and each of --trials {} keeps its own file beside it; \
-             give a plain file",
+            "--output {} is not a plain file, and each of --trials {} keeps its own file beside \
+             it; give a plain file",
             plan.output.display(),
             plan.trials
         ))

@@ -7,7 +7,7 @@ use super::merge::figures;
 use crate::results::RunResult;
 
 figures! {
-/// What the cache did in the window, told apart more strictly than by the reference's keys.
+/// What the cache did in the window, by stricter definitions than those of the reference's keys.
 pub struct CacheReport {
     /// Share of the reads that found their entry, 0 to 1; null without reads, where
     /// `summary.cache_stats.cache_hit_rate` is 0 as in the reference.
@@ -17,24 +17,24 @@ pub struct CacheReport {
     /// Number of successful reads of a turn's own entry while generating: without the earlier turns
     /// and retrieved chunks that `summary.cache_stats.decode_reads` counts too.
     pub own_turn_reads: Sum<u64>,
-    /// Bytes of those reads.
+    /// Bytes of the entries in `own_turn_reads`.
     pub own_turn_read_bytes: Sum<u64>,
     /// Number of reads of a system prompt's entry that found it.
     pub prompt_hits: Sum<u64>,
-    /// Number of entries written in the window, demotions and ingested documents not among them.
+    /// Number of entries written in the window, without demotions and ingested documents.
     pub writes: Sum<u64>,
-    /// Bytes of those entries.
+    /// Bytes of the entries in `writes`.
     pub written_bytes: Sum<u64>,
     /// Number of chunks of documents that were ingested, before the window or in it.
     pub ingested_chunks: Sum<u64>,
-    /// Bytes of those chunks.
+    /// Bytes of the chunks in `ingested_chunks`.
     pub ingested_bytes: Sum<u64>,
     /// Bytes of entries that requests read from the CPU tier, without the reads of demotions.
     pub cpu_read_bytes: Sum<u64>,
-    /// KV bytes that all tiers read, demotions among them; on storage, what completed in the
-    /// window of operations that ended after it too.
+    /// KV bytes read from all tiers, demotions included. For storage these are the bytes whose I/O
+    /// completed in the window, even if their operation ended after it.
     pub moved_read_bytes: Sum<u64>,
-    /// KV bytes that all tiers wrote, demotions among them: an entry demoted from the CPU tier to
+    /// KV bytes written to all tiers, demotions included: an entry demoted from the CPU tier to
     /// storage counts twice.
     pub moved_write_bytes: Sum<u64>,
     /// Bytes moved by reads for each byte moved by writes; null without writes.

@@ -19,9 +19,10 @@ use crate::results::health::{Health, judge};
 shapes!(Health);
 
 figures! {
-/// What was found, moved and kept. `gb` and `gbps` are GiB and GiB/s, as in the reference. Each key
-/// says whether its definition is the reference's; the reference counts an operation when it
-/// begins and until its threads have stopped, ringfall when it ends inside the window.
+/// Hits and misses, bytes read and written, and entries held, by tier. `gb` and `gbps` are GiB and
+/// GiB/s, as in the reference. Each description says whether the definition is the reference's. The
+/// reference counts an operation when it begins, until its threads have stopped; ringfall counts it
+/// when it ends, inside the window.
 pub struct CacheStatsReport {
     /// Share of the reads that found their entry, 0 to 1; 0 without reads. Same definition as the
     /// reference's; see `cache_misses`.
@@ -29,36 +30,37 @@ pub struct CacheStatsReport {
     /// Number of reads that found their entry. Same definition as the reference's.
     pub cache_hits: Sum<u64>,
     /// Number of reads that did not find their entry. Same definition as the reference's, which
-    /// counts one miss more for nearly each request with a system prompt: it never writes prompts,
+    /// counts one more miss for almost every request with a system prompt: it never writes prompts,
     /// whereas ringfall writes a prompt once and finds it from then on.
     pub cache_misses: Sum<u64>,
-    /// Entries in the GPU tier at the end; null in merged results, as are the next four. Same
-    /// definition as the reference's.
-    pub gpu_entries: OfRun<u64>,
-    /// Entries in the CPU tier at the end. Same definition as the reference's.
-    pub cpu_entries: OfRun<u64>,
-    /// Entries in the storage tier at the end. Same definition as the reference's, whose full tier
-    /// holds fewer, so that it also reads less from storage: it books an entry's space once for
-    /// each thread that wants to demote it and gives it back once (of 50 GiB, 37 held entries after
-    /// a minute of 20 users).
-    pub storage_entries: OfRun<u64>,
-    /// GPU memory used at the end, GiB. Same definition as the reference's.
-    pub gpu_memory_used_gb: OfRun<f64>,
-    /// CPU memory used at the end, GiB. Same definition as the reference's.
-    pub cpu_memory_used_gb: OfRun<f64>,
-    /// Entries that reached the CPU tier, written there at once or demoted. Same definition as the
+    /// Number of entries in the GPU tier at the end; null in merged results. Same definition as the
     /// reference's.
+    pub gpu_entries: OfRun<u64>,
+    /// Number of entries in the CPU tier at the end; null in merged results. Same definition as the
+    /// reference's.
+    pub cpu_entries: OfRun<u64>,
+    /// Number of entries in the storage tier at the end; null in merged results. Same definition as
+    /// the reference's, whose full tier holds fewer, so that it also reads less from storage: it
+    /// books an entry's space once for each thread that wants to demote it and gives it back once
+    /// (of 50 GiB, 37 held entries after a minute of 20 users).
+    pub storage_entries: OfRun<u64>,
+    /// GPU memory used at the end, GiB; null in merged results. Same definition as the reference's.
+    pub gpu_memory_used_gb: OfRun<f64>,
+    /// CPU memory used at the end, GiB; null in merged results. Same definition as the reference's.
+    pub cpu_memory_used_gb: OfRun<f64>,
+    /// Number of entries that reached the CPU tier, written there at once or demoted. Same
+    /// definition as the reference's.
     pub offloads_cpu: Sum<u64>,
-    /// Entries that reached the storage tier, written there at once or demoted. Same definition as
-    /// the reference's.
+    /// Number of entries that reached the storage tier, written there at once or demoted. Same
+    /// definition as the reference's.
     pub offloads_storage: Sum<u64>,
     /// Whether the storage meets what the performance profile asks for; null in merged results.
     /// Same criteria as the reference's.
     pub storage_health: OfRun<Health>,
-    /// Entries written for turns (also after a decode miss), system prompts and blocks of a trace,
-    /// and ingested chunks of documents. Same definition as the reference's, which never writes
-    /// prompts and has no blocks; chunks are ingested before the window here, and in it there.
-    /// `ringfall.cache.writes` has what was written in the window.
+    /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
+    /// a trace, and of ingested chunks of documents. Same definition as the reference's, which
+    /// never writes prompts and has no blocks; chunks are ingested before the window here, and
+    /// during it there. `ringfall.cache.writes` has what was written in the window.
     pub prefill_writes: Sum<u64>,
     /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
     /// of retrieved chunks. Same definition as the reference's. `ringfall.cache.own_turn_reads` has
@@ -69,11 +71,11 @@ pub struct CacheStatsReport {
     /// KV bytes read from the GPU tier, demotions included, GiB. Same definition as the
     /// reference's.
     pub tier_gpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read from the GPU tier over the window, GiB/s; demotions included, as in the
-    /// reference.
+    /// KV bytes read from the GPU tier divided by the length of the window, GiB/s; demotions
+    /// included, as in the reference.
     pub tier_gpu_read_bandwidth_gbps: Derived<f64>,
-    /// KV bytes written to the GPU tier over the window, GiB/s. Same definition as the
-    /// reference's.
+    /// KV bytes written to the GPU tier divided by the length of the window, GiB/s. Same definition
+    /// as the reference's.
     pub tier_gpu_write_bandwidth_gbps: Derived<f64>,
     /// KV bytes written to the CPU tier, at once or by demotion, GiB. Same definition as the
     /// reference's.
@@ -81,25 +83,26 @@ pub struct CacheStatsReport {
     /// KV bytes read from the CPU tier, by requests and by demotions to storage, GiB. Same
     /// definition as the reference's. `ringfall.cache.cpu_read_bytes` has those of requests alone.
     pub tier_cpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read from the CPU tier over the window, GiB/s; demotions included, as in the
-    /// reference.
+    /// KV bytes read from the CPU tier divided by the length of the window, GiB/s; demotions
+    /// included, as in the reference.
     pub tier_cpu_read_bandwidth_gbps: Derived<f64>,
-    /// KV bytes written to the CPU tier over the window, GiB/s. Same definition as the
-    /// reference's.
+    /// KV bytes written to the CPU tier divided by the length of the window, GiB/s. Same definition
+    /// as the reference's.
     pub tier_cpu_write_bandwidth_gbps: Derived<f64>,
     /// KV bytes whose write to storage completed in the window, demotions included, without the
-    /// rest of an entry's last block, GiB. Differs from the reference, which counts whole entries,
-    /// also those written after the window's end.
+    /// padding of an entry's last block, GiB. Differs from the reference, which counts whole
+    /// entries, also those written after the end of the window.
     pub tier_storage_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes whose read from storage completed in the window, without the rest of an entry's
+    /// KV bytes whose read from storage completed in the window, without the padding of an entry's
     /// last block, GiB. Differs from the reference, which counts an entry when its read begins,
-    /// also after the window's end, and whose tier holds less (`storage_entries`).
+    /// also after the end of the window, and whose tier holds less (`storage_entries`).
     pub tier_storage_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read from storage over the window, GiB/s. Differs from the reference, which divides
-    /// the bytes of reads that end after the window by the length of the window.
+    /// KV bytes read from storage divided by the length of the window, GiB/s. Differs from the
+    /// reference, which divides the bytes of reads that end after the window by the length of the
+    /// window.
     pub tier_storage_read_bandwidth_gbps: Derived<f64>,
-    /// KV bytes written to storage over the window, GiB/s. Differs from the reference as the read
-    /// bandwidth does.
+    /// KV bytes written to storage divided by the length of the window, GiB/s. Differs from the
+    /// reference as `tier_storage_read_bandwidth_gbps` does.
     pub tier_storage_write_bandwidth_gbps: Derived<f64>,
     /// Bytes of the entries that `prefill_writes` counts, GiB. Same definition as that of the
     /// reference's release of January 2026.
@@ -120,26 +123,27 @@ pub struct CacheStatsReport {
     /// Number of hits on earlier turns. Same definition as the reference's.
     pub multi_turn_hits: Sum<u64>,
     /// Bytes of the entries that requests read from all tiers. Same definition as the reference's.
-    /// `ringfall.cache.moved_read_bytes` has demotions too.
+    /// `ringfall.cache.moved_read_bytes` includes demotions.
     pub total_read_bytes: Sum<u64>,
-    /// Bytes of the entries written to all tiers, each once, demotions apart; with ingested chunks.
-    /// Same definition as the reference's. `ringfall.cache.moved_write_bytes` has demotions too.
+    /// Bytes of the entries written to all tiers, each counted once: ingested chunks are included,
+    /// demotions are not. Same definition as the reference's. `ringfall.cache.moved_write_bytes`
+    /// includes demotions.
     pub total_write_bytes: Sum<u64>,
-    /// As `total_read_bytes`, GiB.
+    /// The same as `total_read_bytes`, in GiB.
     pub total_read_gb: Sum<f64>,
-    /// As `total_write_bytes`, GiB.
+    /// The same as `total_write_bytes`, in GiB.
     pub total_write_gb: Sum<f64>,
-    /// `total_read_bytes` over `total_write_bytes`, or over 1 without writes. Same definition as
-    /// the reference's.
+    /// `total_read_bytes` divided by `total_write_bytes`, or by 1 without writes. Same definition
+    /// as the reference's.
     pub read_write_ratio: Derived<f64>,
-    /// Number of reads of entries (not a rate; the reference's name). Same definition as the
+    /// Number of reads of entries (not a rate; the name is the reference's). Same definition as the
     /// reference's.
     pub read_iops: Sum<u64>,
-    /// Number of entries written, each once, with ingested chunks (not a rate; the reference's
-    /// name). Same definition as the reference's.
+    /// Number of entries written, each counted once, ingested chunks included (not a rate; the name
+    /// is the reference's). Same definition as the reference's.
     pub write_iops: Sum<u64>,
-    /// Tokens of the entries that storage wrote, took in by demotion or read. Same definition as
-    /// the reference's, whose tier holds less (`storage_entries`).
+    /// Tokens of the entries that were written to storage, demoted to it or read from it. Same
+    /// definition as the reference's, whose tier holds less (`storage_entries`).
     pub storage_tokens_processed: Sum<f64>,
     /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage also
     /// `storage_{read,write}_{device,host}_…`; a tier without operations has none, as in the

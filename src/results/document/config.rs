@@ -10,69 +10,77 @@ use serde_json::{Map, Value, json};
 use crate::config::{Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
-/// What was run. Null: nothing of the kind was asked for, or merged results differ in it.
+/// What was run. A setting is null when it was not used, or when merged results differ in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = described)]
 #[expect(missing_docs, reason = "each is the setting of that name; the schema has its summary")]
 pub struct ConfigReport {
+    /// Name of the model whose KV cache was simulated.
     pub model: Option<String>,
-    /// Number of simulated users; with the autoscaler, when the run begins.
+    /// Number of simulated users; with the autoscaler, the number with which the run began.
     pub num_users: Option<u32>,
-    /// Length of the measurement, s.
+    /// Requested length of the measurement, s.
     pub duration_s: Option<u64>,
-    /// Length of the ramp-up before the measurement, s.
+    /// Length of the warm-up before the measurement, s.
     pub warmup_s: Option<u64>,
     /// Capacity of the GPU tier, all GPUs together, bytes.
     pub gpu_memory_bytes: Option<u64>,
     /// Capacity of the CPU tier when the run began, bytes; `shortages` has what was asked for.
     pub cpu_memory_bytes: Option<u64>,
+    /// Number of GPUs whose memory makes up the GPU tier.
     pub num_gpus: Option<u32>,
     pub tensor_parallel: Option<u32>,
-    /// Directory or block device with the data files; null: a new directory under the system's
+    /// Directory or block device that held the data files; null: a new directory under the system's
     /// temporary directory.
     pub cache_dir: Option<String>,
-    /// Capacity of the storage tier at the end of the run, bytes: what it might come to hold when
+    /// Largest size that the storage tier could have at the end of the run, bytes: the same as when
     /// it was opened, unless `shortages` says otherwise.
     pub storage_capacity_bytes: Option<u64>,
     pub generation_mode: Option<String>,
     pub performance_profile: Option<String>,
-    /// Phases that requests have: both, prefill-only or decode-only.
+    /// Phases that requests had: both, prefill-only or decode-only.
     pub phases: Option<String>,
-    /// Whether conversations have more than one turn.
+    /// Whether conversations had more than one turn.
     pub multi_turn: Option<bool>,
-    /// Whether requests share system prompts.
+    /// Whether requests shared system prompts.
     pub prefix_caching: Option<bool>,
     pub arrival: Option<String>,
-    /// Requests per second, all users together; 0: users or the trace set the pace.
+    /// Requests per second, all users together; 0: the users or the trace set the pace.
     pub request_rate_per_s: Option<f64>,
-    /// Number of documents ingested before the run; 0: no retrieval.
+    /// Number of documents to ingest; 0: no retrieval.
     pub rag_documents: Option<u32>,
-    /// Where requests come from: synthetic, sharegpt, burstgpt, mooncake or io_trace.
+    /// Where requests came from: synthetic, sharegpt, burstgpt, mooncake or io_trace.
     pub source: Option<String>,
-    /// Mode of the autoscaler, qos or capacity; null: the number of users is fixed.
+    /// Mode of the autoscaler: qos, slo or capacity; null: the number of users was fixed.
     pub autoscaler: Option<String>,
-    /// Number of requests after which the run ends; null: it ends with its time.
+    /// Number of requests after which the run ended; null: it ended when its time was over.
     pub max_requests: Option<u64>,
-    /// Number of prefill writes in progress at the same time; null: no limit.
+    /// Largest number of prefill writes in progress at the same time; null: no limit.
     pub max_concurrent_allocs: Option<u32>,
+    /// Largest number of requests served at the same time.
     pub max_inflight_requests: Option<u32>,
+    /// Random seed of the run.
     pub seed: Option<u64>,
     pub durability: Option<String>,
     pub verify: Option<String>,
     pub preallocate: Option<String>,
     pub shards: Option<u16>,
+    /// Whether each shard was pinned to its own core.
     pub pin: Option<bool>,
     /// Size of the largest single I/O, bytes.
     pub io_size_bytes: Option<u32>,
+    /// Largest number of I/Os in flight per shard.
     pub queue_depth: Option<u32>,
     /// Memory for the I/O buffers of all shards, bytes.
     pub io_buffer_bytes: Option<u64>,
-    /// Whether this was the small run that a bare `ringfall run` makes.
+    /// Whether this was the small demonstration run that `ringfall run` makes when no flags are
+    /// given.
     pub demo: Option<bool>,
-    /// Where each value came from, by its YAML key; null: merged results differ in it.
+    /// Where each value came from, by its key in a configuration file: `default`, `computed`,
+    /// `demo`, `file` or `command_line`; null: merged results differ in it.
     pub origins: BTreeMap<String, Option<String>>,
-    /// Every value in effect, under its key in a configuration file, with which the run can be made
-    /// again.
+    /// Every value in effect, under its key in a configuration file; with these values the run can
+    /// be repeated.
     #[schemars(schema_with = "of_settings")]
     pub settings: Map<String, Value>,
 }

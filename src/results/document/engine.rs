@@ -20,65 +20,68 @@ use crate::results::correlation::{Correlation, correlate};
 shapes!(Agreement, Correlation);
 
 figures! {
-/// Single I/Os on the storage device.
+/// Single I/Os on the storage device, as the engine counted them.
 pub struct IoReport {
-    /// Reads.
+    /// Single reads from the storage device.
     pub read: Part<IoDirection>,
-    /// Writes.
+    /// Single writes to the storage device.
     pub write: Part<IoDirection>,
-    /// Data syncs.
+    /// Data syncs (`fdatasync`) of the storage device.
     pub flush: Part<FlushReport>,
-    /// Transfers that moved less than asked, and were resumed.
+    /// Number of transfers that moved less than asked and were resumed.
     pub short_transfers: Sum<u64>,
-    /// I/Os tried again after a transient error.
+    /// Number of I/Os tried again after a transient error (`EAGAIN` or `EINTR`).
     pub retries: Sum<u64>,
-    /// Bytes written that were the first to their blocks.
+    /// Bytes of the first writes to blocks that had been allocated but never written.
     pub first_touch_bytes: Sum<u64>,
-    /// Their share of the bytes written.
+    /// Share of the bytes written that were the first to their blocks, from 0 to 1; null without
+    /// writes.
     pub first_touch_share: Derived<Option<f64>>,
 }
 }
 
 figures! {
-/// One direction of single I/Os.
+/// Single I/Os in one direction, read or write.
 pub struct IoDirection {
-    /// I/Os.
+    /// Number of I/Os that completed in the window.
     pub count: Sum<u64>,
-    /// Bytes that completed, whole blocks.
+    /// Bytes of the I/Os that completed in the window, in whole blocks.
     pub bytes: Sum<u64>,
-    /// Those that belong to entries, without the rest of an entry's last block.
+    /// Bytes of these I/Os that belong to entries: `bytes` without the padding of each entry's last
+    /// block.
     pub entry_bytes: Sum<u64>,
-    /// Bytes over the window, GiB/s.
+    /// Bytes of the I/Os divided by the length of the window, GiB/s.
     pub bandwidth_gib_per_s: Derived<Option<f64>>,
-    /// I/Os over the window.
+    /// Number of I/Os divided by the length of the window, I/Os per second.
     pub iops: Derived<Option<f64>>,
-    /// Mean size, bytes.
+    /// Mean size of an I/O, bytes; null without I/Os.
     pub size_mean_bytes: Derived<Option<f64>>,
-    /// Mean number in flight, by Little's law.
+    /// Mean number of I/Os in flight, by Little's law: the sum of their latencies divided by the
+    /// length of the window.
     pub depth_mean: Derived<Option<f64>>,
-    /// Submit to completion.
+    /// Time from submission to completion of an I/O, ms; null without I/Os.
     pub latency_ms: Derived<Option<LatencyMsMax>>,
-    /// By size: the names are the smallest size of each octave, bytes.
+    /// I/Os by size, in octaves: each name is the smallest size of its octave, in bytes.
     pub sizes: Part<BTreeMap<String, SizeReport>>,
 }
 }
 
 figures! {
-/// I/Os of one octave of sizes.
+/// I/Os in one octave of sizes.
 pub struct SizeReport {
-    /// I/Os.
+    /// Number of I/Os in this octave.
     pub count: Sum<u64>,
-    /// Bytes they moved.
+    /// Bytes that the I/Os in this octave moved.
     pub bytes: Sum<u64>,
 }
 }
 
 figures! {
-/// Data syncs.
+/// Data syncs (`fdatasync`) of the storage device.
 pub struct FlushReport {
-    /// How many.
+    /// Number of data syncs that completed in the window.
     pub count: Sum<u64>,
-    /// Submit to completion.
+    /// Time from submission to completion of a data sync, ms; null without syncs.
     pub latency_ms: Derived<Option<LatencyMsMax>>,
 }
 }
@@ -117,18 +120,19 @@ fn sizes(io: &IoMetrics) -> BTreeMap<String, SizeReport> {
 }
 
 figures! {
-/// Waiting that is no I/O.
+/// Time spent waiting for something other than an I/O, ms. Each is null when nothing of the kind
+/// was measured.
 pub struct WaitsReport {
-    /// Wait of a write for its tier to have room, ms; null without writes. It is no part of the
-    /// tiers' latencies nor of the requests' storage I/O time.
+    /// Wait of a write for its tier to have room, ms; null without writes. It is part neither of
+    /// the tiers' latencies nor of the requests' storage I/O time.
     pub room_ms: Derived<Option<LatencyMsMax>>,
-    /// For an I/O buffer.
+    /// Wait of a storage operation for an I/O buffer, ms.
     pub buffer_ms: Derived<Option<LatencyMsMax>>,
-    /// For a place in the queue.
+    /// Wait of an I/O for a place in the device's queue, ms.
     pub queue_place_ms: Derived<Option<LatencyMsMax>>,
-    /// For an allocation permit.
+    /// Wait of a prefill write for an allocation permit (`--max-concurrent-allocs`), ms.
     pub allocation_permit_ms: Derived<Option<LatencyMsMax>>,
-    /// Of a request, to be served.
+    /// Wait of a request to be served, from intended arrival to start, ms.
     pub request_queue_ms: Derived<Option<LatencyMsMax>>,
 }
 }
@@ -136,25 +140,25 @@ pub struct WaitsReport {
 figures! {
 /// Entries that left a tier, by where they went.
 pub struct EvictionsReport {
-    /// From GPU to CPU memory.
+    /// Entries demoted from the GPU tier to the CPU tier.
     pub gpu_to_cpu: Part<EvictionReport>,
-    /// From CPU memory to storage.
+    /// Entries demoted from the CPU tier to storage.
     pub cpu_to_storage: Part<EvictionReport>,
-    /// Deleted from storage.
+    /// Entries deleted from storage to make room.
     pub storage_to_none: Part<EvictionReport>,
 }
 }
 
 figures! {
-/// Entries that left a tier.
+/// Entries that left one tier.
 pub struct EvictionReport {
-    /// How many.
+    /// Number of entries that left the tier.
     pub entries: Sum<u64>,
-    /// Their bytes.
+    /// Bytes of the entries that left the tier.
     pub bytes: Sum<u64>,
-    /// Reading them from the upper tier.
+    /// Time to read an evicted entry from the upper tier, ms; null without such reads.
     pub read_ms: Derived<Option<LatencyMsMax>>,
-    /// Writing them to the lower one.
+    /// Time to write an evicted entry to the lower tier, ms; null without such writes.
     pub write_ms: Derived<Option<LatencyMsMax>>,
 }
 }
@@ -178,53 +182,56 @@ impl EvictionsReport {
 }
 
 figures! {
-/// The kernel's counters beside ours.
+/// The kernel's counters for the storage device beside the engine's own.
 pub struct DeviceReport {
-    /// The kernel's, over the window; null where it does not say.
+    /// What the kernel counted for the device over the window; null where it has no counters.
     pub kernel: Option<KernelCounters>,
-    /// The kernel's, over the window, of every device below the store, the topmost first.
+    /// What the kernel counted over the window for every device below the data files, the topmost
+    /// first.
     pub chain: OfRun<Vec<BlockDelta>>,
-    /// Ours: bytes read.
+    /// Bytes that the engine read from the device in the window.
     pub engine_read_bytes: Sum<u64>,
-    /// Ours: bytes written.
+    /// Bytes that the engine wrote to the device in the window.
     pub engine_write_bytes: Sum<u64>,
-    /// Ours over the kernel's.
+    /// The engine's byte counts divided by the kernel's.
     pub agreement: Derived<Option<Agreement>>,
-    /// Share of the window in which the device had something to do.
+    /// Share of the window in which the device had at least one request in flight, from 0 to 1.
     pub utilisation: Derived<Option<f64>>,
-    /// The kernel's counters, a quarter of a second at a time; in runs above 10 minutes a second.
+    /// The kernel's counters over the window, one row per quarter of a second, or per second in
+    /// runs longer than 10 minutes.
     pub series: Timeline<KernelSecondReport>,
-    /// How that series goes together with ours; null when the window was too short.
+    /// How well `series` and the engine's own timeline agree; null when the window was too short to
+    /// tell.
     pub correlation: OfRun<Correlation>,
 }
 }
 
-/// What the kernel counted between two readings.
+/// What the kernel counted for the device between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelSecondReport {
-    /// Its end, s since the window's start.
+    /// Time of the second reading, s after the start of the window.
     pub end_s: f64,
-    /// Its length, s.
+    /// Time between the two readings, s.
     pub seconds: f64,
-    /// Reads completed.
+    /// Number of reads that completed.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes of the reads that completed.
     pub read_bytes: u64,
-    /// Writes completed.
+    /// Number of writes that completed.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes of the writes that completed.
     pub write_bytes: u64,
-    /// Mean size of a request, bytes.
+    /// Mean size of a request, bytes; null without requests.
     pub size_mean_bytes: Option<f64>,
-    /// Mean time a completed read took, ms (iostat's r_await).
+    /// Mean time that a completed read took, ms (iostat's r_await); null without reads.
     pub read_await_ms: Option<f64>,
-    /// Mean time a completed write took, ms (iostat's w_await).
+    /// Mean time that a completed write took, ms (iostat's w_await); null without writes.
     pub write_await_ms: Option<f64>,
     /// Mean number of requests in flight (iostat's aqu-sz).
     pub queue_depth: f64,
-    /// Requests in flight at its end.
+    /// Number of requests in flight at the second reading.
     pub in_flight: u64,
-    /// Share of it in which the device had something to do.
+    /// Share of the time in which the device had at least one request in flight, from 0 to 1.
     pub utilisation: f64,
 }
 
@@ -252,39 +259,43 @@ impl KernelSecondReport {
     }
 }
 
-/// Our bytes over the kernel's.
+/// The engine's byte counts divided by the kernel's: 1 when both counted the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {
-    /// Bytes read.
+    /// Bytes that the engine read divided by those that the kernel counted; null without the
+    /// latter.
     pub read_ratio: Option<f64>,
-    /// Bytes written.
+    /// Bytes that the engine wrote divided by those that the kernel counted; null without the
+    /// latter.
     pub write_ratio: Option<f64>,
-    /// Both.
+    /// Bytes that the engine read and wrote divided by those that the kernel counted; null without
+    /// the latter.
     pub total_ratio: Option<f64>,
 }
 
 figures! {
-/// What the kernel counted for the device.
+/// What the kernel counted for the storage device over the window.
 pub struct KernelCounters {
-    /// The disk (not the partition), as under `/sys/block`.
+    /// Name of the disk (not the partition) under `/sys/block`.
     pub device: Same<String>,
-    /// Reads completed.
+    /// Number of reads that completed.
     pub reads: Sum<u64>,
-    /// Bytes read.
+    /// Bytes of the reads that completed.
     pub read_bytes: Sum<u64>,
-    /// Writes completed.
+    /// Number of writes that completed.
     pub writes: Sum<u64>,
-    /// Bytes written.
+    /// Bytes of the writes that completed.
     pub write_bytes: Sum<u64>,
     /// Time with at least one request in flight, ms.
     pub busy_ms: Sum<u64>,
-    /// Time that the completed reads took, added up, ms.
+    /// Sum of the times that the completed reads took, ms.
     pub read_ms: Sum<u64>,
-    /// Time that the completed writes took, added up, ms.
+    /// Sum of the times that the completed writes took, ms.
     pub write_ms: Sum<u64>,
-    /// Time of all requests, those in flight too, added up, ms.
+    /// Sum of the times of all requests, including those still in flight, ms; divided by the
+    /// elapsed time it is the mean queue depth.
     pub queue_ms: Sum<u64>,
-    /// Flushes completed.
+    /// Number of flushes that completed; null before Linux 5.5.
     pub flushes: Sum<Option<u64>>,
 }
 }
@@ -328,27 +339,39 @@ impl DeviceReport {
 }
 
 figures! {
-/// What the engine got from the kernel, and how its space is cut.
+/// What the engine got from the kernel, and how its space on storage is divided.
 pub struct EngineReport {
-    /// How content is made: `avx512`, `avx2` or `portable`; null: merged results differ in it.
+    /// Implementation that generates the content of entries: `avx512`, `avx2` or `portable`; null:
+    /// merged results differ in it.
     pub fill: Same<String>,
-    /// One row a shard; null: merged results had different numbers of them.
+    /// One row per shard; null: merged results differ in a row.
     pub shards: Same<Vec<ShardReport>>,
 }
 }
 
-/// A shard's ring, buffers and space.
+/// Ring, buffers and storage space of one shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardReport {
+    /// Whether the ring runs completions only when its thread asks for them
+    /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
     pub defer_taskrun: bool,
+    /// Whether the I/O buffers are registered with the kernel.
     pub registered_buffers: bool,
+    /// Whether the data file is registered with the kernel.
     pub registered_file: bool,
+    /// Whether the I/O buffers are in huge pages.
     pub huge_pages: bool,
+    /// Memory for the I/O buffers of this shard, bytes.
     pub buffer_bytes: u64,
+    /// Number of free 4 KiB blocks among `leased_blocks`.
     pub free_blocks: u64,
+    /// Number of pieces that the free space is in; a segment that is wholly free counts as one.
     pub free_extents: u64,
+    /// Size of the largest free piece within one segment, in 4 KiB blocks.
     pub largest_free_blocks: u64,
+    /// Number of extents in which the entries of this shard are stored.
     pub live_extents: u64,
+    /// Size of the storage segments that this shard holds at the end, in 4 KiB blocks.
     pub leased_blocks: u64,
 }
 

@@ -24,14 +24,16 @@ pub const CLASSES: [&str; 3] =
 pub const UNFINISHED: [&str; 3] =
     ["unfinished_interactive", "unfinished_responsive", "unfinished_batch"];
 
-/// A histogram that merges exactly with others.
+/// A histogram of latencies that merges exactly with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EncodedHistogram {
-    /// Values.
+    /// Number of values in the histogram.
     pub count: u64,
-    /// Their exact sum, ns, in digits: more than a JSON number holds.
+    /// Exact sum of the values, ns, as a string of digits, since it may be larger than a JSON
+    /// number can hold.
     pub sum_ns: String,
-    /// HDR histogram, V2 format, base64; 1 µs to 1 h in ns, 3 digits.
+    /// The values in ns as an HDR histogram (V2 format, base64), from 1 µs to 1 h with 3
+    /// significant digits.
     pub hdr_v2: String,
 }
 
@@ -54,7 +56,7 @@ impl EncodedHistogram {
         let sum: u128 = self
             .sum_ns
             .parse()
-            .map_err(|_| format!("its `sum_ns` is no number: {:?}", self.sum_ns))?;
+            .map_err(|_| format!("its `sum_ns` is not a number: {:?}", self.sum_ns))?;
         let histogram =
             Histogram::from_base64_v2(&self.hdr_v2, sum).map_err(|error| error.to_string())?;
         let count = self.count;

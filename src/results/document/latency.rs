@@ -18,20 +18,20 @@ pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Latencies, ms.
+/// Mean and percentiles of a set of latencies, ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyMs {
-    /// Mean.
+    /// Mean of the latencies, ms.
     pub mean: Derived<f64>,
-    /// Median.
+    /// Median of the latencies, ms.
     pub p50: Derived<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the latencies, ms.
     pub p95: Derived<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the latencies, ms.
     pub p99: Derived<f64>,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latencies, ms.
     pub p999: Derived<f64>,
-    /// 99.99th percentile.
+    /// 99.99th percentile of the latencies, ms.
     pub p9999: Derived<f64>,
 }
 
@@ -65,15 +65,15 @@ impl LatencyMs {
     }
 }
 
-/// Latencies, ms, with the largest and their number.
+/// Mean, percentiles, maximum and number of a set of latencies, ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyMsMax {
     /// Mean and percentiles.
     #[serde(flatten)]
     pub percentiles: LatencyMs,
-    /// The largest.
+    /// Largest of the latencies, ms.
     pub max: Derived<f64>,
-    /// How many there are.
+    /// Number of latencies in the set.
     pub count: Derived<u64>,
 }
 

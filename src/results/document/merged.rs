@@ -9,17 +9,18 @@ use serde_json::Value;
 use super::Document;
 use super::merge::{Inputs, Merge};
 
-/// What was merged.
+/// The results that a merged result is made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MergedReport {
-    /// The results, in order.
+    /// The merged results, in the order in which they were given.
     pub inputs: Vec<InputFacts>,
-    /// Settings and facts of the machine in which they differ.
+    /// Settings and facts of the machine in which the merged results differ.
     pub differences: Vec<Difference>,
-    /// How far the results lie apart in each metric.
+    /// How far apart the merged results lie in each metric.
     pub spread: Vec<Spread>,
-    /// Number of trials that `--trials` asked for; absent when results were merged otherwise.
+    /// Number of trials that `--trials` asked for; absent when the results were merged in another
+    /// way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trials_asked: Option<u32>,
 }
@@ -39,15 +40,15 @@ impl Merge for MergedReport {
 /// What tells one of the merged results from the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InputFacts {
-    /// The file it was read from.
+    /// Name of the file from which the result was read.
     pub file: String,
-    /// Its random seed.
+    /// Random seed of the result.
     pub seed: Option<u64>,
-    /// Start of its measurement window, s since 1970.
+    /// Start of the result's measurement window, s since 1970-01-01T00:00:00Z.
     pub start_unix_s: Option<f64>,
-    /// Length of its measurement window, s.
+    /// Length of the result's measurement window, s.
     pub seconds: Option<f64>,
-    /// Requests that finished in it without a failed step.
+    /// Number of requests in the result that finished without a failed step.
     pub requests_completed: Option<u64>,
 }
 
@@ -65,14 +66,14 @@ impl InputFacts {
     }
 }
 
-/// One setting or fact that is not the same in two results.
+/// A setting or fact of the machine that is not the same in two results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Key of the setting, as in a configuration file; facts of the machine begin with `machine.`.
     pub key: String,
-    /// Value in the first result; null: not said there.
+    /// Value in the first result; null when the result does not say.
     pub first: Value,
-    /// Value in the other result.
+    /// Value in the other result; null when the result does not say.
     pub second: Value,
 }
 
@@ -82,20 +83,21 @@ impl fmt::Display for Difference {
     }
 }
 
-/// One metric over several results.
+/// Values of one metric over several results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Name of the metric, as `ringfall compare --json` gives it.
     pub metric: String,
-    /// Its value in each result, in their order; null where it was not measured.
+    /// Value of the metric in each result, in the order of `inputs`; null where it was not
+    /// measured.
     pub values: Vec<Option<f64>>,
-    /// Median of the values that there are.
+    /// Median of the known values.
     pub median: f64,
-    /// Smallest value.
+    /// Smallest of the known values.
     pub min: f64,
-    /// Largest value.
+    /// Largest of the known values.
     pub max: f64,
-    /// Coefficient of variation: standard deviation over mean; null with fewer than two values, or
-    /// when all are zero.
+    /// Coefficient of variation of the known values: standard deviation divided by mean. Null with
+    /// fewer than two values, or when all are zero.
     pub cv: Option<f64>,
 }

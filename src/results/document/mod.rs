@@ -53,56 +53,66 @@ use list::{Samples, Timeline};
 use merge::{Inputs, Merge, figures};
 
 figures! {
-/// The result of a run.
+/// Result of a ringfall run, or of several runs merged. `summary` and the other top-level keys are
+/// those of the reference, MLPerf Storage's KV cache benchmark; `ringfall` has all that the
+/// reference does not report.
 pub struct Document {
-    /// As `summary.total_requests`. Same relation as in the reference.
+    /// Number of requests that finished in the window: the same as `summary.total_requests`, as in
+    /// the reference.
     pub requests_completed: Sum<u64>,
-    /// As `summary.total_tokens`. Same relation as in the reference.
+    /// Number of tokens that these requests generated: the same as `summary.total_tokens`, as in
+    /// the reference.
     pub total_tokens_generated: Sum<u64>,
-    /// As `summary.total_storage_io_time`, s. Same relation as in the reference.
+    /// Sum of the storage I/O times of the requests, s: the same as
+    /// `summary.total_storage_io_time`, as in the reference.
     pub total_storage_io_latency: Derived<f64>,
     /// Sum of the times that the requests waited for generated tokens, s. Same definition as the
     /// reference's.
     pub total_generation_latency: Derived<f64>,
-    /// Times of the requests that finished from intended arrival to end, s. Same definition as the
-    /// reference's, but that at most 100,000 values are kept, a uniform sample beyond
-    /// (`ringfall.samples`).
+    /// Latencies of the requests that finished, from intended arrival to end, s. Same definition as
+    /// the reference's, except that at most 100,000 values are kept: of more requests, a uniform
+    /// sample (`ringfall.samples`).
     pub end_to_end_latencies: Samples<f64>,
-    /// Storage I/O times of the same requests, s. Same definition as the reference's: see
-    /// `summary.storage_io_latency_ms`.
+    /// Storage I/O times of the requests in `end_to_end_latencies`, s. Same definition as the
+    /// reference's: see `summary.storage_io_latency_ms`.
     pub storage_latencies: Samples<f64>,
-    /// Times that the same requests waited for generated tokens, s. Same definition as the
-    /// reference's.
+    /// Times that the requests in `end_to_end_latencies` waited for generated tokens, s. Same
+    /// definition as the reference's.
     pub generation_latencies: Samples<f64>,
-    /// Times of the prefill phases of the requests that had one, s. Differs from the reference,
-    /// which has only the write of the turn's entry here: reads of the prompt, of earlier turns
-    /// and of retrieved chunks are part of it.
+    /// Durations of the prefill phases of the requests that had one, s. Differs from the reference,
+    /// which counts only the write of the turn's entry: here the reads of the prompt, of earlier
+    /// turns and of retrieved chunks are included.
     pub prefill_latencies: Samples<f64>,
-    /// Times of the decode phases of the requests that had one, s. Same definition as the
-    /// reference's, but that the write after a decode miss is part of it.
+    /// Durations of the decode phases of the requests that had one, s. Same definition as the
+    /// reference's, except that the write after a decode miss is included.
     pub decode_latencies: Samples<f64>,
-    /// Throughput up to the end of each second of the window.
+    /// Token throughput from the start of the window to the end of each of its seconds, one row per
+    /// second.
     pub throughput_timeline: Timeline<ThroughputSecond>,
-    /// As `summary.multi_turn_stats.cache_hits`. Same relation as in the reference.
+    /// Number of reads of an earlier turn that found it: the same as
+    /// `summary.multi_turn_stats.cache_hits`, as in the reference.
     pub multi_turn_cache_hits: Sum<u64>,
-    /// As `summary.multi_turn_stats.cache_misses`. Same relation as in the reference.
+    /// Number of reads of an earlier turn that did not find it: the same as
+    /// `summary.multi_turn_stats.cache_misses`, as in the reference.
     pub multi_turn_cache_misses: Sum<u64>,
     /// Random seed of the run. Same definition as the reference's; null in merged results whose
     /// seeds differ.
     pub seed: Same<u64>,
-    /// What the reference benchmark reports.
+    /// Figures that the reference benchmark reports, under its keys.
     pub summary: Part<Summary>,
-    /// What it lacks.
+    /// Everything that the reference benchmark does not report.
     pub ringfall: Part<Ours>,
-    /// What the kernel's block layer did, with `--enable-latency-tracing`; absent without it.
+    /// Histograms of what the kernel's block layer did, from `--enable-latency-tracing`; absent
+    /// without it.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub device_latency_tracing: OfRun<DeviceLatencyTracing>,
-    /// The run as a fio job, with `--enable-latency-tracing`; absent without it. Differs from the
-    /// reference's, which is distilled from the traced sizes and latencies: this one is made of
-    /// the I/Os that ringfall counted itself.
+    /// The run as a fio job, from `--enable-latency-tracing`; absent without it. Differs from the
+    /// reference's, which is distilled from traced sizes and latencies: this one is made from the
+    /// I/Os that ringfall itself counted.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
-    /// The hit rate beside a recorded one, with `--validation-trace`.
+    /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
+    /// it.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
 }

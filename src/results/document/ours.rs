@@ -31,71 +31,72 @@ shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RooflineReport,
 pub const SCHEMA_VERSION: u32 = 5;
 
 figures! {
-/// All that the reference's keys lack.
+/// Everything that the reference benchmark does not report.
 pub struct Ours {
-    /// Of the program.
+    /// Version of ringfall that wrote this result.
     pub version: Derived<String>,
-    /// Of this layout.
+    /// Version of the layout of `ringfall`; readers refuse any other.
     pub schema_version: Derived<u32>,
-    /// As typed, the program's name first.
+    /// Command line of the run as it was typed, the program's name first.
     pub command_line: Derived<Vec<String>>,
-    /// All effective values.
+    /// The configuration of the run, with every value in effect.
     pub config: Agreed<ConfigReport>,
-    /// Where it ran.
+    /// The machine on which it ran.
     pub machine: Part<Machine>,
-    /// When it measured.
+    /// Start, length and end of the measurement.
     pub window: Part<WindowReport>,
-    /// One row a second.
+    /// The measurement second by second, one row each.
     pub timeline: Timeline<SecondReport>,
-    /// Histograms by name, to merge results exactly; null where nothing was measured.
+    /// Histograms by name, from which results are merged exactly; null where nothing was measured.
     pub histograms: EncodedHistograms,
-    /// Finished and unfinished requests, and the latencies of both together; null when a result
-    /// that was merged did not count the unfinished ones.
+    /// Finished and unfinished requests, and the latencies of both together; null when one of the
+    /// merged results did not count the unfinished ones.
     pub requests: Derived<Option<RequestsReport>>,
-    /// What the requests that finished were like, and where their time went.
+    /// Size of the requests that finished, and where their time went.
     pub served: Part<ServedReport>,
     /// What the cache did, by stricter definitions than those of the reference's keys.
     pub cache: Part<CacheReport>,
-    /// Places under `summary` that hold zeros as in the reference because nothing was measured.
+    /// Keys under `summary` that hold zeros, as in the reference, because nothing was measured.
     pub not_measured: Derived<Vec<String>>,
-    /// Single I/Os.
+    /// Single I/Os on the storage device, as the engine counted them.
     pub io: Part<IoReport>,
-    /// Waiting that is no I/O.
+    /// Time spent waiting for something other than an I/O.
     pub waits: Part<WaitsReport>,
-    /// Entries that left a tier.
+    /// Entries that left a tier, by where they went.
     pub evictions: Part<EvictionsReport>,
-    /// The kernel's counters beside ours.
+    /// The kernel's counters for the storage device beside the engine's own.
     pub device: Part<DeviceReport>,
-    /// What the window cost this process.
+    /// CPU time, memory and context switches of this process in the window.
     pub cost: Part<CostReport>,
-    /// The device's calibrated limit and the share reached; null: not calibrated.
+    /// Limits of the device from `--roofline`, and the share of them that the run used; null
+    /// without them.
     pub roofline: OfRun<RooflineReport>,
-    /// What writing the device before the run came to; null: it was not.
+    /// Result of `--precondition`, the writing of the device before the run; null without it.
     pub precondition: OfRun<PreconditionReport>,
-    /// What the block layer did; null: not traced.
+    /// What the kernel's block layer did; null when it was not traced.
     pub block_trace: OfRun<BlockTraceFigures>,
-    /// What a simulated run was bound by; null: it was a real one.
+    /// What a simulated run was bound by; null for a real run.
     pub simulation: Option<SimulationReport>,
-    /// What failed.
+    /// I/O errors and requests that were not served.
     pub errors: Part<ErrorsReport>,
-    /// What was compared with what had been written.
+    /// How much of the data read was compared with what had been written, and with what result.
     pub verify: Part<VerifyReport>,
-    /// How many of the requests the arrays of latencies hold.
+    /// How many of the requests the latency arrays at the top level hold.
     pub samples: Derived<SamplesReport>,
-    /// What the autoscaler found; null without one.
+    /// What the autoscaler found; null without an autoscaler.
     pub autoscaler: OfRun<AutoscalerReport>,
-    /// Where requests came from.
+    /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
-    /// Whether the shards stayed alive.
+    /// Heartbeats of the shards, and how often one was late.
     pub watchdog: Part<HeartbeatReport>,
-    /// What the engine got from the kernel.
+    /// What the engine got from the kernel, and how its space on storage is divided.
     pub engine: Part<EngineReport>,
-    /// What the workload counted since the start.
+    /// What the workload counted from the start of the run, warm-up included.
     pub workload: Part<WorkloadReport>,
-    /// Tiers that got less space than they were to have.
+    /// Tiers that got less space than they were meant to have.
     #[serde(default)]
     pub shortages: Union<ShortageReport>,
-    /// What a reader should know before trusting the numbers.
+    /// What to know before trusting the numbers.
     pub warnings: Union<Warning>,
     /// What a merged result is made of; absent in the result of a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,54 +105,54 @@ pub struct Ours {
 }
 
 figures! {
-/// When it measured.
+/// Start, length and end of the measurement window.
 pub struct WindowReport {
-    /// Start, s since 1970.
+    /// Start of the window, s since 1970-01-01T00:00:00Z.
     pub start_unix_s: Min<f64>,
-    /// Length, s.
+    /// Length of the window, s; of merged results, the sum.
     pub seconds: Sum<f64>,
-    /// Ramp-up before it, s.
+    /// Length of the warm-up before the window, s.
     pub warmup_seconds: Sum<f64>,
-    /// From its end until nothing was in flight, s.
+    /// Time from the end of the window until no I/O was in flight, s.
     pub drain_seconds: Sum<f64>,
-    /// Whether a signal ended it early.
+    /// Whether a signal ended the run early.
     pub interrupted: Any<bool>,
-    /// What ended it early, if not a signal.
+    /// What ended the run early, if it was not a signal; otherwise null.
     pub failure: First<String>,
 }
 }
 
 figures! {
-/// What the window cost this process.
+/// CPU time, memory and context switches of this process in the window.
 pub struct CostReport {
-    /// CPU time in user mode, s.
+    /// CPU time that the process spent in user mode, s.
     pub cpu_user_s: Sum<Option<f64>>,
-    /// CPU time in the kernel, s.
+    /// CPU time that the process spent in the kernel, s.
     pub cpu_system_s: Sum<Option<f64>>,
-    /// Both, for each GiB that storage moved.
+    /// CPU time in user mode and in the kernel for each GiB that storage moved, s/GiB.
     pub cpu_s_per_gib: Derived<Option<f64>>,
-    /// Highest resident memory, bytes.
+    /// Largest resident set size of the process, bytes.
     pub peak_rss_bytes: Max<Option<u64>>,
-    /// Context switches by waiting.
+    /// Number of context switches because the process waited.
     pub context_switches_voluntary: Sum<Option<u64>>,
-    /// Context switches by force.
+    /// Number of context switches that the scheduler forced on the process.
     pub context_switches_involuntary: Sum<Option<u64>>,
 }
 }
 
-/// A tier that got less space than it was to have.
+/// A tier that got less space than it was meant to have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortageReport {
-    /// gpu, cpu or storage.
+    /// Tier that got less: gpu, cpu or storage.
     pub tier: String,
-    /// Capacity that it was to have, bytes.
+    /// Capacity that the tier was meant to have, bytes.
     pub wanted_bytes: u64,
-    /// Capacity that it had from then on, bytes.
+    /// Capacity that the tier had from `since_s` on, bytes.
     pub given_bytes: u64,
-    /// Time from which on it had that capacity, s after the start of the measurement window
+    /// Time from which the tier had that capacity, s after the start of the measurement window
     /// (negative: before it); null: from the start of the run.
     pub since_s: Option<f64>,
-    /// Why it got no more.
+    /// Why the tier got no more.
     pub why: String,
 }
 
@@ -167,19 +168,19 @@ impl ShortageReport {
     }
 }
 
-/// The device's limits, and how near the run came to them.
+/// The device's limits, and the share of them that the run used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RooflineReport {
-    /// The file it was read from, or `fresh`: measured just before the run.
+    /// File from which the limits were read, or `fresh`: measured just before the run.
     pub source: String,
-    /// When it was measured, s since 1970.
+    /// When the limits were measured, s since 1970-01-01T00:00:00Z.
     pub unix_s: f64,
-    /// Most that reads alone reach, GiB/s.
+    /// Highest bandwidth that the device reaches with reads alone, GiB/s.
     pub read_gib_per_s: Option<f64>,
-    /// Most that writes alone reach, GiB/s.
+    /// Highest bandwidth that the device reaches with writes alone, GiB/s.
     pub write_gib_per_s: Option<f64>,
-    /// Share of the device that the run used: the time that it would need at those limits for what
-    /// the run read and wrote, over the window.
+    /// Share of the device that the run used, from 0 to 1: the time that the device would need at
+    /// its limits for what the run read and wrote, divided by the length of the window.
     pub share: Option<f64>,
 }
 
@@ -201,96 +202,96 @@ impl RooflineReport {
 }
 
 figures! {
-/// What failed.
+/// I/O errors and requests that were not served.
 pub struct ErrorsReport {
-    /// I/O errors of the window.
+    /// I/O errors during the window, by kind.
     pub by_kind: ByKind<ErrorRow>,
     /// Number of requests that ended in the window with a failed step.
     pub requests_failed: Sum<u64>,
     /// Number of requests that ended in the window because no tier could hold their entry.
     pub requests_refused: Sum<u64>,
-    /// Entries larger than the last tier.
+    /// Number of entries not stored because they were larger than the last tier.
     pub entries_refused: Sum<u64>,
-    /// Entries that could not be written before measuring.
+    /// Number of entries that should have been written before the measurement but could not be.
     pub population_failed: Sum<u64>,
-    /// The first errors since the start.
+    /// The first I/O errors since the start of the run, as sentences.
     pub first_ever: Union<String>,
 }
 }
 
-/// I/O errors of one kind.
+/// I/O errors of one kind, on one operation, with one error number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRow {
-    /// What it means.
+    /// Name of the kind of error.
     pub kind: String,
-    /// Read, write or flush.
+    /// Operation that failed: read, write or flush.
     pub operation: String,
-    /// The kernel's number; 0: none.
+    /// The kernel's error number (errno); 0 when there was none.
     pub errno: i32,
-    /// How many.
+    /// Number of these errors during the measurement window.
     pub count: u64,
-    /// The first, in words.
+    /// The first of these errors, as a sentence.
     pub first: String,
 }
 
 figures! {
-/// What was compared with what had been written.
+/// How much of the data read was compared with what had been written, and with what result.
 pub struct VerifyReport {
-    /// `off`, `sample` or `full`.
+    /// How much is compared: `off`, `sample` (the first 16 bytes of each block) or `full`.
     pub mode: Same<String>,
-    /// Blocks of 4 KiB compared.
+    /// Number of 4 KiB blocks that were compared.
     pub blocks_checked: Sum<u64>,
-    /// Those that differed.
+    /// Number of 4 KiB blocks that differed from what had been written.
     pub blocks_bad: Sum<u64>,
 }
 }
 
-/// How many of the requests the arrays of latencies hold.
+/// How many of the requests the latency arrays at the top level hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesReport {
-    /// Held.
+    /// Number of requests whose latencies the arrays hold.
     pub kept: usize,
-    /// Of how many.
+    /// Number of requests that finished in the window.
     pub of: u64,
-    /// At most.
+    /// Largest number of requests whose latencies the arrays can hold.
     pub kept_max: usize,
-    /// Whether they are a sample.
+    /// Whether the arrays hold a sample of the requests instead of all of them.
     pub sampled: bool,
 }
 
 figures! {
-/// What the workload counted since the start.
+/// What the workload counted from the start of the run, warm-up included.
 pub struct WorkloadReport {
-    /// Decode steps that found their entry evicted.
+    /// Number of decode steps that found their entry evicted.
     pub decode_misses: Sum<u64>,
-    /// Entries written again because of that.
+    /// Number of entries written again after a decode miss.
     pub decode_rewrites: Sum<u64>,
-    /// Conversations forgotten because too many were live.
+    /// Number of conversations forgotten because too many were live.
     pub conversations_forgotten: Sum<u64>,
-    /// Requests whose entry no tier could hold.
+    /// Number of requests whose entry no tier could hold.
     pub requests_refused: Sum<u64>,
-    /// Documents ingested while the load ran, with `--rag-ingestion beside`.
+    /// Number of documents ingested while the load ran, with `--rag-ingestion beside`.
     pub documents_ingested: Sum<u64>,
-    /// Documents deleted while the load ran because more than `workload.rag.max_documents` were
-    /// there.
+    /// Number of documents deleted while the load ran because there were more than
+    /// `workload.rag.max_documents`.
     pub documents_evicted: Sum<u64>,
-    /// Chunks of documents that could not be written while the load ran.
+    /// Number of chunks of documents that could not be written while the load ran.
     pub chunks_failed: Sum<u64>,
-    /// Retrievals left out because no document was complete yet.
+    /// Number of retrievals left out because no document was complete yet.
     pub retrievals_without_document: Sum<u64>,
 }
 }
 
 figures! {
-/// Whether the shards stayed alive.
+/// Heartbeats of the shards, and how often one was late.
 pub struct HeartbeatReport {
-    /// Times that a shard missed a second of heartbeats.
+    /// Number of times that a shard gave no heartbeat for a second.
     pub stalls: Sum<u64>,
-    /// Times that a shard was woken because a heartbeat was late by 50 ms.
+    /// Number of times that a shard was woken because a heartbeat was 50 ms late.
     pub nudges: Sum<u64>,
-    /// The longest gap between two heartbeats of a shard, ns (their period is 5 ms).
+    /// Longest time between two heartbeats of a shard, ns; their period is 5 ms.
     pub heartbeat_gap_max_ns: Max<u64>,
-    /// Heartbeats of all shards.
+    /// Number of heartbeats of all shards.
     pub heartbeats: Sum<u64>,
 }
 }

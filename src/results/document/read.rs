@@ -59,7 +59,7 @@ impl ResultFile {
                 serde_json::error::Category::Eof => {
                     format!("the JSON ends too early ({error}): the file was cut off")
                 }
-                _ => format!("this is no JSON ({error}); give a result that a run wrote"),
+                _ => format!("this is not JSON ({error}); give a result that a run wrote"),
             };
             FileProblem::new(path, what)
         })?;
@@ -112,7 +112,7 @@ impl ResultFile {
             Some(_) => return foreign("its `ringfall` key is not an object"),
         }
         if !object.get("summary").is_some_and(Value::is_object) {
-            return foreign("this is JSON, but no benchmark result: it has no `summary`");
+            return foreign("this is JSON, but not a benchmark result: it has no `summary`");
         }
         let document = if object.contains_key("ringfall") {
             serde_json::from_value(Value::Object(object)).map_err(|error| {

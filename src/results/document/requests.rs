@@ -13,12 +13,10 @@ use crate::results::sla::Sla;
 
 shapes!(RequestsReport);
 
-/// Requests that finished in the window and requests that had arrived and not finished when it
-/// closed, and the latencies of both together.
-///
-/// Under overload the requests that finish are the lucky ones, so percentiles of those alone are
-/// too low; the percentiles here take the others into account with the age that they had reached
-/// (Kaplan–Meier estimate of censored times).
+/// Requests that finished in the window and requests that had arrived but not finished when it
+/// closed, and the latencies of both together. Under overload the requests that finish are the
+/// lucky ones, so percentiles of those alone are too low; the percentiles here take the others into
+/// account with the age that they had reached (Kaplan–Meier estimate of censored times).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestsReport {
     /// Requests of all QoS classes.
@@ -36,21 +34,22 @@ pub struct RequestsReport {
 pub struct RequestsOfClass {
     /// Number of requests that finished in the window without a failed step.
     pub finished: u64,
-    /// Number of requests that had arrived and not finished when the window closed.
+    /// Number of requests that had arrived but not finished when the window closed.
     pub unfinished: u64,
     /// Median latency, from intended arrival to end; null without requests.
     pub p50: Option<QuantileMs>,
-    /// 95th percentile of the latency; null without requests.
+    /// 95th percentile of the latency, from intended arrival to end; null without requests.
     pub p95: Option<QuantileMs>,
-    /// 99th percentile of the latency; null without requests.
+    /// 99th percentile of the latency, from intended arrival to end; null without requests.
     pub p99: Option<QuantileMs>,
-    /// 99.9th percentile of the latency; null without requests.
+    /// 99.9th percentile of the latency, from intended arrival to end; null without requests.
     pub p999: Option<QuantileMs>,
-    /// The class's target for the P95, ms; null for all classes together.
+    /// Target of the class for the 95th percentile of the latency, ms; null for all classes
+    /// together.
     pub target_p95_ms: Option<u64>,
     /// Estimated share of the requests, finished or not, that took no longer than the target, from
-    /// 0 to 1; null without requests, and for all classes together. The share of those that
-    /// finished stands in `summary.qos_metrics`.
+    /// 0 to 1; null without requests, and for all classes together. `summary.qos_metrics` has the
+    /// share of those that finished.
     pub share_within_target: Option<f64>,
 }
 

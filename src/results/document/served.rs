@@ -7,33 +7,34 @@ use super::merge::figures;
 use crate::results::RunResult;
 
 figures! {
-/// The requests that finished in the window.
+/// Size of the requests that finished in the window, and where their time went.
 pub struct ServedReport {
-    /// Sum of their context lengths, tokens.
+    /// Sum of the context lengths of the requests, tokens.
     pub context_tokens: Sum<u64>,
     /// Mean context length of a request, tokens; null without requests.
     pub context_tokens_mean: Derived<Option<f64>>,
     /// Mean number of tokens that a request generated; null without requests.
     pub generated_tokens_mean: Derived<Option<f64>>,
-    /// Where their time went.
+    /// Where the time of these requests went.
     pub time: Part<TimeReport>,
 }
 }
 
 figures! {
-/// Where the time of the requests that finished went. The shares add up to 1; null without
-/// requests.
+/// Where the time of the requests that finished went. The shares, each from 0 to 1, add up to 1;
+/// they are null without requests.
 pub struct TimeReport {
-    /// Sum of their latencies, from intended arrival to end, s.
+    /// Sum of the latencies of the requests, from intended arrival to end, s.
     pub total_s: Derived<Option<f64>>,
-    /// Share of it spent waiting to be served.
+    /// Share of `total_s` spent waiting to be served.
     pub queue_share: Derived<Option<f64>>,
-    /// Share of it spent reading and writing entries in all tiers, waits for room, buffers and
-    /// places in the device's queue included.
+    /// Share of `total_s` spent reading and writing entries in all tiers, including waits for room,
+    /// for buffers and for places in the device's queue.
     pub storage_share: Derived<Option<f64>>,
-    /// Share of it spent waiting for generated tokens.
+    /// Share of `total_s` spent waiting for generated tokens.
     pub generation_share: Derived<Option<f64>>,
-    /// The rest: waits for an allocation permit (`--max-concurrent-allocs`) and for the processor.
+    /// Share of `total_s` that is left: waits for an allocation permit (`--max-concurrent-allocs`)
+    /// and for the processor.
     pub permits_and_rest_share: Derived<Option<f64>>,
 }
 }

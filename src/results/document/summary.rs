@@ -13,17 +13,16 @@ use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 
-/// Throughput up to the end of one second of the window.
-///
-/// Differs from the reference, which writes a row each interval of its autoscaler and none without
-/// one: here there is a row for each second of every run. `ringfall.timeline` has the throughput
-/// of each second by itself.
+/// Throughput from the start of the window to the end of one of its seconds. Differs from the
+/// reference, which writes a row for each interval of its autoscaler and none without one: here
+/// there is a row for each second of every run. `ringfall.timeline` has the throughput of each
+/// second by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputSecond {
-    /// End of the second, s since the window's start. Same definition as the reference's.
+    /// End of the second, s after the start of the window. Same definition as the reference's.
     pub timestamp: f64,
-    /// Tokens generated since the window's start over the time since then, tokens/s. Same
-    /// definition as the reference's.
+    /// Tokens generated since the start of the window divided by the time since then, tokens/s.
+    /// Same definition as the reference's.
     pub throughput_tokens_per_sec: f64,
 }
 
@@ -48,55 +47,57 @@ impl ThroughputSecond {
 }
 
 figures! {
-/// What the reference benchmark reports, under its keys. Each key says whether its definition is
-/// the reference's; where it differs, a stricter figure of our own stands under `ringfall`.
+/// Figures that the reference benchmark reports, under its keys. Each description says whether the
+/// definition is the reference's; where it differs, `ringfall` has a stricter figure.
 pub struct Summary {
-    /// Number of requests that finished in the window. Same definition as the reference's, but
-    /// that a request with a failed step or an entry too large for every tier is not counted here:
-    /// it was not served (`ringfall.errors` has them). The reference counts it.
+    /// Number of requests that finished in the window. Same definition as the reference's, except
+    /// that the reference also counts a request with a failed step and one whose entry is too large
+    /// for every tier; here these are not counted, as they were not served (`ringfall.errors` has
+    /// them).
     pub total_requests: Sum<u64>,
-    /// Number of tokens that those requests generated. Differs from the reference as
-    /// `total_requests` does.
+    /// Number of tokens that the requests in `total_requests` generated. Differs from the reference
+    /// as `total_requests` does.
     pub total_tokens: Sum<u64>,
     /// Length of the measurement window, s. Differs from the reference, whose time includes what
-    /// its threads need to stop after the window.
+    /// its threads take to stop after the window.
     pub elapsed_time: Sum<f64>,
-    /// Tokens generated over the length of the window, tokens/s. Same definition as the
+    /// Tokens generated divided by the length of the window, tokens/s. Same definition as the
     /// reference's.
     pub avg_throughput_tokens_per_sec: Derived<f64>,
     /// Sum of the storage I/O times of the requests, s. Same definition as the reference's: see
     /// `storage_io_latency_ms`.
     pub total_storage_io_time: Derived<f64>,
-    /// Tokens generated over the summed storage I/O time of the requests, tokens/s; 0 without such
-    /// time. Same definition as the reference's.
+    /// Tokens generated divided by the summed storage I/O time of the requests, tokens/s; 0 when
+    /// that time is 0. Same definition as the reference's.
     pub storage_throughput_tokens_per_sec: Derived<f64>,
-    /// Requests finished over the length of the window. Same definition as the reference's.
+    /// Requests that finished divided by the length of the window, requests/s. Same definition as
+    /// the reference's.
     pub requests_per_second: Derived<f64>,
-    /// Latency of the requests that finished. Same definition as the reference's, so requests that
-    /// had not finished when the window closed are left out, and under overload the figures are
-    /// too low: `ringfall.requests` counts those too. Zeros when no request finished
-    /// (`ringfall.not_measured` says so).
+    /// Latency of the requests that finished, from intended arrival to end, ms. Same definition as
+    /// the reference's, so requests that had not finished when the window closed are left out, and
+    /// under overload the figures are too low: `ringfall.requests` includes those. Zeros when no
+    /// request finished (`ringfall.not_measured` says so).
     pub end_to_end_latency_ms: Derived<LatencyMs>,
-    /// Time that the requests that finished spent reading and writing entries in all tiers. Same
-    /// definition as the reference's, without the waits for an allocation permit and for a tier to
-    /// have room; differs in that waiting for a place in the device's queue is part of it
+    /// Time that each request that finished spent reading and writing entries in all tiers, ms.
+    /// Like the reference's, it leaves out the waits for an allocation permit and for a tier to
+    /// have room; unlike the reference's, it includes the wait for a place in the device's queue
     /// (`ringfall.waits` has all of these waits). Zeros when no request finished.
     pub storage_io_latency_ms: Derived<LatencyMs>,
-    /// Time that the requests that finished waited for generated tokens. Same definition as the
+    /// Time that each request that finished waited for generated tokens, ms. Same definition as the
     /// reference's. Zeros when no request finished.
     pub generation_latency_ms: Derived<LatencyMs>,
-    /// What was found, moved and kept.
+    /// Hits and misses, bytes read and written, and entries held, by tier.
     pub cache_stats: Part<CacheStatsReport>,
     /// Requests that finished, by QoS class, against the targets of the run. Same definition as the
     /// reference's; `ringfall.requests` takes the unfinished ones into account. Merged results that
     /// had different targets are held against the built-in ones.
     pub qos_metrics: Derived<QosMetrics>,
-    /// Reads of system prompts.
+    /// Reads of the entries of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,
-    /// What the autoscaler did, a row a step; empty without one. Differs from the reference, which
-    /// has no row for a step that changed nothing.
+    /// Steps of the autoscaler, one row each; empty without an autoscaler. Differs from the
+    /// reference, which has no row for a step that changed nothing.
     pub autoscaling_stats: Same<Vec<AutoscalingRow>>,
-    /// What the autoscaler came to; null without one, as in the reference.
+    /// What the autoscaler found; null without an autoscaler, as in the reference.
     pub autoscaling_summary: OfRun<AutoscalingSummary>,
     /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats>,
@@ -104,20 +105,21 @@ pub struct Summary {
 }
 
 figures! {
-/// Reads of system prompts. Zeros when prefix caching is off, where the reference has no keys.
+/// Reads of the entries of system prompts. Zeros when prefix caching is off, where the reference
+/// leaves the keys out.
 pub struct PrefixCacheStats {
-    /// Number of reads of a prompt's entry that found it. Differs from the reference, which counts
-    /// the requests that have a prompt and never writes one.
+    /// Number of reads of a system prompt's entry that found it. Differs from the reference, which
+    /// counts the requests that have a prompt and never writes one.
     pub prefix_hits: Sum<u64>,
-    /// Number of reads of a prompt's entry that did not find it. Differs from the reference, which
-    /// counts the requests that have no prompt.
+    /// Number of reads of a system prompt's entry that did not find it. Differs from the reference,
+    /// which counts the requests that have no prompt.
     pub prefix_misses: Sum<u64>,
-    /// As `prefix_hits`: every prefix is a system prompt. Same relation as in the reference.
+    /// The same as `prefix_hits`, as in the reference: every prefix is a system prompt.
     pub system_prompt_reuse: Sum<u64>,
     /// Always 0, as in the reference: no workload has common phrases.
     pub common_phrase_reuse: Sum<u64>,
-    /// Bytes of prompts that were read instead of prefilled. Differs from the reference, which
-    /// counts the bytes of all requests' prompts, read or not.
+    /// Bytes of system prompts that were read instead of prefilled. Differs from the reference,
+    /// which counts the bytes of all requests' prompts, read or not.
     pub bytes_saved: Sum<u64>,
 }
 }
@@ -130,69 +132,69 @@ pub struct MultiTurnStats {
     /// Number of reads of an earlier turn that did not find it. Same definition as the
     /// reference's.
     pub cache_misses: Sum<u64>,
-    /// Share of these reads that found their turn, 0 to 1; 0 without any. Same definition as the
-    /// reference's.
+    /// Share of the reads of earlier turns that found them, from 0 to 1; 0 without such reads. Same
+    /// definition as the reference's.
     pub hit_rate: Derived<f64>,
 }
 }
 
-/// By QoS class.
+/// Requests that finished, by QoS class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QosMetrics {
-    /// Priority 3.
+    /// Requests of the class `interactive`, the most urgent (priority 3).
     pub interactive: QosClass,
-    /// Priority 2.
+    /// Requests of the class `responsive` (priority 2).
     pub responsive: QosClass,
-    /// Priority 1.
+    /// Requests of the class `batch`, the least urgent (priority 1).
     pub batch: QosClass,
 }
 
-/// One class: `{no_data: true}` without requests.
+/// Requests of one QoS class; `{no_data: true}` when it had none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::large_enum_variant, reason = "a document holds three")]
 #[serde(untagged)]
 pub enum QosClass {
     /// It had requests.
     Measured {
-        /// How many.
+        /// Number of requests of this class that finished in the window.
         total_requests: u64,
-        /// From intended arrival to end.
+        /// Latency of the requests of this class, from intended arrival to end, ms.
         latency_ms: LatencyMsMax,
-        /// The promise and how it was kept.
+        /// Latency target of the class, and how it was kept.
         sla: SlaReport,
-        /// All targets.
+        /// All latency targets of the class, ms.
         targets_ms: SlaTargets,
     },
     /// It had none.
     Nothing {
-        /// True.
+        /// Always true: no request of this class finished.
         no_data: bool,
     },
 }
 
-/// A promise and how it was kept.
+/// Latency target of a QoS class, and how it was kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlaReport {
-    /// Target P95, ms.
+    /// Target for the 95th percentile of the latency, ms.
     pub target_p95_ms: u64,
-    /// P95, ms.
+    /// Measured 95th percentile of the latency, ms.
     pub actual_p95_ms: Option<f64>,
-    /// Share of requests that took no longer than the target.
+    /// Share of the requests that took no longer than the target P95, from 0 to 1.
     pub compliance: f64,
-    /// Whether that is 95 % or more.
+    /// Whether at least 95 % of the requests took no longer than the target P95.
     pub met: bool,
 }
 
-/// Targets of a class, ms.
+/// Latency targets of a QoS class, ms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlaTargets {
-    /// 95th percentile.
+    /// Target for the 95th percentile, ms.
     pub p95: u64,
-    /// 99th percentile.
+    /// Target for the 99th percentile, ms.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// Target for the 99.9th percentile, ms.
     pub p999: u64,
-    /// 99.99th percentile.
+    /// Target for the 99.99th percentile, ms.
     pub p9999: u64,
 }
 

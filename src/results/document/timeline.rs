@@ -10,68 +10,70 @@ use crate::facts::quotient;
 use crate::facts::{TimelineDirection, TimelineSecond, TimelineTier};
 use crate::results::RunResult;
 
-/// One second of the window (the last may be shorter).
+/// One second of the measurement window; the last may be shorter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondReport {
-    /// Its end, s since the window's start.
+    /// End of the second, s after the start of the window.
     pub end_s: f64,
-    /// Its length, s.
+    /// Length of the second, s: 1, or less for the last one.
     pub seconds: f64,
-    /// By tier.
+    /// Reads, writes and bytes held, by tier.
     pub tiers: SecondTiers,
-    /// Single reads by latency: pairs of bucket and count; bucket n holds those from 2^(n/2) µs on.
+    /// Latencies of single reads from storage, as pairs of bucket and count: bucket n begins at
+    /// 2^(n/2) µs.
     pub io_read_buckets: Vec<(u32, u32)>,
-    /// Single writes, likewise.
+    /// Latencies of single writes to storage, as pairs of bucket and count: bucket n begins at
+    /// 2^(n/2) µs.
     pub io_write_buckets: Vec<(u32, u32)>,
-    /// I/Os in flight at its end.
+    /// Number of I/Os in flight on storage at the end of the second.
     pub queue_depth: u32,
-    /// Users simulated.
+    /// Number of simulated users in this second.
     pub users: u32,
-    /// Requests that finished.
+    /// Number of requests that finished in this second.
     pub requests_completed: u64,
-    /// Tokens that they generated.
+    /// Number of tokens that the requests in `requests_completed` generated.
     pub generated_tokens: u64,
-    /// Share of reads that found their entry.
+    /// Share of the reads that found their entry, from 0 to 1; null without reads.
     pub hit_rate: Option<f64>,
-    /// I/Os that failed.
+    /// Number of I/Os that failed in this second.
     pub errors: u64,
 }
 
-/// A second of each tier.
+/// One second of each tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTiers {
-    /// GPU memory.
+    /// The tier in GPU memory.
     pub gpu: SecondTier,
-    /// CPU memory.
+    /// The tier in CPU memory.
     pub cpu: SecondTier,
-    /// The drive.
+    /// The tier on the drive.
     pub storage: SecondTier,
 }
 
-/// A second of one tier.
+/// One second of one tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTier {
-    /// Entries read.
+    /// Entries read from the tier.
     pub read: SecondTierDirection,
-    /// Entries written.
+    /// Entries written to the tier.
     pub write: SecondTierDirection,
-    /// Bytes of the entries that it held at the second's end.
+    /// Bytes of the entries that the tier held at the end of the second.
     pub held_bytes: u64,
 }
 
-/// A second of one tier in one direction.
+/// One second of one tier in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTierDirection {
-    /// Storage: bytes whose I/O completed, whole blocks. Above: bytes of the entries whose
-    /// operation ended.
+    /// Bytes read or written in this second. For storage, bytes whose I/O completed, in whole
+    /// blocks; for the tiers above it, bytes of the entries whose operation ended.
     pub bytes: u64,
-    /// Operations that ended.
+    /// Number of reads or writes of entries that ended in this second.
     pub operations: u64,
-    /// Median latency of an operation, µs; null without operations.
+    /// Median latency of these operations, µs; null without operations.
     pub latency_p50_us: Option<u64>,
-    /// 95th percentile, µs.
+    /// 95th percentile of the latency of these operations, µs; null without operations.
     pub latency_p95_us: Option<u64>,
-    /// 99th percentile, µs.
+    /// 99th percentile of the latency of these operations, µs; null without operations.
     pub latency_p99_us: Option<u64>,
 }
 

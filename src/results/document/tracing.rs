@@ -16,30 +16,31 @@ const PARTS: u64 = 256;
 /// Characters of the longest bar.
 const BAR_LENGTH: usize = 52;
 
-/// Histograms of the block layer by name: `d2c_*_us` from the device getting a request until it is
-/// done, `q2d_*_us` from the scheduler to the device, `bssplit_*_kb` sizes, `qd_*` requests in
-/// flight, `lba_*_gb` places. Differs from the reference, which also has calls of the file system
-/// (`vfs_*`, `fsync_us` and gaps between them): ringfall makes none of these calls.
+/// Histograms of the block layer by name: `d2c_*_us` is the time from issue to the device until
+/// completion, `q2d_*_us` the time in the I/O scheduler, `bssplit_*_kb` the sizes, `qd_*` the
+/// requests in flight, and `lba_*_gb` the positions on the device. Differs from the reference,
+/// which also traces calls of the file system (`vfs_*`, `fsync_us` and the gaps between them):
+/// ringfall makes none of these calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct DeviceLatencyTracing(pub BTreeMap<String, TracedHistogram>);
 
-/// One histogram.
+/// One histogram of the block layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TracedHistogram {
-    /// Its buckets that are not empty, lowest first.
+    /// Buckets that are not empty, lowest first.
     pub buckets: Vec<TracedBucket>,
-    /// The same as bpftrace prints it, a line each.
+    /// The histogram as bpftrace prints it, one string per line.
     pub raw: Vec<String>,
 }
 
-/// One bucket.
+/// One bucket of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TracedBucket {
-    /// Lowest value of the bucket and the first above it; in the unit of the histogram's name,
-    /// whatever this key says.
+    /// Lowest value of the bucket, and the first value above it, in the unit of the histogram's
+    /// name, whatever the name of this key says.
     pub range_us: [u64; 2],
-    /// Number of values in it.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 

@@ -20,13 +20,16 @@ pub(super) fn block_layer(results: &[Named]) -> String {
     };
     let traced = traced();
     [
-        shares(&traced, "From the device getting a request until it is done", "µs", |d| {
+        shares(&traced, "From a request's issue to the device until its completion", "µs", |d| {
             &d.issue_to_complete_us
         }),
-        shares(&traced, "From the scheduler getting a request until the device does", "µs", |d| {
-            &d.insert_to_issue_us
-        }),
-        shares(&traced, "Requests in flight, looked at a hundred times a second", "", |d| &d.depth),
+        shares(
+            &traced,
+            "From a request's arrival in the I/O scheduler until its issue",
+            "µs",
+            |d| &d.insert_to_issue_us,
+        ),
+        shares(&traced, "Requests in flight, sampled 100 times a second", "", |d| &d.depth),
         sizes(&traced),
         places(&traced),
     ]
@@ -124,8 +127,8 @@ fn places(traced: &[(String, BlockTraceFigures)]) -> String {
     }
     let high = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
     Chart {
-        title: "Places on the device",
-        about: "Requests by place on the device, in 256 parts",
+        title: "Positions on the device",
+        about: "Requests by position on the device, in 256 parts",
         x: ("% of the device", Axis::linear_to(100.0)),
         y: ("requests", Axis::linear(high)),
         lines,

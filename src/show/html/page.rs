@@ -129,7 +129,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
         (p95("storage_write_p95_ms"), "entry write P95, ms"),
         (optional(request_p95), "request P95, ms"),
         (optional(hit_rate.map(|rate| rate * 100.0)), "hit rate, %"),
-        (optional(ours.cost.cpu_s_per_gib.known()), "CPU-s a GiB"),
+        (optional(ours.cost.cpu_s_per_gib.known()), "CPU-s per GiB"),
     ];
     for (value, label) in cards {
         let _infallible =
@@ -290,7 +290,8 @@ fn moved(row: &EvictionReport) -> String {
 fn device(html: &mut String, results: &[Named]) {
     html.push_str(
         "<h2>The device's own counters</h2><p>What the kernel counted for the device over the \
-         window, beside what ringfall did. More than 1 % between them: something else used it.</p>",
+         window, beside what ringfall did. A difference of more than 1 % means that something \
+         else used the device.</p>",
     );
     let _infallible = write!(html, "<div class=\"charts\">{}</div>", parts::device(results));
     let row = |name: &str, pick: &dyn Fn(&Document) -> Option<String>| {

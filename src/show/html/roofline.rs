@@ -102,7 +102,7 @@ fn unrepeated(html: &mut String, roofline: &Roofline) {
             let _infallible = writeln!(
                 html,
                 "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} \
-                 s until it was steady: this device does not do the same again.</p>",
+                 s until it was steady: the speed of this device varies.</p>",
                 escape::html(&direction(limit.read_percent)),
                 shown(fastest.seconds),
                 shown(fastest.bytes_per_s / GIB),

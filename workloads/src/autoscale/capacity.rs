@@ -149,7 +149,7 @@ impl Capacity {
                 "{NOT_PAYING_MIN} doublings in a row brought less than {:.0} % more",
                 GAIN_MIN * 100.0
             ),
-            false => format!("{} users are the most there may be", self.settings.users_max),
+            false => format!("{} users are the most allowed", self.settings.users_max),
         };
         let best = results.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let answer = best.zip(self.peak()).map(|(best, peak_bytes_per_s)| {

@@ -332,8 +332,8 @@ impl<H: Latencies> Autoscaler<H> {
         let reason = match self.stopped {
             true => reason,
             false => format!(
-                "the run ended after {} steps, before the search did: give it a longer --duration, \
-                 and more requests if --max-requests ended it",
+                "the run ended after {} steps, before the search was over: give it a longer \
+                 --duration, and more requests if --max-requests ended it",
                 self.entries.len()
             ),
         };

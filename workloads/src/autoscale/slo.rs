@@ -76,7 +76,7 @@ impl Slo {
         let reason = match (users, self.confirmed) {
             (0, _) => "not even the fewest users were served in time".to_owned(),
             (users, true) if users >= self.settings.users_max => {
-                format!("{users} users are the most there may be, and all were served in time")
+                format!("{users} users are the most allowed, and all were served in time")
             }
             (users, _) => format!("{users} users were served in time over a longer window too"),
         };

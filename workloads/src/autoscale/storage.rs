@@ -212,7 +212,7 @@ impl Storage {
         let reason = match (users, self.confirmed) {
             (0, _) => "even the fewest users saturated the storage tier beyond the target".into(),
             (users, true) if users >= self.settings.users_max => format!(
-                "{users} users are the most there may be, and the storage tier was within the \
+                "{users} users are the most allowed, and the storage tier was within the \
                  target"
             ),
             (users, _) => format!(
