@@ -39,6 +39,7 @@ use crate::store::{Place, Store};
 
 mod document;
 mod prepare;
+mod ranks;
 mod settings;
 pub(super) mod simulated;
 use document::document_of;

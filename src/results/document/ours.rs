@@ -12,6 +12,7 @@ use super::kept::Agreed;
 use super::list::{ByKind, Timeline, Union};
 use super::merge::figures;
 use super::merged::MergedReport;
+use super::rank::RankReport;
 use super::requests::RequestsReport;
 use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
@@ -23,7 +24,8 @@ use crate::results::source::{self, SourceReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
-shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RooflineReport, SamplesReport);
+shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RankReport, RooflineReport);
+shapes!(SamplesReport);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -88,6 +90,8 @@ pub struct Ours {
     pub engine: Part<EngineReport>,
     /// What the workload counted since the start.
     pub workload: Part<WorkloadReport>,
+    /// Which of several processes of a launcher this was; null: it was alone.
+    pub rank: OfRun<RankReport>,
     /// What a reader should know before trusting the numbers.
     pub warnings: Union<Warning>,
     /// What a merged result is made of; absent in the result of a single run.
@@ -354,6 +358,7 @@ impl Ours {
                 chunks_failed: Sum::of(workload.chunks_failed),
                 retrievals_without_document: Sum::of(workload.retrievals_without_document),
             }),
+            rank: OfRun::maybe(result.plan.rank.as_ref().map(RankReport::of)),
             warnings: result.warnings.iter().cloned().collect(),
             ..Ours::default()
         }
