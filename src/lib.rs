@@ -18,6 +18,7 @@ pub mod iotrace;
 mod log_lines;
 pub mod precondition;
 pub mod remedy;
+pub mod rendezvous;
 pub mod results;
 pub mod run;
 pub mod saturate;

@@ -16,6 +16,7 @@ const PROGRAM: Table = &[
     ("iotrace", &[]),
     ("precondition", &[]),
     ("remedy", &[]),
+    ("rendezvous", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
     ("store", &["remedy"]),
@@ -24,7 +25,10 @@ const PROGRAM: Table = &[
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
-    ("run", &["driver", "facts", "interrupt", "iotrace", "remedy", "source", "store"]),
+    (
+        "run",
+        &["driver", "facts", "interrupt", "iotrace", "remedy", "rendezvous", "source", "store"],
+    ),
     ("faultsim", &["run"]),
     (
         "results",
@@ -72,6 +76,7 @@ const PROGRAM: Table = &[
             "interrupt",
             "iotrace",
             "precondition",
+            "rendezvous",
             "results",
             "run",
             "saturate",

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
@@ -42,7 +41,7 @@ mod prepare;
 mod ranks;
 mod settings;
 pub(super) mod simulated;
-use document::document_of;
+use document::{begun_unix_s, document_of};
 use prepare::{Prepared, Told};
 pub(super) use settings::cores_near;
 mod trials;
@@ -125,7 +124,8 @@ fn measure(
     with_banner: bool,
 ) -> Result<(RunResult, Result<()>)> {
     let workload = Arc::new(plan.workload_config());
-    let settings = settings::engine(plan);
+    let mut settings = settings::engine(plan);
+    settings.start = ranks::start(plan, settings.start)?;
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
     let Sources { opened, validation, roofline } = sources;
@@ -325,7 +325,7 @@ struct Teller<'a> {
     storage_bytes: u64,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     series: Vec<(Nanos, BlockCounters)>,
-    before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
+    before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
     after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
     /// The counters of every device below the store, at the window's two edges.
     chain: [Vec<Option<BlockCounters>>; 2],
@@ -455,10 +455,9 @@ impl Observer for Teller<'_> {
     }
 
     fn window_began(&mut self) {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         self.sample(monotonic_now());
         self.chain[0] = self.chain_counters();
-        self.before = Some((self.counters(), CostSnapshot::now(), wall));
+        self.before = Some((self.counters(), CostSnapshot::now()));
     }
 
     fn window_ended(&mut self) {
@@ -509,7 +508,7 @@ fn result_of(
         machine: teller.machine.clone(),
         launcher: Launcher::look(),
         window: Window {
-            start_unix_s: before.map_or(0.0, |before| before.2),
+            start_unix_s: begun_unix_s(outcome.window.0),
             seconds,
             warmup_seconds: plan.warmup_s as f64,
             drain_seconds: after.map_or(0.0, |after| (ended - after.2) as f64 / SECOND as f64),

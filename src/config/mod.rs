@@ -34,7 +34,8 @@ pub use page::defaults_page;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
+    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
+    Verify,
 };
 pub use rank::{Cores, Rank, RankFacts};
 pub use resolve::resolve;

@@ -79,7 +79,14 @@ impl Rank {
     /// Number of all ranks, where they are known to be several.
     #[must_use]
     pub fn several(&self) -> Option<u32> {
-        self.launcher.size.filter(|&size| size > 1)
+        self.launcher.size.filter(|&size| size > 1 && size > self.launcher.rank)
+    }
+
+    /// Itself, the number of all ranks and the directory where they can meet; none where one of
+    /// the two is not known.
+    #[must_use]
+    pub fn meeting(&self) -> Option<(&Rank, u32, &Path)> {
+        Some((self, self.several()?, self.common_output.as_deref()?))
     }
 
     /// The cores that are its own; none where it uses all that it may.

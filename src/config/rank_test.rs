@@ -13,12 +13,7 @@ fn launcher(rank: u32, size: u32, local: Option<(u32, u32)>) -> Launcher {
 }
 
 fn rank_facts(launcher: Launcher, allowed_cpus: Vec<usize>, unbound_cpus: usize) -> RankFacts {
-    RankFacts {
-        launcher,
-        host: "node7".into(),
-        allowed_cpus,
-        unbound_cpus: Some(unbound_cpus),
-    }
+    RankFacts { launcher, host: "node7".into(), allowed_cpus, unbound_cpus: Some(unbound_cpus) }
 }
 
 #[test]
@@ -57,6 +52,7 @@ fn memory_is_divided_by_the_ranks_of_the_machine() {
     let all = Facts {
         cores: 8,
         room: crate::host::Room {
+            cores: 8,
             memory: Some(MemoryRoom { bytes: 8 * GIB, source: "MemAvailable".into() }),
             ..facts().room
         },

@@ -295,6 +295,16 @@ impl Check<'_> {
         if rank.cores == Cores::Crowded {
             settings.pin = false;
         }
+        if rank.meeting().is_none() && settings.start_at_unix_s.is_none() {
+            let why = match rank.several() {
+                None => "the launcher does not say how many there are",
+                Some(_) => "their results do not go to a directory where they could meet",
+            };
+            self.tell(format!(
+                "the ranks do not wait for each other, since {why}: give all of them --start-at to \
+                 have them measure at the same time"
+            ));
+        }
     }
 
     /// A start in the past can't be met, and one that is far away is a slip.

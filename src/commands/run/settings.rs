@@ -10,7 +10,7 @@ use ringfall_workloads::autoscale;
 use super::ranks;
 use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Rank, Traffic, Verify};
 use crate::host::{DeviceFacts, cores_of_node, device_numbers};
-use crate::run::RunSettings;
+use crate::run::{RunSettings, Start};
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
@@ -46,6 +46,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             Verify::Full => fill::VerifyMode::Full,
         },
         seed: plan.seed,
+        start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
