@@ -4,9 +4,12 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, assert_valid, finish, output, skipped, spawn, text, wait_until,
+};
 
 /// Where the ranks of these tests meet, below the directory of their results.
 const MEETING: &str = ".ringfall-ranks-test.1";
@@ -85,6 +88,53 @@ fn ranks_begin_together_each_with_its_own_share() {
     let whole = most(|window| window.1) - least(|window| window.0);
     assert!(common / whole >= 0.99, "{windows:?}");
     assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+    the_results_merge_to_one(&scratch);
+}
+
+fn merge(scratch: &Scratch) -> (String, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["merge", ".", "--output", "all.json"]).current_dir(&scratch.path);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    (text(&output), json(&scratch.file("all.json")))
+}
+
+/// The merged result of three ranks is what adding up by hand gives.
+fn the_results_merge_to_one(scratch: &Scratch) {
+    let (shown, merged) = merge(scratch);
+    assert!(shown.contains("3 ranks side by side"), "{shown}");
+    let ranks: Vec<Value> = (0..3).map(|rank| result_of(scratch, rank)).collect();
+    for place in [
+        "/requests_completed",
+        "/summary/total_tokens",
+        "/summary/cache_stats/total_read_bytes",
+        "/ringfall/io/read/bytes",
+        "/ringfall/io/write/bytes",
+    ] {
+        let of = |document: &Value| document.pointer(place).unwrap().as_u64().unwrap();
+        assert_eq!(of(&merged), ranks.iter().map(of).sum::<u64>(), "{place}");
+        assert!(of(&merged) > 0, "{place}");
+    }
+    let mut by_hand = Histograms::default();
+    for rank in 0..3 {
+        let file = ResultFile::read(&scratch.file(&format!("rank_{rank}/result.json"))).unwrap();
+        let theirs = Histograms::read(&file.document, &file.path).unwrap();
+        match rank {
+            0 => by_hand = theirs,
+            _ => by_hand.add(&theirs),
+        }
+    }
+    for (name, place) in [("io_read", "read"), ("io_write", "write")] {
+        let expected = LatencyMsMax::of(by_hand.get(name).unwrap()).unwrap();
+        let expected = serde_json::to_value(expected).unwrap();
+        assert!(expected["p95"].as_f64() > Some(0.0));
+        assert_eq!(merged["ringfall"]["io"][place]["latency_ms"], expected, "{name}");
+    }
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert_eq!((&launch["partial"], &launch["size"]), (&false.into(), &3.into()));
+    assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
+    let hosts = merged["ringfall"]["merged"]["hosts"].as_array().unwrap();
+    assert!(hosts.iter().all(|host| host["ranks"] == 3), "one device for all: {hosts:?}");
 }
 
 #[test]
@@ -124,6 +174,30 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
         assert!(failure.contains("rank 1 on") && failure.contains("killed"), "{failure}");
     }
     killed.wait().unwrap();
+    let (shown, merged) = merge(&scratch);
+    assert!(shown.contains("2 of 3 ranks side by side"), "{shown}");
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert_eq!((&launch["partial"], &launch["missing"]), (&true.into(), &vec![1].into()));
+}
+
+#[test]
+fn ranks_that_open_mpi_starts_measure_together_and_merge() {
+    let version = Command::new("mpirun").arg("--version").output();
+    if !version.is_ok_and(|output| text(&output).contains("Open MPI")) {
+        return skipped("ranks started by Open MPI", "mpirun of Open MPI is missing");
+    }
+    let scratch = Scratch::new("mpirun");
+    let run = scratch.run_command(&[]);
+    let mut mpirun = Command::new("mpirun");
+    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", "4"]);
+    mpirun.arg(run.get_program()).args(run.get_args()).current_dir(&scratch.path);
+    let output = output(mpirun);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let (shown, merged) = merge(&scratch);
+    assert!(shown.contains("4 ranks side by side"), "{shown}");
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert!(launch["name"].is_string() && launch["size"] == 4, "{launch}");
+    assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
 }
 
 #[test]

@@ -32,6 +32,13 @@ pub(super) struct Scenario {
     pub(super) ends_gently: bool,
 }
 
+fn watermarks(rng: &mut Xoshiro256PlusPlus) -> Watermarks {
+    Watermarks {
+        evict_target_permille: rng.random_range(0..=1_000),
+        skip_permille: rng.random_range(500..=1_000),
+    }
+}
+
 /// A quarter of the seeds have none of a flaw; the others, up to so many of a thousand.
 fn rate(rng: &mut Xoshiro256PlusPlus, most: u32) -> u32 {
     if rng.random_range(0..4) == 0 { 0 } else { rng.random_range(0..=most) }
@@ -58,10 +65,7 @@ impl Scenario {
                 0 => 0,
                 _ => scale * rng.random_range(32..=2_048) * KIB,
             },
-            watermarks: Watermarks {
-                evict_target_permille: rng.random_range(0..=1_000),
-                skip_permille: rng.random_range(500..=1_000),
-            },
+            watermarks: watermarks(rng),
             preallocate: Preallocate::Reserve,
             io_size_bytes,
             queue_depth,

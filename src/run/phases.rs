@@ -1,5 +1,6 @@
-//! The phases of a run: populate, gather, warm up, measure, drain. When one ends, and why, is decided here
-//! and nowhere else: a pure state machine that is shown how things stand and says what to do next.
+//! The phases of a run: populate, gather, warm up, measure, drain. When one ends, and why, is
+//! decided here and nowhere else: a pure state machine that is shown how things stand and says what
+//! to do next.
 //!
 //! Its users are sets of shards ([`Shards`]): the threads of a real run, the shards on a simulated
 //! clock, and the fault simulation. What differs between them is what the trait lets them say.
@@ -20,6 +21,9 @@ const SILENCE_AFTER_FAILURE_MAX: Nanos = 10 * SECOND;
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = 20 * MILLISECOND;
+/// Shards are told so long before a moment that is known: a look that comes late, on a machine
+/// whose cores are busy, must not move it.
+const GATHER_LEAD: Nanos = 250 * MILLISECOND;
 
 /// Why a run whose requests end in its warm-up measures nothing.
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
@@ -217,10 +221,10 @@ impl Phases {
                 match (&self.ending, sight.begins) {
                     (Some(_), _) => self.start(soonest),
                     (None, None) => Step::Wait { until: Nanos::MAX },
-                    (None, Some(at)) if at > soonest => {
-                        Step::Wait { until: at.saturating_sub(self.plan.start_delay) }
+                    (None, Some(at)) if at > soonest.saturating_add(GATHER_LEAD) => {
+                        Step::Wait { until: at.saturating_sub(GATHER_LEAD) }
                     }
-                    (None, Some(_)) => self.start(soonest),
+                    (None, Some(at)) => self.start(at.max(soonest)),
                 }
             }
             State::WarmingUp => {

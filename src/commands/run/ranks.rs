@@ -45,7 +45,7 @@ pub(super) fn storage_share_bytes(plan: &Plan) -> u64 {
     }
     let Ok(space) = rustix::fs::statvfs(existing) else { return 0 };
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-    let taken_bytes = own.parent().map_or(0, |base| taken_bytes(base));
+    let taken_bytes = own.parent().map_or(0, taken_bytes);
     part_bytes(free_bytes, taken_bytes, sharers)
 }
 

@@ -22,6 +22,7 @@ mod ours;
 mod rank;
 mod read;
 mod requests;
+mod side_by_side;
 mod summary;
 mod timeline;
 mod tracing;
@@ -36,7 +37,7 @@ pub use engine::{
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
-pub use merged::{Difference, InputFacts, MergedReport, Spread};
+pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use rank::RankReport;
 pub use read::{FileProblem, Kind, ResultFile, read_bytes};
@@ -155,13 +156,7 @@ impl Document {
         histograms: &Histograms,
         command_line: &[String],
     ) -> Document {
-        let inputs = Inputs {
-            seconds: documents.iter().map(|d| d.seconds().unwrap_or(0.0)).collect(),
-            completed: documents
-                .iter()
-                .map(|d| d.requests_completed.known().unwrap_or(0))
-                .collect(),
-        };
+        let inputs = inputs_of(documents);
         let mut merged = <Document as Merge>::merged(documents, &inputs);
         merged.derive(histograms, command_line);
         merged
@@ -206,6 +201,13 @@ impl Document {
     #[must_use]
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
+    }
+}
+
+fn inputs_of(documents: &[&Document]) -> Inputs {
+    Inputs {
+        seconds: documents.iter().map(|d| d.seconds().unwrap_or(0.0)).collect(),
+        completed: documents.iter().map(|d| d.requests_completed.known().unwrap_or(0)).collect(),
     }
 }
 
