@@ -19,11 +19,13 @@ pub mod iotrace;
 mod log_lines;
 pub mod precondition;
 pub mod remedy;
+pub mod rendezvous;
 pub mod results;
 pub mod run;
 pub mod saturate;
 pub mod show;
 pub mod source;
+pub mod stderr;
 pub mod store;
 
 use std::ffi::OsString;
@@ -127,7 +129,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
 fn page(text: &str) -> Exit {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("error: standard output: {error}");
+            crate::stderr::tell(format_args!("error: standard output: {error}"));
             Exit::Failed
         }
         _ => Exit::Done,
@@ -151,7 +153,7 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn wrong(what: &dyn std::fmt::Display) -> Exit {
-    eprintln!("error: {}", escape::terminal_page(&what.to_string()));
+    crate::stderr::tell(format_args!("error: {}", escape::terminal_page(&what.to_string())));
     Exit::Usage
 }
 
@@ -163,7 +165,7 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         if error.is::<InputError>() || error.is::<results::document::FileProblem>() {
             return wrong(&error);
         }
-        eprintln!("error: {}", escape::terminal(&told(&error)));
+        crate::stderr::tell(format_args!("error: {}", escape::terminal(&told(&error))));
         Exit::Failed
     })
 }

@@ -20,7 +20,7 @@ fn on_a_terminal(scratch: &Scratch, variables: &[(&str, &str)]) -> String {
     let name = ptsname(&master, Vec::new()).unwrap();
     let flags = OFlags::RDWR | OFlags::NOCTTY;
     let terminal = || -> OwnedFd { rustix::fs::open(&*name, flags, Mode::empty()).unwrap() };
-    let mut command = scratch.run_command(&[]);
+    let mut command = scratch.run_command(&["--ranks", "off"]);
     for name in LAUNCHERS.iter().chain(&["NO_COLOR", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"]) {
         command.env_remove(name);
     }

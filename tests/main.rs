@@ -16,6 +16,7 @@ mod limits;
 mod media;
 mod merge;
 mod published;
+mod ranks;
 mod readme;
 mod regressions;
 mod regressions_bounds;

@@ -140,6 +140,7 @@ fn facts() -> Facts {
         memory_available_bytes: Some(256 << 30),
         room: Room::unknown(8),
         is_simulated: false,
+        rank: None,
         unix_s: 0,
         random_seed: 1,
     }

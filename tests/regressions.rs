@@ -213,3 +213,21 @@ fn a_step_of_growth_that_is_over_at_once_still_wakes_its_writer() {
         assert_eq!(scratch.json()["requests_completed"], 6, "{}", text(&ended));
     }
 }
+
+/// A line of advice on a full standard error was a panic, and the results were lost.
+#[test]
+fn a_full_standard_error_costs_no_results() {
+    let scratch = Scratch::new("full-stderr");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    // Of this one something is told before the run: a tensor width that no model is split by.
+    let mut command = scratch.run_command(&["--max-requests", "2", "--duration", "60"]);
+    command.args(["--num-gpus", "3", "--tensor-parallel", "3"]);
+    command.stdout(std::process::Stdio::null()).stderr(full);
+    let status = command.status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(scratch.json()["requests_completed"], 2);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = command.arg("bogus").stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}

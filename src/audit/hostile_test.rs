@@ -108,6 +108,19 @@ fn check(found: &Audit) {
     assert!(serde_json::to_string(found).is_ok());
 }
 
+#[test]
+fn a_figure_next_to_nothing_makes_no_infinite_rate() {
+    for number in [5e-324, 1e-300, 1e-61, 1e308, f64::MAX] {
+        for place in
+            ["/summary/elapsed_time", "/summary/cache_stats/tier_storage_read_bandwidth_gbps"]
+        {
+            let mut value = rank();
+            *value.pointer_mut(place).unwrap() = json!(number);
+            check(&of(&[(RANK, value.to_string().as_bytes())]));
+        }
+    }
+}
+
 const RANK: &str = "option_1/trial_0/rank_0/kvcache_results_20260712_182112.json";
 
 proptest! {

@@ -28,6 +28,18 @@ pub(super) enum Scalar {
     Null,
 }
 
+/// Sizes beyond which no figure of a result lies: quotients and products of what lies between stay
+/// finite.
+const SIZES: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+
+/// A number as a figure: nothing when it is too large for any, 0 when it is next to nothing.
+fn figure(number: f64) -> Option<f64> {
+    match number.abs() {
+        size if size < *SIZES.start() => Some(0.0),
+        size => (size <= *SIZES.end()).then_some(number),
+    }
+}
+
 /// What is kept of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Numbers {
@@ -193,6 +205,7 @@ impl Node<'_> {
     }
 
     fn number<E: Error>(self, number: f64) -> Result<(), E> {
+        let Some(number) = figure(number) else { return self.keep(Scalar::Null) };
         if self.place.is_none() {
             return self.keep(Scalar::Number(number));
         }

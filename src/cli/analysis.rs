@@ -35,8 +35,10 @@ pub struct AnalyzeArgs {
 /// Arguments of `merge`.
 #[derive(Clone, Debug, Args)]
 pub struct MergeArgs {
-    /// Two or more JSON results of ringfall
-    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    /// Two or more JSON results of ringfall, or a directory that holds those of ranks in rank_N/
+    ///
+    /// Ranks of one launch are merged side by side: they measured at the same time.
+    #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// File for the merged result in JSON
     #[arg(long, value_name = "FILE")]

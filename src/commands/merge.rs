@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+mod ranks;
+
 use super::{print, print_json, refuse_input, spread_page};
 use crate::analysis::differences::{self, Difference};
-use crate::analysis::merge::merge;
+use crate::analysis::merge::{is_one_launch, merge};
 use crate::analysis::spread::spreads;
 use crate::cli::MergeArgs;
 use crate::config::InputError;
@@ -21,11 +23,12 @@ use crate::results::{Document, write_json};
 /// # Errors
 /// When a file can't be understood or they were configured differently.
 pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
-    let inputs = read_all(&args.files)?;
+    let files = ranks::expanded(&args.files)?;
+    let inputs = read_all(&files)?;
     let differences = differences_of(&inputs, args.allow_different)?;
     let merged = merge(&inputs, &differences, command_line)?;
     if let Some(output) = &args.output {
-        refuse_input("--output", output, args.files.iter().map(PathBuf::as_path))?;
+        refuse_input("--output", output, files.iter().map(PathBuf::as_path))?;
         write_json(&sorted(&merged)?, output).with_context(|| {
             format!("the merged result can't be written to {}", output.display())
         })?;
@@ -71,11 +74,18 @@ pub(super) fn sorted(document: &Document) -> Result<serde_json::Value> {
 /// What was not alike; differing settings are refused unless `allowed`.
 fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference>> {
     let Some((first, rest)) = inputs.split_first() else { return Ok(Vec::new()) };
+    let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();
+    let is_launch = is_one_launch(&documents);
     let mut all: Vec<Difference> = Vec::new();
     for other in rest {
         let settings = differences::configuration(first, other);
-        if !settings.is_empty() && !allowed {
-            let keys: Vec<String> = settings.iter().map(Difference::to_string).collect();
+        // What each rank has worked out for its share may differ.
+        let is_own = |one: &&Difference| {
+            is_launch && ranks::is_worked_out(&first.document, &other.document, &one.key)
+        };
+        let refused: Vec<&Difference> = settings.iter().filter(|one| !is_own(one)).collect();
+        if !refused.is_empty() && !allowed {
+            let keys: Vec<String> = refused.iter().map(ToString::to_string).collect();
             return Err(InputError::new(format!(
                 "{} and {} were configured differently: {}; what they measured is not the same \
                  thing. Leave one out, or give --allow-different",
@@ -101,15 +111,20 @@ fn page(
     output: Option<&Path>,
 ) -> String {
     let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();
-    let mut page = format!(
-        "{} results, {:.1} s together. Percentiles of the merged one are exact: from merged \
-         histograms.\n\n",
-        inputs.len(),
-        merged.seconds().unwrap_or(0.0)
-    );
+    let seconds = merged.seconds().unwrap_or(0.0);
+    let report = merged.ringfall.merged.as_ref();
+    let mut page = match report.and_then(|report| Some((report, report.launch.as_ref()?))) {
+        Some((report, launch)) => ranks::page(report, launch, seconds),
+        None => format!("{} results, {seconds:.1} s together.", inputs.len()),
+    };
+    page.push_str(" Percentiles of the merged one are exact: from merged histograms.\n\n");
     page.push_str(&spread_page(&spreads(&documents), Some(merged)));
     for difference in differences {
         page.push_str(&format!("differs: {}\n", terminal(&difference.to_string())));
+    }
+    if let Some(report) = report.filter(|report| report.launch.is_some()) {
+        ranks::table(&mut page, report);
+        ranks::warned(&mut page, merged);
     }
     if let Some(output) = output {
         page.push_str(&format!("results      {}\n", terminal_path(output)));

@@ -31,7 +31,7 @@ const TEXT_WIDTH: usize = 96;
 /// Warns on standard error, a line each: the sentences may name files.
 pub fn tell(sentences: &[String]) {
     for sentence in sentences {
-        eprintln!("warning: {}", escape::terminal(sentence));
+        crate::stderr::tell(format_args!("warning: {}", escape::terminal(sentence)));
     }
 }
 

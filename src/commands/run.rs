@@ -22,6 +22,7 @@ use crate::source::{self, OpenSource, Reading};
 mod document;
 mod outputs;
 mod prepare;
+mod ranks;
 mod result;
 mod screen;
 mod settings;
@@ -116,7 +117,8 @@ fn measure(
     with_banner: bool,
 ) -> Result<(RunResult, Result<()>)> {
     let workload = Arc::new(plan.workload_config());
-    let settings = settings::engine(plan);
+    let mut settings = settings::engine(plan);
+    settings.start = ranks::start(plan, settings.start)?;
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
     let Sources { opened, validation, roofline } = sources;

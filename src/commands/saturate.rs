@@ -85,7 +85,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let roofline = match found {
         Err(SaturateError::Interrupted) => {
             teller.end_line();
-            eprintln!("error: {}", SaturateError::Interrupted);
+            crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
             removed?;
             return Ok(Exit::Interrupted);
         }

@@ -8,7 +8,7 @@ use ringfall_engine::units::{GIB, MIB};
 use super::kinds::IO_SIZE_BYTES_MAX;
 use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
 use super::values::{Auto, Size};
-use super::{Facts, Options, compact_utc};
+use super::{Facts, Options, Rank, compact_utc};
 
 /// `--cpu-mem-gb auto` is at most this.
 const CPU_BYTES_MAX: u64 = 32 * GIB;
@@ -52,12 +52,13 @@ pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Auto<i64> {
     Auto::Given(QUEUE_DEPTH.min(QUEUE_DEPTH_ALL_MAX / shards_of(settings)).max(1))
 }
 
-pub(super) fn io_buffer_mb(settings: &Options, _: &Facts) -> Auto<i64> {
+pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
     let depth = settings.queue_depth.and_then(Auto::given).unwrap_or(1).clamp(1, QUEUE_DEPTH_MAX);
     let Size(io_size_bytes) = settings.io_size.unwrap_or(Size(MIB));
     // At most 64 MiB × 1,024 shards × 4,096: fits.
     let least = io_size_bytes.min(IO_SIZE_BYTES_MAX) * shards_of(settings).unsigned_abs();
-    let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX).max(least);
+    let here = facts.rank.as_ref().map_or(1, |rank| u64::from(Rank::of(rank).ranks_here()));
+    let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX / here).max(least);
     Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))
 }
 

@@ -16,6 +16,7 @@ fn facts() -> Facts {
         memory_available_bytes: Some(20 * GIB),
         room: Room { memory: Some(memory), cores: 2, open_files_max: Some(20_000) },
         is_simulated: false,
+        rank: None,
         unix_s: 0,
         random_seed: 1,
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
+use super::RankFacts;
 use crate::host::Room;
 
 /// The world when the run begins.
@@ -19,6 +20,8 @@ pub struct Facts {
     pub room: Room,
     /// Whether the run is simulated: then tiers take no memory, and shards no threads.
     pub is_simulated: bool,
+    /// The launcher that started this process as one of several, if one did.
+    pub rank: Option<RankFacts>,
     /// Seconds since 1970, UTC.
     pub unix_s: u64,
     /// The seed, should none be given.
@@ -30,7 +33,13 @@ impl Facts {
     /// no host memory but what is asked for. What computing it takes is still held against `room`.
     #[must_use]
     pub fn of_no_machine(&self) -> Facts {
-        Facts { cores: 1, memory_available_bytes: None, is_simulated: true, ..self.clone() }
+        Facts {
+            cores: 1,
+            memory_available_bytes: None,
+            is_simulated: true,
+            rank: None,
+            ..self.clone()
+        }
     }
 
     /// Looks at this machine, its clock and its source of random numbers.
@@ -44,6 +53,7 @@ impl Facts {
             memory_available_bytes: room.memory_bytes(),
             room,
             is_simulated: false,
+            rank: RankFacts::look(),
             unix_s,
             // Without the kernel's randomness the clock still tells runs apart.
             random_seed: SysRng.try_next_u64().unwrap_or(unix_s),

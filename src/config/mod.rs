@@ -15,6 +15,7 @@ pub mod nearest;
 mod options;
 mod page;
 mod plan;
+mod rank;
 mod reference;
 mod resolve;
 mod table;
@@ -35,8 +36,10 @@ pub use page::defaults_page;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
     PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
+    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
+    Verify,
 };
+pub use rank::{Cores, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;
 pub use workload::WorkloadSection;

@@ -13,8 +13,8 @@ use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
     Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, PerformanceProfile,
-    Preallocate, PreconditionUntil, Promotion, RagIngestion, ReplayTiers, RooflineFrom, Tokenizer,
-    TraceEpoch, Verify, WorkloadSection, auto,
+    Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom,
+    Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -262,6 +262,20 @@ settings! {
         quiet: bool = "false", "BOOL", keeps demo;
         /// Least important kind of log message to print on standard error
         log_level: LogLevel = "info", "LEVEL", keeps demo;
+    }
+
+    section "Ranks" {
+        /// What to do when a launcher (mpirun, srun) has started several processes
+        ///
+        /// auto: each rank takes its share of its machine's cores, memory and free space, adds its
+        /// number to the seed, keeps its data and results in directories rank_N, and waits for the
+        /// others, so that all of them measure at the same time.
+        ranks: Ranks = "auto", "MODE", keeps demo;
+        /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
+        ///
+        /// With it, ranks do not wait for each other. It may lie at most a day ahead.
+        start_at as start_at_unix_s: Limit<u64> = "0", "UNIX_SECONDS", in 0..=i64::MAX, keeps demo,
+            real_only "a simulated run has no wall clock";
     }
 }
 

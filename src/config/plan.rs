@@ -9,7 +9,7 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{Kind, Wrong, choices_of};
-use super::{Options, SETTINGS, Setting, Settings, WorkloadSection};
+use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
 
 /// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
 /// other spellings that are understood stand after a `|`.
@@ -214,6 +214,17 @@ choice! {
 }
 
 choice! {
+    /// What the processes that a launcher started make of each other.
+    Ranks {
+        /// Each is a rank: it takes its share of the machine, and all of them measure at the same
+        /// time.
+        Auto = "auto",
+        /// Each is a run of its own that knows of no other.
+        Off = "off",
+    }
+}
+
+choice! {
     /// When the times of a logical trace begin.
     TraceEpoch {
         /// 2024-01-01T00:00:00Z, so that the same run always makes the same file.
@@ -395,6 +406,8 @@ pub struct Plan {
     pub precondition: Option<PreconditionAsked>,
     /// Whether this is the small run that a bare `ringfall run` makes.
     pub demo: bool,
+    /// Its place among the processes of a launcher, and its share; none when it is no rank.
+    pub rank: Option<Rank>,
     /// The `workload` section.
     pub workload: WorkloadSection,
     /// The CPU tier that was asked for, bytes, where this machine has less memory; and what says

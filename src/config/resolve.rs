@@ -11,9 +11,12 @@ use super::options::SETTINGS;
 use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
-    Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, PreconditionUntil, Promotion, Settings, WorkloadSection,
+    Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
+    PreconditionAsked, PreconditionUntil, Promotion, Rank, Ranks, Settings, WorkloadSection,
 };
+
+/// Farthest that a start may lie ahead, s: a day.
+const START_AHEAD_MAX_S: u64 = 86_400;
 
 /// The demo: what a laptop does in half a minute without being filled or worn (a few GiB).
 fn demo() -> Options {
@@ -59,10 +62,11 @@ pub fn resolve(
     settings.xlsx_output = settings.xlsx_output.map(sheet_path);
     // A logical run is one on no machine in particular.
     let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
-    let facts = &if logical { facts.of_no_machine() } else { facts.clone() };
+    let mut facts = if logical { facts.of_no_machine() } else { facts.clone() };
+    facts.rank = facts.rank.filter(|_| settings.ranks != Some(Ranks::Off));
     let told = file.map(|file| file.told.clone()).unwrap_or_default();
     let mut check = Check { origins, file, sentences: Vec::new(), told };
-    let plan = check.plan(settings, facts, is_demo);
+    let plan = check.plan(settings, &facts, is_demo);
     match plan {
         Some(plan) if check.sentences.is_empty() => {
             Ok(Plan { origins: check.origins, told: check.told, ..plan })
@@ -237,11 +241,18 @@ impl Check<'_> {
     /// `None` only after a complaint.
     fn plan(&mut self, mut typed: Options, facts: &Facts, demo: bool) -> Option<Plan> {
         let model_spec = self.model(&mut typed);
+        let mut rank = facts.rank.as_ref().map(Rank::of);
+        let facts = &rank.as_ref().map_or_else(|| facts.clone(), |rank| rank.share_of(facts));
         let mut effective = typed.clone();
         for key in effective.work_out(facts) {
             self.origins.insert(key, Origin::Computed);
         }
         let mut settings = Settings::of(&effective, &mut |key, what| self.wrong(key, what))?;
+        let seed_drawn = self.origins.get("seed") == Some(&Origin::Computed);
+        if let Some(rank) = &mut rank {
+            self.rank(rank, &mut settings, seed_drawn);
+        }
+        self.starts_in_time(&settings, facts);
         let traffic = self.traffic(&settings);
         self.arrival(&mut settings, &traffic);
         let workload = typed.workload.clone()?;
@@ -265,8 +276,9 @@ impl Check<'_> {
             rag_documents,
             traffic,
             autoscaler,
-            seed_drawn: self.origins.get("seed") == Some(&Origin::Computed),
+            seed_drawn,
             precondition,
+            rank,
             demo,
             workload,
             cpu_memory_wanted: None,
@@ -288,6 +300,45 @@ impl Check<'_> {
         for (key, what) in workload.limits.passed(settings) {
             self.wrong(key, what);
         }
+    }
+
+    /// Gives a rank what is its own.
+    fn rank(&mut self, rank: &mut Rank, settings: &mut Settings, is_seed_drawn: bool) {
+        if let Some(what) = rank.is_misplaced(settings) {
+            self.wrong("cache_dir", what);
+        }
+        rank.place(settings, is_seed_drawn);
+        if rank.cores == Cores::Crowded {
+            settings.pin = false;
+        }
+        if rank.meeting().is_none() && settings.start_at_unix_s.is_none() {
+            let why = match rank.several() {
+                None => "the launcher does not say how many there are",
+                Some(_) => "their results do not go to a directory where they could meet",
+            };
+            self.tell(format!(
+                "the ranks do not wait for each other, since {why}: give all of them --start-at to \
+                 have them measure at the same time"
+            ));
+        }
+    }
+
+    /// A start in the past can't be met, and one that is far away is a slip.
+    fn starts_in_time(&mut self, settings: &Settings, facts: &Facts) {
+        let Some(start) = settings.start_at_unix_s.filter(|_| !facts.is_simulated) else { return };
+        let now = facts.unix_s;
+        let what = match start.checked_sub(now) {
+            None | Some(0) => format!("{} s ago", now - start),
+            Some(ahead) if ahead > START_AHEAD_MAX_S => format!("{ahead} s ahead"),
+            Some(_) => return,
+        };
+        self.wrong(
+            "start_at",
+            format_args!(
+                "{start} is {what}: give a time within the next {START_AHEAD_MAX_S} s, such as \
+                 that of `date -d '+2 minutes' +%s`"
+            ),
+        );
     }
 
     /// What only the whole plan shows, if nothing else is wrong with it.

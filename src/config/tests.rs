@@ -7,12 +7,13 @@ use ringfall_workloads::WorkloadConfig;
 use super::*;
 use crate::cli::{Cli, Command, parse};
 
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     Facts {
         cores: 4,
         memory_available_bytes: Some(8 * GIB + 4096),
         room: crate::host::Room::unknown(4),
         is_simulated: false,
+        rank: None,
         unix_s: 1_738_367_999,
         random_seed: 77,
     }
@@ -32,6 +33,14 @@ fn file(text: &str) -> Result<ConfigFile, InputError> {
 
 fn plan(line: &str) -> Plan {
     resolve(&typed(line), None, &facts()).unwrap()
+}
+
+pub(super) fn plan_on(line: &str, facts: &Facts) -> Plan {
+    resolve(&typed(line), None, facts).unwrap()
+}
+
+pub(super) fn complaint_on(line: &str, facts: &Facts) -> String {
+    resolve(&typed(line), None, facts).unwrap_err().to_string()
 }
 
 fn complaint(line: &str) -> String {

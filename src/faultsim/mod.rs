@@ -77,6 +77,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     };
     let plan = PhasePlan {
         start_delay: 0,
+        gathers: false,
         warmup: 0,
         duration: scenario.run_ns,
         ends_when_exhausted: false,
@@ -178,7 +179,8 @@ impl Shards for Faulty<'_> {
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), String> {
         match phase {
-            Phase::Populate => {
+            // It never gathers.
+            Phase::Populate | Phase::Gather => {
                 let until = self.scenario.populates_for_ns.map_or(until, |length| BEGIN + length);
                 self.run_until(until)?;
                 self.is_still = true;

@@ -68,6 +68,7 @@ impl Scenario {
             durability: if rng.random() { Durability::Flush } else { Durability::None },
             verify: VerifyMode::Full,
             seed: rng.random(),
+            start: crate::run::Start::WhenReady,
             warmup: 0,
             duration: SECOND,
             max_inflight_requests: rng.random_range(1..=16),

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 /// This process among those that a launcher started together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
     /// Its number among all of them, from 0.
     pub rank: u32,
@@ -13,14 +13,20 @@ pub struct Launcher {
     pub local_rank: Option<u32>,
     /// How many are on this machine; none when the launcher does not say.
     pub local_size: Option<u32>,
+    /// What tells this launch from others, the same for all of its processes; none when the
+    /// launcher does not say.
+    pub launch: Option<String>,
 }
 
 /// What a figure is called, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 const SIZE: [&str; 4] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
-const LOCAL_RANK: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
-const LOCAL_SIZE: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+const LOCAL_RANK: [&str; 4] =
+    ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"];
+const LOCAL_SIZE: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"];
+/// Names of a launch: PMIx (Open MPI), Cray PALS. Slurm's has two parts.
+const LAUNCH: [&str; 2] = ["PMIX_NAMESPACE", "PALS_APID"];
 
 impl Launcher {
     /// The one that started this process; none where nothing says so.
@@ -39,7 +45,10 @@ impl Launcher {
             rank: first(&RANK)?,
             size: first(&SIZE),
             local_rank: first(&LOCAL_RANK),
-            local_size: first(&LOCAL_SIZE),
+            local_size: first(&LOCAL_SIZE).or_else(|| slurm_local_size(&variable)),
+            launch: LAUNCH.iter().find_map(|name| variable(name)).or_else(|| {
+                Some(format!("{}.{}", variable("SLURM_JOB_ID")?, variable("SLURM_STEP_ID")?))
+            }),
         };
         let is_step_of_one = is_slurm_alone && launcher.size.is_none_or(|size| size == 1);
         (!is_step_of_one).then_some(launcher)
@@ -50,6 +59,28 @@ impl Launcher {
     pub fn shares_the_machine(&self) -> bool {
         self.local_size.or(self.size) != Some(1)
     }
+}
+
+/// Name of this machine, as its kernel has it.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// How many tasks of a Slurm step are on this node: `2(x3),1` says it of each node, in order.
+fn slurm_local_size(variable: &impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let node: u32 = variable("SLURM_NODEID")?.trim().parse().ok()?;
+    let list = variable("SLURM_STEP_TASKS_PER_NODE")?;
+    let mut nodes_before = 0_u32;
+    for part in list.trim().split(',') {
+        let (tasks, times) = part.split_once("(x").unwrap_or((part, "1"));
+        let times: u32 = times.trim_end_matches(')').parse().ok()?;
+        nodes_before = nodes_before.checked_add(times)?;
+        if node < nodes_before {
+            return tasks.parse().ok();
+        }
+    }
+    None
 }
 
 /// Whether somebody watches a stream on a terminal, where lines may be coloured and rewritten. A
@@ -73,7 +104,7 @@ mod tests {
     #[test]
     fn each_launcher_is_known_by_its_variables() {
         let all = |rank, size, local_rank, local_size| {
-            Some(Launcher { rank, size, local_rank, local_size })
+            Some(Launcher { rank, size, local_rank, local_size, launch: None })
         };
         let open_mpi = [
             ("OMPI_COMM_WORLD_RANK", "5"),
@@ -96,6 +127,22 @@ mod tests {
         assert_eq!(of(&[("PMIX_RANK", "7")]), all(7, None, None, None));
         let slurm = [("SLURM_PROCID", "2"), ("SLURM_NTASKS", "6"), ("SLURM_LOCALID", "0")];
         assert_eq!(of(&slurm), all(2, Some(6), Some(0), None));
+        for (node, local_size) in [("0", Some(2)), ("2", Some(2)), ("3", Some(1)), ("4", None)] {
+            let list = [("SLURM_STEP_TASKS_PER_NODE", "2(x3),1"), ("SLURM_NODEID", node)];
+            let variables: Vec<_> = slurm.iter().chain(&list).copied().collect();
+            assert_eq!(of(&variables).unwrap().local_size, local_size, "node {node}");
+        }
+    }
+
+    #[test]
+    fn a_launch_has_a_name_where_the_launcher_gives_it_one() {
+        let launch = |variables: &[(&str, &str)]| of(variables).unwrap().launch;
+        let open_mpi = [("OMPI_COMM_WORLD_RANK", "5"), ("PMIX_NAMESPACE", "prterun-a-7@1")];
+        assert_eq!(launch(&open_mpi).as_deref(), Some("prterun-a-7@1"));
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_ID", "77")];
+        assert_eq!(launch(&slurm), None);
+        let step: Vec<_> = slurm.into_iter().chain([("SLURM_STEP_ID", "3")]).collect();
+        assert_eq!(launch(&step).as_deref(), Some("77.3"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod blockstat;
 mod cost;
+mod cpus;
 mod device;
 mod launcher;
 mod machine;
@@ -10,8 +11,9 @@ mod room;
 
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
+pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
-pub use launcher::{Launcher, is_watched};
+pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use pipe::{is_strange_pipe, open_to_read, open_to_write};
 pub use room::{MemoryRoom, Room, human};

@@ -22,6 +22,7 @@ pub(crate) fn nothing() -> RunResult {
         memory_available_bytes: Some(GIB),
         room: crate::host::Room::unknown(2),
         is_simulated: false,
+        rank: None,
         unix_s: 1_000_000_000,
         random_seed: 1,
     };
@@ -464,7 +465,13 @@ fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
         }
         warnings_of(&result).iter().any(|warning| warning.code == "kernel_disagrees")
     };
-    let rank = |local_size| Launcher { rank: 1, size: Some(4), local_rank: Some(1), local_size };
+    let rank = |local_size| Launcher {
+        rank: 1,
+        size: Some(4),
+        local_rank: Some(1),
+        local_size,
+        launch: None,
+    };
     assert!(warned(None, 9 * GIB) && warned(None, GIB));
     assert!(!warned(Some(rank(Some(4))), 9 * GIB) && !warned(Some(rank(None)), 9 * GIB));
     assert!(warned(Some(rank(Some(1))), 9 * GIB), "the only one on this machine");

@@ -100,7 +100,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
 
 /// Whether others of the same launch may use the device too.
 fn is_shared(result: &RunResult) -> bool {
-    result.launcher.is_some_and(|launcher| launcher.shares_the_machine())
+    result.launcher.as_ref().is_some_and(|launcher| launcher.shares_the_machine())
 }
 
 /// The flag that lets fewer requests arrive.

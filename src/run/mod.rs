@@ -6,6 +6,7 @@
 mod fleet;
 mod phases;
 mod scaling;
+mod start;
 mod threads;
 mod timeline;
 mod virtual_run;
@@ -40,6 +41,7 @@ pub use phases::{
     conduct_to_the_end,
 };
 use scaling::Scaling;
+pub use start::Start;
 use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
@@ -82,6 +84,8 @@ pub struct RunSettings {
     pub verify: VerifyMode,
     /// Seed of everything.
     pub seed: u64,
+    /// When the load begins.
+    pub start: Start,
     /// Unmeasured time at the start, ns.
     pub warmup: Nanos,
     /// Measured time, ns.
@@ -142,6 +146,8 @@ pub struct Progress<'a> {
     pub timeline: &'a Timeline,
     /// Users there are now; none when requests come from a trace.
     pub users: Option<u32>,
+    /// What the run waits for before it begins, in words; empty where there is nothing to say.
+    pub awaits: &'a str,
 }
 
 /// What a run measured, added up over the shards.
@@ -186,6 +192,7 @@ impl RunSettings {
     pub fn phase_plan(&self) -> PhasePlan {
         PhasePlan {
             start_delay: START_DELAY,
+            gathers: self.start.gathers(),
             warmup: self.warmup,
             duration: self.duration,
             ends_when_exhausted: self.ends_when_exhausted,
@@ -316,6 +323,7 @@ pub fn run(
     let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
     let mut outcome = threads.outcome(&phases);
     outcome.shortages = budgets.as_deref().map(SharedBudgets::shortages).unwrap_or_default();
+    settings.start.ended(&outcome.ending);
     outcome.cleanup = store.remove();
     Ok(outcome)
 }

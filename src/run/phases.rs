@@ -1,5 +1,6 @@
-//! The phases of a run: populate, warm up, measure, drain. When one ends, and why, is decided here
-//! and nowhere else: a pure state machine that is shown how things stand and says what to do next.
+//! The phases of a run: populate, gather, warm up, measure, drain. When one ends, and why, is
+//! decided here and nowhere else: a pure state machine that is shown how things stand and says what
+//! to do next.
 //!
 //! Its users are sets of shards ([`Shards`]): the threads of a real run, the shards on a simulated
 //! clock, and the fault simulation. What differs between them is what the trait lets them say.
@@ -20,6 +21,9 @@ const SILENCE_AFTER_FAILURE_MAX: Nanos = 10 * SECOND;
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = 20 * MILLISECOND;
+/// Shards are told so long before a moment that is known: a look that comes late, on a machine
+/// whose cores are busy, must not move it.
+const GATHER_LEAD: Nanos = 250 * MILLISECOND;
 
 /// Why a run whose requests end in its warm-up measures nothing.
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
@@ -30,6 +34,8 @@ const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was 
 pub enum Phase {
     /// Writing what must be there before measuring.
     Populate,
+    /// Waiting for the moment at which the load begins.
+    Gather,
     /// Running unmeasured.
     WarmUp,
     /// Running measured.
@@ -54,6 +60,8 @@ pub enum Ending {
 pub struct PhasePlan {
     /// From [`Order::Start`] to the workload's time 0.
     pub start_delay: Nanos,
+    /// Whether a run that is ready waits for a moment to begin at ([`Sight::begins`]).
+    pub gathers: bool,
     /// Unmeasured time at the start.
     pub warmup: Nanos,
     /// Measured time.
@@ -73,6 +81,8 @@ pub struct Sight {
     pub now: Nanos,
     /// Every shard has written its population.
     pub is_populated: bool,
+    /// When the load begins, once that is known; asked only of a run that gathers.
+    pub begins: Option<Nanos>,
     /// Every shard that can has ended what was in flight.
     pub is_drained: bool,
     /// No shard has anything left to do, now or later.
@@ -147,6 +157,7 @@ pub struct Phases {
 enum State {
     New,
     Populating,
+    Gathering,
     WarmingUp,
     Measuring,
     Draining,
@@ -165,6 +176,7 @@ impl Phases {
     pub fn phase(&self) -> Phase {
         match self.state {
             State::New | State::Populating => Phase::Populate,
+            State::Gathering => Phase::Gather,
             State::WarmingUp => Phase::WarmUp,
             State::Measuring => Phase::Measure,
             State::Draining | State::Over => Phase::Drain,
@@ -197,11 +209,23 @@ impl Phases {
                 if self.ending.is_none() && !sight.is_populated {
                     return Step::Wait { until: Nanos::MAX };
                 }
-                let origin = sight.now.saturating_add(self.plan.start_delay);
-                let start = origin.saturating_add(self.plan.warmup);
-                self.window = (start, start.saturating_add(self.plan.duration));
-                self.state = State::WarmingUp;
-                Step::Tell(Order::Start { origin, window: self.window })
+                if self.ending.is_none() && self.plan.gathers {
+                    self.state = State::Gathering;
+                    return Step::Wait { until: sight.now };
+                }
+                self.start(sight.now.saturating_add(self.plan.start_delay))
+            }
+            State::Gathering => {
+                self.ending = self.reason_to_end(sight);
+                let soonest = sight.now.saturating_add(self.plan.start_delay);
+                match (&self.ending, sight.begins) {
+                    (Some(_), _) => self.start(soonest),
+                    (None, None) => Step::Wait { until: Nanos::MAX },
+                    (None, Some(at)) if at > soonest.saturating_add(GATHER_LEAD) => {
+                        Step::Wait { until: at.saturating_sub(GATHER_LEAD) }
+                    }
+                    (None, Some(at)) => self.start(at.max(soonest)),
+                }
             }
             State::WarmingUp => {
                 self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
@@ -231,10 +255,18 @@ impl Phases {
         }
     }
 
+    /// The load begins then.
+    fn start(&mut self, origin: Nanos) -> Step {
+        let start = origin.saturating_add(self.plan.warmup);
+        self.window = (start, start.saturating_add(self.plan.duration));
+        self.state = State::WarmingUp;
+        Step::Tell(Order::Start { origin, window: self.window })
+    }
+
     /// Measures how long nothing has ended although something should.
     fn listen(&mut self, sight: &Sight) {
         let awaits = match self.state {
-            State::New | State::Over => false,
+            State::New | State::Gathering | State::Over => false,
             State::Populating | State::Draining => true,
             // Users may think and generate for as long as they like.
             State::WarmingUp | State::Measuring => sight.in_flight > 0,
@@ -361,204 +393,5 @@ pub fn conduct_to_the_end<S: Shards<Broken = Infallible>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAN: PhasePlan = PhasePlan {
-        start_delay: 0,
-        warmup: 2 * SECOND,
-        duration: 10 * SECOND,
-        ends_when_exhausted: false,
-        errors_max: 5,
-        silence_max: 30 * SECOND,
-    };
-
-    /// Shards whose sights are a function of the time; what happened is kept.
-    struct Scripted<F> {
-        now: Nanos,
-        sight: F,
-        told: Vec<(Nanos, Order)>,
-    }
-
-    impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
-        type Broken = Infallible;
-
-        fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
-            Ok(Sight { now: self.now, ..(self.sight)(phase, self.now) })
-        }
-
-        fn obey(&mut self, order: Order) -> Result<(), Infallible> {
-            self.told.push((self.now, order));
-            Ok(())
-        }
-
-        fn pass_time(&mut self, _: Phase, until: Nanos) -> Result<(), Infallible> {
-            self.now = until.min(self.now + SECOND / 2);
-            Ok(())
-        }
-    }
-
-    fn run(
-        plan: PhasePlan,
-        sight: impl FnMut(Phase, Nanos) -> Sight,
-    ) -> (Phases, Vec<(Nanos, Order)>, Nanos) {
-        let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
-        let phases = conduct_to_the_end(plan, &mut shards);
-        (phases, shards.told, shards.now)
-    }
-
-    /// Everything goes well; one second of population.
-    fn well(_: Phase, now: Nanos) -> Sight {
-        Sight {
-            is_populated: now >= 2 * SECOND,
-            is_drained: true,
-            in_flight: 8,
-            ended: now,
-            ..Sight::default()
-        }
-    }
-
-    #[test]
-    fn a_run_goes_through_its_phases_in_order_and_on_time() {
-        let (phases, told, end) = run(PLAN, well);
-        let window = (4 * SECOND, 14 * SECOND);
-        let expected = [
-            (SECOND, Order::Populate),
-            (2 * SECOND, Order::Start { origin: 2 * SECOND, window }),
-            (4 * SECOND, Order::BeginWindow),
-            (14 * SECOND, Order::Stop { window_end: 14 * SECOND }),
-        ];
-        assert_eq!(told, expected);
-        assert_eq!((phases.ending(), phases.window(), end), (Ending::Complete, window, window.1));
-    }
-
-    #[test]
-    fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
-        for (at, length) in [(1, 0), (3, 0), (7, 3)] {
-            let (phases, told, end) = run(PLAN, |phase, now| Sight {
-                is_interrupted: now >= at * SECOND,
-                ..well(phase, now)
-            });
-            assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
-            let (from, to) = phases.window();
-            assert_eq!((to - from, end), (length * SECOND, at * SECOND), "at {at} s");
-            assert_eq!(told.len(), 4, "every shard is told to start and to stop");
-        }
-    }
-
-    #[test]
-    fn errors_end_any_phase_but_the_last() {
-        for at in [1, 3, 7] {
-            let (phases, _, end) = run(PLAN, |phase, now| Sight {
-                errors: if now >= at * SECOND { 5 } else { 4 },
-                ..well(phase, now)
-            });
-            assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
-            assert_eq!(end, at * SECOND);
-        }
-    }
-
-    #[test]
-    fn a_device_that_falls_silent_ends_any_phase() {
-        // The window is 4 s to 104 s.
-        let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
-        for at in [1, 3, 7, 104] {
-            let (phases, _, end) = run(plan, |phase, now| Sight {
-                ended: now.min(at * SECOND),
-                is_populated: now.min(at * SECOND) >= 2 * SECOND,
-                is_drained: false,
-                ..well(phase, now)
-            });
-            let Ending::Failed(why) = phases.ending() else { panic!("at {at} s it went on") };
-            assert!(why.contains("no I/O has ended for 30 s, with 8 in flight"), "{why}");
-            // It is first waited for, then given a last chance to end what is in flight.
-            let bound = (at + 30 + 10) * SECOND;
-            assert!(end <= bound, "at {at} s: it ended at {} s", end / SECOND);
-        }
-    }
-
-    #[test]
-    fn a_shard_that_gets_no_core_is_no_silent_device() {
-        let plan = PhasePlan { duration: 400 * SECOND, ..PLAN };
-        for is_unheard in [true, false] {
-            // From 10 s to 310 s no shard says anything new.
-            let (phases, _, end) = run(plan, |phase, now| Sight {
-                is_unheard: is_unheard && (10 * SECOND..310 * SECOND).contains(&now),
-                ended: if (10 * SECOND..310 * SECOND).contains(&now) { 7 } else { now },
-                ..well(phase, now)
-            });
-            match is_unheard {
-                true => assert_eq!((phases.ending(), end), (Ending::Complete, 404 * SECOND)),
-                false => assert!(matches!(phases.ending(), Ending::Failed(_)), "at {end}"),
-            }
-        }
-        // A run that has failed waits no longer for it.
-        let (phases, _, end) = run(plan, |phase, now| Sight {
-            errors: if now >= 9 * SECOND { 5 } else { 0 },
-            is_unheard: true,
-            is_drained: false,
-            ended: 7,
-            ..well(phase, now)
-        });
-        assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
-        assert!(end <= 25 * SECOND, "it ended at {} s", end / SECOND);
-    }
-
-    #[test]
-    fn a_drain_that_makes_progress_may_take_its_time() {
-        let (phases, _, end) = run(PLAN, |phase, now| Sight {
-            is_drained: now >= 300 * SECOND,
-            ended: now / (29 * SECOND),
-            ..well(phase, now)
-        });
-        assert_eq!((phases.ending(), end), (Ending::Complete, 300 * SECOND));
-    }
-
-    #[test]
-    fn users_that_think_are_not_a_silent_device() {
-        let plan = PhasePlan { duration: 3_600 * SECOND, ..PLAN };
-        let (phases, ..) =
-            run(plan, |phase, now| Sight { in_flight: 0, ended: 1, ..well(phase, now) });
-        assert_eq!(phases.ending(), Ending::Complete);
-    }
-
-    #[test]
-    fn time_in_which_the_process_was_stopped_is_no_silence() {
-        let mut phases = Phases::new(PLAN);
-        let mut now = SECOND;
-        for _ in 0..20 {
-            let step = phases.next(&Sight { now, ..Sight::default() });
-            assert!(!matches!(step, Step::Tell(Order::Start { .. })), "it gave up");
-            now += 3_600 * SECOND;
-        }
-    }
-
-    #[test]
-    fn a_shard_lost_while_draining_makes_the_run_a_failed_one() {
-        let (phases, ..) = run(PLAN, |phase, now| Sight {
-            failure: (phase == Phase::Drain).then(|| "shard 1 is gone".to_owned()),
-            ..well(phase, now)
-        });
-        assert_eq!(phases.ending(), Ending::Failed("shard 1 is gone".into()));
-    }
-
-    #[test]
-    fn a_run_ends_with_its_requests_or_its_answer_when_it_may() {
-        let exhausted = |phase, now| Sight { is_exhausted: now >= 6 * SECOND, ..well(phase, now) };
-        let (_, _, end) = run(PhasePlan { ends_when_exhausted: true, ..PLAN }, exhausted);
-        assert_eq!(end, 6 * SECOND);
-        let (_, _, end) = run(PLAN, exhausted);
-        assert_eq!(end, 14 * SECOND);
-        let plan = PhasePlan { ends_when_exhausted: true, ..PLAN };
-        let (phases, _, end) =
-            run(plan, |phase, now| Sight { is_exhausted: now >= 3 * SECOND, ..well(phase, now) });
-        assert_eq!((phases.ending(), end), (Ending::Failed(SERVED_TOO_EARLY.into()), 3 * SECOND));
-        let plan = PhasePlan { warmup: 0, start_delay: SECOND, ..plan };
-        let (phases, _, end) =
-            run(plan, |phase, now| Sight { is_exhausted: true, ..well(phase, now) });
-        assert_eq!((phases.ending(), end), (Ending::Complete, 3 * SECOND));
-        let (phases, _, end) =
-            run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
-        assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));
-    }
-}
+#[path = "phases_test.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use ringfall_workloads::autoscale::Decision;
 use super::fleet::Fleet;
 use super::phases::{Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
+use super::start::Awaited;
 use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
 use crate::driver::{Command, Notice, ShardReport, ShardStatus};
 use crate::interrupt::Interrupt;
@@ -38,6 +39,7 @@ pub(super) struct Threads<'a> {
     feed: Option<Feed>,
     /// Users there are now; none when requests come from a trace.
     users: Option<u32>,
+    start: Awaited,
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     next_store_check: Nanos,
@@ -75,6 +77,7 @@ impl<'a> Threads<'a> {
             has_answer: false,
             feed,
             users,
+            start: Awaited::new(settings.start.clone()),
             failure: None,
             next_store_check: monotonic_now() + STORE_CHECK,
             phase: (Phase::Populate, monotonic_now()),
@@ -186,9 +189,13 @@ impl Shards for Threads<'_> {
         let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);
         // What is read from the trace matters no more when the run is ending.
         let feed_failure = if phase == Phase::Drain { None } else { feed_failure() };
+        let begins = self.start.look(phase);
+        // Nor do the other ranks.
+        let ranks_failure = if phase == Phase::Drain { None } else { self.start.failure() };
         Ok(Sight {
             now: monotonic_now(),
             is_populated: self.all(|shard| shard.populated.is_some()),
+            begins,
             is_drained: self.all(|shard| shard.report.is_some()),
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
@@ -198,7 +205,7 @@ impl Shards for Threads<'_> {
             in_flight: status.in_flight,
             is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
-            failure: self.failure.clone().or(feed_failure),
+            failure: self.failure.clone().or(feed_failure).or(ranks_failure),
         })
     }
 
@@ -247,6 +254,7 @@ impl Shards for Threads<'_> {
             status: self.status(),
             timeline: &self.timeline,
             users: self.users,
+            awaits: &self.start.awaits(),
         });
         Ok(())
     }

@@ -73,6 +73,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         durability: Durability::None,
         verify: VerifyMode::Sample,
         seed: 5,
+        start: crate::run::Start::WhenReady,
         warmup: 0,
         duration: 300 * SECOND,
         max_inflight_requests: 8,

@@ -79,9 +79,19 @@ fn populating(progress: &Progress<'_>) -> String {
     line
 }
 
+/// What the run waits for before its load begins.
+fn gathering(progress: &Progress<'_>) -> String {
+    match (progress.awaits, progress.left_ns) {
+        ("", Nanos::MAX) => "ready, and waiting for the others".to_owned(),
+        ("", left_ns) => format!("ready: the load begins in {} s", left_ns.div_ceil(SECOND)),
+        (awaits, _) => awaits.to_owned(),
+    }
+}
+
 fn line(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return populating(progress),
+        Phase::Gather => return gathering(progress),
         Phase::WarmUp => "warming up",
         Phase::Measure => "measuring",
         Phase::Drain => return "ending what is in flight…".to_owned(),
@@ -135,6 +145,7 @@ mod tests {
                 status,
                 timeline: &timeline,
                 users: Some(100_000),
+                awaits: "",
             };
             progress.show(second * SECOND, &now).unwrap();
         }
@@ -163,10 +174,29 @@ mod tests {
             status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
             timeline: &timeline,
             users: None,
+            awaits: "",
         };
         let text = line(&populating(100));
         assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
         assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
+    }
+
+    #[test]
+    fn whoever_waits_says_for_whom() {
+        let timeline = Timeline::default();
+        let gathering = |awaits, left_ns| {
+            line(&Progress {
+                phase: Phase::Gather,
+                left_ns,
+                elapsed_ns: 0,
+                status: ShardStatus::default(),
+                timeline: &timeline,
+                users: None,
+                awaits,
+            })
+        };
+        assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");
+        assert_eq!(gathering("", 1_500_000_000), "ready: the load begins in 2 s");
     }
 
     #[test]

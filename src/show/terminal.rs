@@ -128,6 +128,9 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         plan.verify.name(),
         plan.preallocate.name(),
     )?;
+    if let Some(rank) = &plan.rank {
+        writeln!(out, "  rank      {}", escape::terminal(&rank.to_string()))?;
+    }
     if banner.reclaimed_bytes > 0 {
         let freed = gib(banner.reclaimed_bytes);
         writeln!(out, "  reclaimed {freed:.1} GiB that an earlier run had left there")?;

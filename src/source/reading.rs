@@ -60,7 +60,11 @@ impl<R: Read> Read for Watched<R> {
         let now = Instant::now();
         if self.reading.told && now >= self.next {
             self.next = now + PERIOD;
-            eprintln!("reading {}: {:.2} GiB so far…", self.name, gib(self.bytes));
+            crate::stderr::tell(format_args!(
+                "reading {}: {:.2} GiB so far…",
+                self.name,
+                gib(self.bytes)
+            ));
         }
         Ok(read)
     }

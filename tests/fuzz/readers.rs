@@ -136,6 +136,7 @@ fn facts() -> Facts {
         memory_available_bytes: Some(8 << 30),
         room: Room { memory: Some(memory), cores: 4, open_files_max: Some(65_536) },
         is_simulated: false,
+        rank: None,
         unix_s: 1_700_000_000,
         random_seed: 1,
     }

@@ -9,7 +9,7 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
-use super::settings::cores_near;
+use super::settings::pinned_cores;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::escape::terminal;
@@ -200,8 +200,7 @@ fn time_left(elapsed: Duration, done_bytes: u64, of_bytes: u64) -> String {
 }
 
 fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
-    let near = plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten();
-    let near = near.unwrap_or_default();
+    let near = pinned_cores(plan).unwrap_or_default();
     let count = match threads {
         0 => usize::from(plan.shards),
         threads => threads as usize,

@@ -4,6 +4,7 @@ use anyhow::Result;
 use ringfall_engine::clock::{SECOND, monotonic_now};
 use ringfall_engine::tier::Tier;
 
+use super::document::begun_unix_s;
 use super::shortages;
 use super::teller::Teller;
 use crate::config::Plan;
@@ -38,7 +39,7 @@ pub(super) fn result_of(
         machine: teller.machine.clone(),
         launcher: Launcher::look(),
         window: Window {
-            start_unix_s: before.map_or(0.0, |before| before.2),
+            start_unix_s: begun_unix_s(outcome.window.0),
             seconds,
             warmup_seconds: plan.warmup_s as f64,
             drain_seconds: after.map_or(0.0, |after| (ended - after.2) as f64 / SECOND as f64),

@@ -8,9 +8,10 @@ use ringfall_engine::{device, fill, shard};
 
 use ringfall_workloads::autoscale;
 
-use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Traffic, Verify};
+use super::ranks;
+use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Rank, Traffic, Verify};
 use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
-use crate::run::RunSettings;
+use crate::run::{RunSettings, Start};
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
@@ -19,12 +20,15 @@ const DEMO_FREE_PERCENT: u64 = 25;
 pub fn engine(plan: &Plan) -> RunSettings {
     RunSettings {
         shards: plan.shards,
-        cpus: plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten(),
+        cpus: pinned_cores(plan),
         cache_dir: plan.cache_dir.clone(),
         destroy_device_contents: plan.destroy_device_contents,
         is_strict: plan.strict,
-        storage_capacity_bytes: plan.storage_capacity_bytes,
-        storage_free_percent_max: plan.demo.then_some(DEMO_FREE_PERCENT),
+        storage_capacity_bytes: match plan.storage_capacity_bytes {
+            0 => ranks::storage_share_bytes(plan),
+            bytes => bytes,
+        },
+        storage_free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
         cpu_capacity_bytes: plan.cpu_memory_bytes,
         watermarks: plan.workload.eviction.watermarks(),
         memory_gauge: Some(MemoryGauge::new(Room::memory_left)),
@@ -46,6 +50,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             Verify::Full => fill::VerifyMode::Full,
         },
         seed: plan.seed,
+        start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
@@ -69,6 +74,15 @@ pub fn engine(plan: &Plan) -> RunSettings {
             storage: plan.workload.saturation_targets.storage(),
         }),
     }
+}
+
+/// The cores that shards are pinned to; none where they are not.
+pub(super) fn pinned_cores(plan: &Plan) -> Option<Vec<usize>> {
+    let mut cores = plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten()?;
+    if let Some(own) = plan.rank.as_ref().and_then(Rank::own_cpus) {
+        cores.retain(|core| own.contains(core));
+    }
+    Some(cores).filter(|cores| !cores.is_empty())
 }
 
 /// Cores this process may use, those of the drive's NUMA node first; none where the kernel doesn't

@@ -73,7 +73,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     tell_advice(plan);
     let result = match run(plan, device, command_line, &interrupt) {
         Err(error) if interrupt.is_set() => {
-            eprintln!("error: {error:#}");
+            crate::stderr::tell(format_args!("error: {error:#}"));
             return Ok(Exit::Interrupted);
         }
         other => other?,

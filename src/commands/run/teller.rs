@@ -3,7 +3,6 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::load::LoadError;
@@ -43,7 +42,7 @@ pub(super) struct Teller<'a> {
     pub(super) shortages: Vec<TierShortage>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     pub(super) series: Vec<(Nanos, BlockCounters)>,
-    pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>, f64)>,
+    pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
     pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
     /// The counters of every device below the store, at the window's two edges.
     pub(super) chain: [Vec<Option<BlockCounters>>; 2],
@@ -180,10 +179,9 @@ impl Observer for Teller<'_> {
     }
 
     fn window_began(&mut self) {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         self.sample(monotonic_now());
         self.chain[0] = self.chain_counters();
-        self.before = Some((self.counters(), CostSnapshot::now(), wall));
+        self.before = Some((self.counters(), CostSnapshot::now()));
     }
 
     fn window_ended(&mut self) {

@@ -57,6 +57,7 @@ fn planned(line: &str, text: &str) -> Result<Plan, String> {
         memory_available_bytes: None,
         room: crate::host::Room::unknown(2),
         is_simulated: false,
+        rank: None,
         unix_s: 0,
         random_seed: 1,
     };

@@ -23,6 +23,85 @@ pub struct MergedReport {
     /// way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trials_asked: Option<u32>,
+    /// What ranks of one launch, which measured at the same time, are together; absent when the
+    /// results followed one another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launch>,
+    /// A row for each rank, by its number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankRow>,
+    /// A row for each device of each machine that the ranks used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRow>,
+}
+
+/// Ranks of one launch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Launch {
+    /// The launcher's name for it; null: it has none.
+    pub name: Option<String>,
+    /// Number of ranks that were started; null: the launcher did not say.
+    pub size: Option<u32>,
+    /// Ranks that have no result here.
+    pub missing: Vec<u32>,
+    /// Whether a rank is missing or ended early.
+    pub partial: bool,
+    /// Share of the time from the first start to the last end in which all ranks measured, 0 to 1.
+    pub overlap_share: f64,
+    /// Most bytes that a rank moved to and from storage, over their mean; null where none moved
+    /// any.
+    pub imbalance: Option<f64>,
+    /// Ranks that moved less than 0.8 of the median.
+    pub stragglers: Vec<u32>,
+}
+
+/// What one rank measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankRow {
+    /// Its number.
+    pub rank: u32,
+    /// Name of its machine.
+    pub host: String,
+    /// Length of its window, s.
+    pub seconds: Option<f64>,
+    /// Bytes that its I/Os read from storage.
+    pub read_bytes: Option<u64>,
+    /// Bytes that its I/Os wrote to storage.
+    pub write_bytes: Option<u64>,
+    /// Tokens generated over its window, tokens/s.
+    pub tokens_per_s: Option<f64>,
+    /// Requests that finished without a failed step.
+    pub requests_completed: Option<u64>,
+    /// 95th percentile of the time to read an entry from storage, ms; null without reads.
+    pub storage_read_p95_ms: Option<f64>,
+    /// 95th percentile of the time to write an entry to storage, ms; null without writes.
+    pub storage_write_p95_ms: Option<f64>,
+    /// 95th percentile of the time of a request from intended arrival to end, ms; null when none
+    /// finished.
+    pub end_to_end_p95_ms: Option<f64>,
+    /// Bytes that it moved over the mean of all ranks; null where none moved any.
+    pub share_of_mean: Option<f64>,
+    /// Why it ended early; null: it did not.
+    pub failure: Option<String>,
+}
+
+/// What the ranks of one machine moved on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostRow {
+    /// Name of the machine.
+    pub host: String,
+    /// The disk, as under `/sys/block`.
+    pub device: String,
+    /// Ranks that used it.
+    pub ranks: u32,
+    /// Ours, all ranks together: bytes read.
+    pub engine_read_bytes: u64,
+    /// Ours, all ranks together: bytes written.
+    pub engine_write_bytes: u64,
+    /// The kernel's: bytes read, as the rank that saw most of them has it.
+    pub kernel_read_bytes: u64,
+    /// The kernel's: bytes written, likewise.
+    pub kernel_write_bytes: u64,
 }
 
 /// What was merged before is not told again: the new document says what it is made of itself.

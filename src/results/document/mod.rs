@@ -19,9 +19,11 @@ pub mod list;
 pub mod merge;
 mod merged;
 mod ours;
+mod rank;
 mod read;
 mod requests;
 mod served;
+mod side_by_side;
 mod summary;
 mod timeline;
 mod tracing;
@@ -36,8 +38,9 @@ pub use engine::{
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
-pub use merged::{Difference, InputFacts, MergedReport, Spread};
+pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
+pub use rank::RankReport;
 pub use read::{FileProblem, Kind, ResultFile, json_files, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use served::{ServedReport, TimeReport};
@@ -165,13 +168,7 @@ impl Document {
         histograms: &Histograms,
         command_line: &[String],
     ) -> Document {
-        let inputs = Inputs {
-            seconds: documents.iter().map(|d| d.seconds().unwrap_or(0.0)).collect(),
-            completed: documents
-                .iter()
-                .map(|d| d.requests_completed.known().unwrap_or(0))
-                .collect(),
-        };
+        let inputs = inputs_of(documents);
         let mut merged = <Document as Merge>::merged(documents, &inputs);
         merged.derive(histograms, command_line);
         merged
@@ -216,6 +213,13 @@ impl Document {
     #[must_use]
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
+    }
+}
+
+fn inputs_of(documents: &[&Document]) -> Inputs {
+    Inputs {
+        seconds: documents.iter().map(|d| d.seconds().unwrap_or(0.0)).collect(),
+        completed: documents.iter().map(|d| d.requests_completed.known().unwrap_or(0)).collect(),
     }
 }
 

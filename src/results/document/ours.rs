@@ -12,6 +12,7 @@ use super::kept::Agreed;
 use super::list::{ByKind, Timeline, Union};
 use super::merge::figures;
 use super::merged::MergedReport;
+use super::rank::RankReport;
 use super::requests::RequestsReport;
 use super::served::ServedReport;
 use super::timeline::SecondReport;
@@ -25,7 +26,8 @@ use crate::results::source::{self, SourceReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
-shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RooflineReport, SamplesReport);
+shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RankReport, RooflineReport);
+shapes!(SamplesReport);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -96,6 +98,8 @@ pub struct Ours {
     /// Tiers that got less space than they were meant to have.
     #[serde(default)]
     pub shortages: Union<ShortageReport>,
+    /// Which of several processes of a launcher this run was; null when it was alone.
+    pub rank: OfRun<RankReport>,
     /// What to know before trusting the numbers.
     pub warnings: Union<Warning>,
     /// What a merged result is made of; absent in the result of a single run.
@@ -392,6 +396,7 @@ impl Ours {
                 retrievals_without_document: Sum::of(workload.retrievals_without_document),
             }),
             shortages: result.shortages.iter().map(ShortageReport::of).collect(),
+            rank: OfRun::maybe(result.plan.rank.as_ref().map(RankReport::of)),
             warnings: result.warnings.iter().cloned().collect(),
             ..Ours::default()
         }

@@ -95,7 +95,12 @@ pub fn simulate(
         busy: [Busy::default(); 2],
     };
     // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
-    let plan = PhasePlan { start_delay: 0, silence_max: Nanos::MAX, ..settings.phase_plan() };
+    let plan = PhasePlan {
+        start_delay: 0,
+        gathers: false,
+        silence_max: Nanos::MAX,
+        ..settings.phase_plan()
+    };
     let phases = conduct_to_the_end(plan, &mut simulation);
     Ok(simulation.outcome(&phases))
 }
@@ -150,6 +155,7 @@ impl Shards for Simulation<'_> {
         Ok(Sight {
             now: self.world.time.now(),
             is_populated: self.found.is_still || self.world.runtime.task_count() == 0,
+            begins: None,
             is_drained: phase == Phase::Drain && self.found.is_still,
             // Asked for only where the answer matters: it looks at every shard.
             is_exhausted: self.found.is_still && self.is_exhausted(),
@@ -192,7 +198,8 @@ impl Shards for Simulation<'_> {
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
         match phase {
-            Phase::Populate => {
+            // It never gathers.
+            Phase::Populate | Phase::Gather => {
                 while self.world.runtime.task_count() > 0 && !self.found.is_reason_to_end() {
                     if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
                         self.found.is_still = true;

@@ -1,0 +1,185 @@
+//! Ranks of one launch: whether results are that, how they compare with each other, and what a
+//! reader should know of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::stats;
+use crate::results::document::{HostRow, Launch, RankReport, RankRow};
+use crate::results::{Document, Warning};
+
+/// A rank that moves less than this share of the median is a straggler.
+const STRAGGLER_SHARE: f64 = 0.8;
+/// Share of the whole time that all ranks measured; below it, they did not measure one system
+/// under one load.
+const OVERLAP_SHARE_MIN: f64 = 0.99;
+
+/// Whether the results are those of different ranks of one launch: the launcher's name for it says
+/// so, or they measured at the same time.
+#[must_use]
+pub fn is_one_launch(documents: &[&Document]) -> bool {
+    let ranks: Option<Vec<&RankReport>> =
+        documents.iter().map(|document| document.ringfall.rank.as_ref()).collect();
+    let Some((first, rest)) = ranks.as_deref().and_then(<[_]>::split_first) else { return false };
+    let numbers: BTreeSet<u32> = ranks.iter().flatten().map(|rank| rank.rank).collect();
+    let is_alike = |rank: &&RankReport| rank.size == first.size && rank.launch == first.launch;
+    let is_launch = numbers.len() == documents.len() && rest.iter().all(is_alike);
+    is_launch && !rest.is_empty() && (first.launch.is_some() || overlap_share(documents) > 0.0)
+}
+
+/// Share of the time from the first start to the last end in which all measured.
+fn overlap_share(documents: &[&Document]) -> f64 {
+    let spans: Vec<(f64, f64)> = documents.iter().filter_map(|one| one.span()).collect();
+    let least = |pick: fn(&(f64, f64)) -> f64| spans.iter().map(pick).fold(f64::MAX, f64::min);
+    let most = |pick: fn(&(f64, f64)) -> f64| spans.iter().map(pick).fold(f64::MIN, f64::max);
+    let (whole, common) =
+        (most(|span| span.1) - least(|span| span.0), least(|span| span.1) - most(|span| span.0));
+    match spans.len() == documents.len() && whole > 0.0 {
+        true => (common / whole).max(0.0),
+        false => 0.0,
+    }
+}
+
+/// A row for each rank, by its number.
+#[must_use]
+pub fn rows(documents: &[&Document]) -> Vec<RankRow> {
+    let mut rows: Vec<RankRow> = documents.iter().filter_map(|one| row(one)).collect();
+    let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
+    let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
+    for (row, moved) in rows.iter_mut().zip(moved) {
+        row.share_of_mean = (mean > 0.0).then(|| moved / mean);
+    }
+    rows.sort_by_key(|row| row.rank);
+    rows
+}
+
+fn moved_bytes(row: &RankRow) -> f64 {
+    row.read_bytes.unwrap_or(0) as f64 + row.write_bytes.unwrap_or(0) as f64
+}
+
+fn row(document: &Document) -> Option<RankRow> {
+    let ours = &document.ringfall;
+    let rank = ours.rank.as_ref()?;
+    let stats = &document.summary.cache_stats.latencies_ms;
+    Some(RankRow {
+        rank: rank.rank,
+        host: rank.host.clone(),
+        seconds: document.seconds(),
+        read_bytes: ours.io.read.bytes.known(),
+        write_bytes: ours.io.write.bytes.known(),
+        tokens_per_s: document.summary.avg_throughput_tokens_per_sec.known(),
+        requests_completed: document.requests_completed.known(),
+        storage_read_p95_ms: stats.get("storage_read_p95_ms"),
+        storage_write_p95_ms: stats.get("storage_write_p95_ms"),
+        end_to_end_p95_ms: document
+            .latency_of(|summary| &summary.end_to_end_latency_ms)
+            .and_then(|latency| latency.p95.known()),
+        share_of_mean: None,
+        failure: ours.window.failure.as_ref().cloned(),
+    })
+}
+
+/// Our bytes beside the kernel's, for each device of each machine.
+#[must_use]
+pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
+    let mut rows: BTreeMap<(String, String), HostRow> = BTreeMap::new();
+    for document in documents {
+        let Some((host, device)) = document.place() else { continue };
+        let row = rows.entry((host.clone(), device.clone())).or_insert(HostRow {
+            host,
+            device,
+            ranks: 0,
+            engine_read_bytes: 0,
+            engine_write_bytes: 0,
+            kernel_read_bytes: 0,
+            kernel_write_bytes: 0,
+        });
+        let (ours, io) = (&document.ringfall.device, &document.ringfall.io);
+        let known = |bytes: Option<u64>| bytes.unwrap_or(0);
+        row.ranks += 1;
+        row.engine_read_bytes += known(io.read.bytes.known());
+        row.engine_write_bytes += known(io.write.bytes.known());
+        // Each rank saw all of it, in a window of its own.
+        let seen = ours.kernel.as_ref();
+        let seen = |pick: fn(&crate::results::document::KernelCounters) -> Option<u64>| {
+            known(seen.and_then(pick))
+        };
+        row.kernel_read_bytes = row.kernel_read_bytes.max(seen(|one| one.read_bytes.known()));
+        row.kernel_write_bytes = row.kernel_write_bytes.max(seen(|one| one.write_bytes.known()));
+    }
+    rows.into_values().collect()
+}
+
+/// What the ranks are together.
+#[must_use]
+pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
+    let first = documents.iter().find_map(|one| one.ringfall.rank.as_ref());
+    let size = first.and_then(|rank| rank.size);
+    let there: BTreeSet<u32> = rows.iter().map(|row| row.rank).collect();
+    let missing: Vec<u32> = (0..size.unwrap_or(0)).filter(|rank| !there.contains(rank)).collect();
+    let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
+    let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
+    let median = stats::median(&moved).unwrap_or(0.0);
+    let most = moved.iter().copied().fold(0.0, f64::max);
+    let slow = rows.iter().zip(&moved).filter(|(_, moved)| **moved < STRAGGLER_SHARE * median);
+    Launch {
+        name: first.and_then(|rank| rank.launch.clone()),
+        size,
+        partial: !missing.is_empty() || rows.iter().any(|row| row.failure.is_some()),
+        missing,
+        overlap_share: overlap_share(documents),
+        imbalance: (mean > 0.0).then(|| most / mean),
+        stragglers: slow.map(|(row, _)| row.rank).collect(),
+    }
+}
+
+/// What a reader should know of them.
+#[must_use]
+pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, text: String| {
+        warnings.push(Warning { code: code.to_owned(), text, flag_to_try: None });
+    };
+    let numbers = |ranks: &[u32]| {
+        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+        ranks.join(", ")
+    };
+    if let (false, Some(size)) = (launch.missing.is_empty(), launch.size) {
+        let what = format!(
+            "{} of {size} ranks have no result here ({}): what they moved is in none of these \
+             figures",
+            launch.missing.len(),
+            numbers(&launch.missing)
+        );
+        warn("ranks_missing", what);
+    }
+    let failed: Vec<u32> =
+        rows.iter().filter(|row| row.failure.is_some()).map(|row| row.rank).collect();
+    if !failed.is_empty() {
+        let what = format!("these ranks ended early: {}", numbers(&failed));
+        warn("ranks_failed", what);
+    }
+    if launch.overlap_share < OVERLAP_SHARE_MIN {
+        let what = format!(
+            "all ranks measured at the same time for {:.1} % of the time from the first start to \
+             the last end: rates over that time are too low",
+            launch.overlap_share * 100.0
+        );
+        warn("windows_apart", what);
+    }
+    if !launch.stragglers.is_empty() {
+        let slow = rows.iter().filter(|row| launch.stragglers.contains(&row.rank));
+        let named: Vec<String> =
+            slow.map(|row| format!("rank {} on {}", row.rank, row.host)).collect();
+        let what = format!(
+            "these ranks moved less than {:.0} % of the median: {}",
+            STRAGGLER_SHARE * 100.0,
+            named.join(", ")
+        );
+        warn("stragglers", what);
+    }
+    warnings
+}
+
+#[cfg(test)]
+#[path = "ranks_test.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use serde_json::Value;
+
+use crate::analysis::merge::merge;
+use crate::analysis::merge::tests::{file, run};
+use crate::config::{Cores, Rank};
+use crate::facts::TimelineSecond;
+use crate::host::Launcher;
+use crate::results::RunResult;
+use crate::results::tests::to_json;
+
+/// A run as rank `rank` of four on one of two machines; it began `later_s` after the first.
+fn rank(rank: u32, events: std::ops::Range<u64>, later_s: f64) -> RunResult {
+    let mut result = run(events, 10.0);
+    let launcher = Launcher {
+        rank,
+        size: Some(4),
+        local_rank: Some(rank % 2),
+        local_size: Some(2),
+        launch: Some("job".into()),
+    };
+    let host = format!("node{}", rank / 2);
+    result.plan.rank = Some(Rank { launcher, host, cores: Cores::All, common_output: None });
+    result.window.start_unix_s += later_s;
+    result.timeline = (1..=10)
+        .map(|second| TimelineSecond {
+            end_s: f64::from(second),
+            seconds: 1.0,
+            requests_completed: 3,
+            users: 4,
+            hits: 1,
+            ..TimelineSecond::default()
+        })
+        .collect();
+    result
+}
+
+fn merged(ranks: &[RunResult]) -> Value {
+    let files = (0..).zip(ranks).map(|(at, one)| file(&format!("{at}.json"), to_json(one)));
+    let merged = merge(&files.collect::<Vec<_>>(), &[], &["ringfall".into()]).unwrap();
+    serde_json::to_value(merged).unwrap()
+}
+
+#[test]
+fn ranks_are_added_up_beside_each_other_and_not_one_after_the_other() {
+    let whole = to_json(&run(0..2_000, 10.0));
+    let ranks = [
+        rank(0, 0..500, 0.0),
+        rank(1, 500..1_000, 0.05),
+        rank(2, 1_000..1_500, 0.1),
+        rank(3, 1_500..2_000, 0.0),
+    ];
+    let merged = merged(&ranks);
+    let ours = &merged["ringfall"];
+    // The same requests in a window that is 0.1 s longer.
+    let close = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - expected).abs() < 1e-6 * expected, "{value} and {expected}");
+    };
+    close(&ours["window"]["seconds"], 10.1);
+    close(&merged["summary"]["elapsed_time"], 10.1);
+    for place in [
+        "/requests_completed",
+        "/summary/end_to_end_latency_ms",
+        "/summary/cache_stats/storage_read_p95_ms",
+        "/summary/cache_stats/total_read_bytes",
+        "/ringfall/io/read/latency_ms",
+        "/ringfall/io/write/bytes",
+        "/ringfall/histograms",
+    ] {
+        assert_eq!(merged.pointer(place), whole.pointer(place), "{place}");
+        assert!(whole.pointer(place).is_some_and(|value| !value.is_null()), "{place}");
+    }
+    let rate = |document: &Value| document["ringfall"]["io"]["read"]["iops"].as_f64().unwrap();
+    assert!((rate(&merged) * 10.1 / (rate(&whole) * 10.0) - 1.0).abs() < 1e-6);
+    // Two machines, each of whose devices two ranks have seen whole.
+    let kernel = |result: &RunResult| result.kernel.as_ref().unwrap().read_bytes;
+    let seen = kernel(&ranks[0]).max(kernel(&ranks[1])) + kernel(&ranks[2]).max(kernel(&ranks[3]));
+    assert_eq!(ours["device"]["kernel"]["read_bytes"], seen);
+    let hosts = ours["merged"]["hosts"].as_array().unwrap();
+    assert_eq!(hosts.len(), 2);
+    assert_eq!((&hosts[1]["host"], &hosts[1]["ranks"]), (&"node1".into(), &2.into()));
+    let launch = &ours["merged"]["launch"];
+    close(&launch["overlap_share"], 9.9 / 10.1);
+    assert_eq!((&launch["partial"], &launch["size"]), (&false.into(), &4.into()));
+    assert_eq!(launch["stragglers"], Value::Array(Vec::new()));
+    assert_eq!(ours["merged"]["ranks"].as_array().unwrap().len(), 4);
+    // Rows of a second of the wall clock.
+    let timeline = ours["timeline"].as_array().unwrap();
+    assert_eq!(timeline.len(), 10);
+    assert!(timeline.iter().all(|row| row["requests_completed"] == 12 && row["users"] == 16));
+    assert!(timeline.iter().all(|row| row["hit_rate"].is_null()));
+}
+
+#[test]
+fn missing_slow_and_late_ranks_are_named() {
+    let mut broken = rank(3, 900..1_000, 5.0);
+    broken.failure = Some("the drive is gone".into());
+    let merged = merged(&[rank(0, 0..500, 0.0), rank(1, 500..900, 0.0), broken]);
+    let ours = &merged["ringfall"];
+    let launch = &ours["merged"]["launch"];
+    assert_eq!(launch["missing"], serde_json::json!([2]));
+    assert_eq!(launch["stragglers"], serde_json::json!([3]));
+    assert_eq!(launch["partial"], true);
+    assert!((launch["imbalance"].as_f64().unwrap() - 1.5).abs() < 0.1, "{launch}");
+    let warnings = ours["warnings"].as_array().unwrap();
+    for (code, words) in [
+        ("ranks_missing", "1 of 4 ranks have no result here (2)"),
+        ("ranks_failed", "ended early: 3"),
+        ("windows_apart", "33.3 %"),
+        ("stragglers", "rank 3 on node1"),
+    ] {
+        let warning = warnings.iter().find(|warning| warning["code"] == code);
+        let text = warning.and_then(|warning| warning["text"].as_str()).unwrap_or_default();
+        assert!(text.contains(words), "{code}: {text}");
+    }
+}
+
+#[test]
+fn runs_that_are_no_ranks_of_one_launch_follow_one_another() {
+    let again = merged(&[rank(1, 0..500, 0.0), rank(1, 500..900, 20.0)]);
+    assert_eq!(again["ringfall"]["window"]["seconds"], 20.0);
+    assert_eq!(again["ringfall"]["merged"]["launch"], Value::Null);
+    // Without a launcher's name for the launch, only the clock says so.
+    let nameless = |number, later_s| {
+        let mut result = rank(number, 0..500, later_s);
+        if let Some(rank) = &mut result.plan.rank {
+            rank.launcher.launch = None;
+        }
+        result
+    };
+    let apart = merged(&[nameless(0, 0.0), nameless(1, 60.0)]);
+    assert_eq!(apart["ringfall"]["merged"]["launch"], Value::Null);
+    let together = merged(&[nameless(0, 0.0), nameless(1, 1.0)]);
+    assert_eq!(together["ringfall"]["window"]["seconds"], 11.0);
+}

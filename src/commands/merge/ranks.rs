@@ -1,0 +1,143 @@
+//! `ringfall merge` of ranks: the files of a directory, and what is printed of each rank.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use ringfall_engine::units::gib;
+
+use crate::commands::{figure, wrapped};
+use crate::config::InputError;
+use crate::escape::terminal;
+use crate::results::Document;
+use crate::results::document::{FileProblem, Launch, MergedReport};
+
+/// Codes of the warnings that say how the ranks were together.
+const TOLD: [&str; 4] = ["ranks_missing", "ranks_failed", "windows_apart", "stragglers"];
+/// A setting by what came of it; the storage tier's is never `auto`, and 0 means what is free.
+const CAPACITY: &str = "storage_capacity_bytes";
+const COMPUTED: &str = "computed";
+
+/// The files, and for each directory those of the ranks in it: `DIR/rank_*/*.json`.
+///
+/// # Errors
+/// A directory can't be read or holds none; there are fewer than two files.
+pub(super) fn expanded(files: &[PathBuf]) -> Result<Vec<PathBuf>, anyhow::Error> {
+    let mut all = Vec::new();
+    for file in files {
+        match file.is_dir() {
+            true => all.extend(of_directory(file)?),
+            false => all.push(file.clone()),
+        }
+    }
+    if all.len() < 2 {
+        return Err(InputError::new(
+            "there is only one result, and nothing to merge it with; give 2 or more, or a \
+             directory that holds those of ranks in rank_N/",
+        )
+        .into());
+    }
+    Ok(all)
+}
+
+fn of_directory(directory: &Path) -> Result<Vec<PathBuf>, FileProblem> {
+    let unreadable = |path: &Path, error: std::io::Error| FileProblem::new(path, error.to_string());
+    let list = |path: &Path| -> Result<Vec<PathBuf>, FileProblem> {
+        let entries = std::fs::read_dir(path).map_err(|error| unreadable(path, error))?;
+        let paths: std::io::Result<Vec<PathBuf>> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        paths.map_err(|error| unreadable(path, error))
+    };
+    let rank_of = |path: &Path| {
+        let name = path.file_name()?.to_str()?.strip_prefix("rank_")?.to_owned();
+        name.parse::<u32>().ok().filter(|_| path.is_dir())
+    };
+    let mut ranks: Vec<(u32, PathBuf)> =
+        list(directory)?.into_iter().filter_map(|path| Some((rank_of(&path)?, path))).collect();
+    ranks.sort();
+    let mut files = Vec::new();
+    for (rank, path) in ranks {
+        let mut own = list(&path)?;
+        own.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        if let [one, another, ..] = &own[..] {
+            let what = format!(
+                "it holds several results of rank {rank}, among them {} and {}; give the files of \
+                 one launch by name",
+                one.display(),
+                another.display()
+            );
+            return Err(FileProblem::new(&path, what));
+        }
+        files.append(&mut own);
+    }
+    if files.is_empty() {
+        let what = "this directory holds no results of ranks (rank_N/*.json); give files, or the \
+                    directory that --output named";
+        return Err(FileProblem::new(directory, what));
+    }
+    Ok(files)
+}
+
+/// Whether each of two ranks has worked that setting out for its own share.
+pub(super) fn is_worked_out(first: &Document, second: &Document, key: &str) -> bool {
+    let is_computed = |document: &Document| {
+        let config = document.ringfall.config.as_ref();
+        let origin = config.and_then(|config| config.origins.get(key)?.as_deref());
+        key == CAPACITY || origin == Some(COMPUTED)
+    };
+    is_computed(first) && is_computed(second)
+}
+
+/// What was merged, in a sentence.
+pub(super) fn page(report: &MergedReport, launch: &Launch, seconds: f64) -> String {
+    let count = report.ranks.len();
+    let of = match launch.size {
+        Some(size) if size as usize != count => format!("{count} of {size} ranks"),
+        _ => format!("{count} ranks"),
+    };
+    format!(
+        "{of} side by side, {seconds:.1} s, of which all measured for {:.1} %.",
+        launch.overlap_share * 100.0
+    )
+}
+
+/// A line for each rank, and one for each device of each machine.
+pub(super) fn table(page: &mut String, report: &MergedReport) {
+    let number = |value: Option<f64>| value.map_or("–".to_owned(), figure);
+    let bytes = |value: Option<u64>| number(value.map(gib));
+    let _infallible = writeln!(
+        page,
+        "\n  {:>4} {:<20} {:>10} {:>10} {:>10} {:>12} {:>8}",
+        "rank", "host", "read GiB", "written", "tokens/s", "read P95 ms", "of mean"
+    );
+    for row in &report.ranks {
+        let _infallible = writeln!(
+            page,
+            "  {:>4} {:<20} {:>10} {:>10} {:>10} {:>12} {:>8}",
+            row.rank,
+            terminal(&row.host),
+            bytes(row.read_bytes),
+            bytes(row.write_bytes),
+            number(row.tokens_per_s),
+            number(row.storage_read_p95_ms),
+            row.share_of_mean.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0))
+        );
+    }
+    for row in &report.hosts {
+        let _infallible = writeln!(
+            page,
+            "  {} on {}: ringfall moved {:.2} GiB, the kernel counted {:.2} GiB",
+            terminal(&row.device),
+            terminal(&row.host),
+            gib(row.engine_read_bytes) + gib(row.engine_write_bytes),
+            gib(row.kernel_read_bytes) + gib(row.kernel_write_bytes)
+        );
+    }
+}
+
+/// What a reader should know of the ranks.
+pub(super) fn warned(page: &mut String, merged: &Document) {
+    let warnings = merged.ringfall.warnings.iter();
+    for warning in warnings.filter(|warning| TOLD.contains(&warning.code.as_str())) {
+        wrapped(page, "  warning: ", &warning.text);
+    }
+}

@@ -1,0 +1,237 @@
+//! A rank's share: what one of several processes that a launcher started takes of its machine, and
+//! where it keeps what is its own.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{Facts, Settings};
+use crate::host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
+
+/// What a rank's share is decided by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankFacts {
+    /// The launcher, as it describes this process.
+    pub launcher: Launcher,
+    /// Name of this machine.
+    pub host: String,
+    /// Cores that this process may use, by number.
+    pub allowed_cpus: Vec<usize>,
+    /// Number of cores that it could use if nobody had bound it.
+    pub unbound_cpus: Option<usize>,
+}
+
+impl RankFacts {
+    /// Looks at the launcher and at this machine; none where no launcher started more than one
+    /// process.
+    #[must_use]
+    pub fn look() -> Option<RankFacts> {
+        let launcher = Launcher::look().filter(|launcher| launcher.size != Some(1))?;
+        Some(RankFacts {
+            launcher,
+            host: host_name(),
+            allowed_cpus: allowed_cpus(),
+            unbound_cpus: unbound_cpu_count(),
+        })
+    }
+}
+
+/// Which cores a rank uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// All that it may use: no other rank is here, or nothing says how many are, or the launcher
+    /// has bound each to its own.
+    All,
+    /// Of the cores that all ranks here may use, a part that no other rank uses.
+    Slice(Vec<usize>),
+    /// There are fewer cores than ranks: one shard, not pinned.
+    Crowded,
+}
+
+/// One of several processes that a launcher started, and what it takes for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// The launcher, as it describes this process.
+    pub launcher: Launcher,
+    /// Name of this machine.
+    pub host: String,
+    /// Which cores it uses.
+    pub cores: Cores,
+    /// The directory that holds every rank's own directory of results, where the ranks can meet;
+    /// none where results do not go to a directory.
+    pub common_output: Option<PathBuf>,
+}
+
+impl Rank {
+    /// Decides what a rank takes of its machine.
+    #[must_use]
+    pub fn of(facts: &RankFacts) -> Rank {
+        let launcher = facts.launcher.clone();
+        let cores = cores_of(facts, ranks_here(&launcher));
+        Rank { launcher, host: facts.host.clone(), cores, common_output: None }
+    }
+
+    /// Number of ranks that share this machine, ≥ 1. Where the launcher does not say how many are
+    /// here, all of them are taken to be.
+    #[must_use]
+    pub fn ranks_here(&self) -> u32 {
+        ranks_here(&self.launcher)
+    }
+
+    /// Number of all ranks, where they are known to be several.
+    #[must_use]
+    pub fn several(&self) -> Option<u32> {
+        self.launcher.size.filter(|&size| size > 1 && size > self.launcher.rank)
+    }
+
+    /// Itself, the number of all ranks and the directory where they can meet; none where one of
+    /// the two is not known.
+    #[must_use]
+    pub fn meeting(&self) -> Option<(&Rank, u32, &Path)> {
+        Some((self, self.several()?, self.common_output.as_deref()?))
+    }
+
+    /// The cores that are its own; none where it uses all that it may.
+    #[must_use]
+    pub fn own_cpus(&self) -> Option<&[usize]> {
+        match &self.cores {
+            Cores::Slice(cpus) => Some(cpus),
+            Cores::All | Cores::Crowded => None,
+        }
+    }
+
+    /// The machine as this rank may use it: its cores, and its part of the memory.
+    #[must_use]
+    pub(super) fn share_of(&self, facts: &Facts) -> Facts {
+        let here = self.ranks_here();
+        let cores = match &self.cores {
+            Cores::All => facts.cores,
+            // A quota of the CPU's time is shared too.
+            Cores::Slice(cpus) => {
+                u32::try_from(cpus.len()).unwrap_or(u32::MAX).min((facts.cores / here).max(1))
+            }
+            Cores::Crowded => 1,
+        };
+        let part = |bytes: u64| bytes / u64::from(here);
+        let mut room = facts.room.clone();
+        room.cores = cores;
+        room.memory = room.memory.map(|memory| MemoryRoom {
+            bytes: part(memory.bytes),
+            source: match here {
+                1 => memory.source,
+                _ => format!("{}, shared by {here} ranks", memory.source),
+            },
+        });
+        Facts {
+            cores,
+            memory_available_bytes: facts.memory_available_bytes.map(part),
+            room,
+            ..facts.clone()
+        }
+    }
+
+    /// Gives the rank a directory `rank_N` of its own below --cache-dir and for each output, and a
+    /// seed of its own, unless a wrapper has done so already: its paths have that part.
+    pub(super) fn place(&mut self, settings: &mut Settings, is_seed_drawn: bool) {
+        let own = format!("rank_{}", self.launcher.rank);
+        let is_placed = base_of(&settings.output, &own).is_some()
+            || settings.cache_dir.as_deref().is_some_and(|path| base_of(path, &own).is_some());
+        if !is_placed && !is_seed_drawn {
+            settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
+        }
+        let outputs = [
+            Some(&mut settings.output),
+            settings.xlsx_output.as_mut(),
+            settings.html_output.as_mut(),
+            settings.fio_output.as_mut(),
+            settings.io_trace_log.as_mut(),
+        ];
+        for path in outputs.into_iter().flatten() {
+            let parent = path.parent().unwrap_or(Path::new("")).to_owned();
+            if let (None, false, Some(name)) =
+                (base_of(path, &own), is_device(path), path.file_name())
+            {
+                *path = parent.join(&own).join(name);
+            }
+        }
+        self.common_output = base_of(&settings.output, &own);
+        if let Some(path) = &mut settings.cache_dir
+            && base_of(path, &own).is_none()
+            && !is_device(path)
+        {
+            path.push(&own);
+        }
+    }
+
+    /// What is wrong with where the data of several ranks would go, if anything.
+    pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
+        let path = settings.cache_dir.as_ref().filter(|path| is_device(path))?;
+        let here = self.ranks_here();
+        (here > 1).then(|| {
+            format!(
+                "{} is one device for {here} ranks, each of which would write over all of it: give \
+                 a directory, or start one rank on each machine",
+                path.display()
+            )
+        })
+    }
+}
+
+/// As the banner has it: `3 of 8 on node07 (1 of 4 there), on cores 2 to 3`.
+impl std::fmt::Display for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Launcher { rank, size, local_rank, local_size, .. } = &self.launcher;
+        write!(f, "{rank}")?;
+        if let Some(size) = size {
+            write!(f, " of {size}")?;
+        }
+        write!(f, " on {}", self.host)?;
+        if let (Some(rank), Some(size)) = (local_rank, local_size) {
+            write!(f, " ({rank} of {size} there)")?;
+        }
+        match &self.cores {
+            Cores::All => Ok(()),
+            Cores::Slice(cpus) => match (cpus.first(), cpus.last()) {
+                (Some(first), Some(last)) if first < last => {
+                    write!(f, ", on cores {first} to {last}")
+                }
+                (Some(only), _) => write!(f, ", on core {only}"),
+                (None, _) => Ok(()),
+            },
+            Cores::Crowded => f.write_str(", fewer cores than ranks: one shard, not pinned"),
+        }
+    }
+}
+
+fn ranks_here(launcher: &Launcher) -> u32 {
+    launcher.local_size.or(launcher.size).unwrap_or(1).max(1)
+}
+
+fn cores_of(facts: &RankFacts, here: u32) -> Cores {
+    let (allowed, here) = (&facts.allowed_cpus, here as usize);
+    let is_bound = facts.unbound_cpus.is_some_and(|unbound| allowed.len() < unbound);
+    if here == 1 || is_bound || allowed.is_empty() {
+        return Cores::All;
+    }
+    if allowed.len() < here {
+        return Cores::Crowded;
+    }
+    let launcher = &facts.launcher;
+    let place = launcher.local_rank.unwrap_or(launcher.rank) as usize % here;
+    let edge = |place: usize| allowed.len() * place / here;
+    Cores::Slice(allowed[edge(place)..edge(place + 1)].to_vec())
+}
+
+/// What stands before the component `own` of a path; none where it has no such component.
+fn base_of(path: &Path, own: &str) -> Option<PathBuf> {
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let at = parts.iter().rposition(|part| part.as_os_str() == own)?;
+    Some(parts[..at].iter().collect())
+}
+
+/// Whether a path is one of /dev, where no directory of a rank's own can be made.
+fn is_device(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
+#[cfg(test)]
+#[path = "rank_test.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! What a rank knows of those that it watches. Pure: it is shown what was seen, and when.
+
+use std::ops::Range;
+
+use ringfall_engine::clock::{Nanos, SECOND};
+
+use super::card::{Card, Machine, State};
+
+/// Longest time without a sign of life: twenty renewals that did not come.
+const SILENCE_MAX: Nanos = 20 * SECOND;
+
+/// What a look at a rank's card has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// There is none.
+    Nothing,
+    /// It can't be read now.
+    Unreadable,
+    /// There is one.
+    Card {
+        /// The card.
+        card: Card,
+        /// Its process is known to have ended.
+        is_gone: bool,
+        /// It was written after this rank began.
+        is_new: bool,
+    },
+}
+
+impl Sighting {
+    /// Of a card, seen by a rank of `here` that began then.
+    pub fn of(card: Option<Card>, here: &Machine, joined_unix_ns: u64) -> Sighting {
+        match card {
+            None => Sighting::Nothing,
+            Some(card) => Sighting::Card {
+                is_gone: card.is_gone(here),
+                is_new: card.written_unix_ns >= joined_unix_ns,
+                card,
+            },
+        }
+    }
+}
+
+/// One of those that are watched.
+#[derive(Clone, Debug)]
+struct Member {
+    rank: u32,
+    /// Its card, and when that last changed.
+    seen: Option<(Card, Nanos)>,
+    /// The card has changed while it was watched.
+    is_alive: bool,
+    /// It took part, and has ended as it should.
+    has_ended: bool,
+}
+
+/// Those that are watched.
+#[derive(Clone, Debug)]
+pub struct Members {
+    members: Vec<Member>,
+    own: (u32, u64),
+    has_begun: bool,
+    /// Who has everybody end, and why.
+    culprit: Option<String>,
+}
+
+impl Members {
+    /// Watches those ranks; `own_rank` has the nonce `own_nonce`.
+    pub fn new(watched: Range<u32>, own_rank: u32, own_nonce: u64) -> Members {
+        let member = |rank| Member { rank, seen: None, is_alive: false, has_ended: false };
+        Members {
+            members: watched.map(member).collect(),
+            own: (own_rank, own_nonce),
+            has_begun: false,
+            culprit: None,
+        }
+    }
+
+    /// The ranks that are still to be looked at.
+    pub fn watched(&self) -> Vec<u32> {
+        self.members.iter().filter(|one| !one.has_ended).map(|one| one.rank).collect()
+    }
+
+    /// Whether all know when to begin.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// All know when to begin.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+    }
+
+    /// Ranks that are not ready.
+    pub fn awaited(&self) -> Vec<u32> {
+        let is_ready = |one: &Member| {
+            let state = one.seen.as_ref().map(|(card, _)| card.state);
+            one.is_alive && matches!(state, Some(State::Ready | State::Running))
+        };
+        self.members.iter().filter(|one| !is_ready(one)).map(|one| one.rank).collect()
+    }
+
+    /// Ranks of which no sign of life was seen.
+    pub fn missing(&self) -> Vec<u32> {
+        self.members.iter().filter(|one| !one.is_alive).map(|one| one.rank).collect()
+    }
+
+    /// Nonces of all that live and of this rank itself.
+    pub fn nonces(&self) -> Vec<u64> {
+        let theirs = self.members.iter().filter(|one| one.is_alive);
+        let theirs = theirs.filter_map(|one| one.seen.as_ref().map(|(card, _)| card.nonce));
+        theirs.chain([self.own.1]).collect()
+    }
+
+    /// The rank that has everybody end, and why.
+    pub fn culprit(&self) -> Option<&str> {
+        self.culprit.as_deref()
+    }
+
+    /// Takes in what was seen of a rank.
+    ///
+    /// # Errors
+    /// It has ended early: the sentence says how that is known.
+    pub fn see(&mut self, rank: u32, sighting: Sighting, now: Nanos) -> Result<(), String> {
+        let has_begun = self.has_begun;
+        let Some(member) = self.members.iter_mut().find(|one| one.rank == rank) else {
+            return Ok(());
+        };
+        let told = member.see(sighting, now, has_begun);
+        if let Err(sentence) = &told {
+            self.culprit.get_or_insert_with(|| sentence.clone());
+        }
+        told
+    }
+}
+
+impl Member {
+    fn see(&mut self, sighting: Sighting, now: Nanos, has_begun: bool) -> Result<(), String> {
+        let (card, is_gone, is_new) = match sighting {
+            Sighting::Unreadable => return self.listen(now, false),
+            Sighting::Nothing if self.is_alive && has_begun => {
+                self.has_ended = true;
+                return Ok(());
+            }
+            Sighting::Nothing => {
+                (self.seen, self.is_alive) = (None, false);
+                return Ok(());
+            }
+            Sighting::Card { card, is_gone, is_new } => (card, is_gone, is_new),
+        };
+        match &self.seen {
+            Some((seen, _)) if seen.nonce != card.nonce && self.is_alive && has_begun => {
+                // It has ended, and the next run of the same launch begins.
+                self.has_ended = true;
+                return Ok(());
+            }
+            Some((seen, _)) if seen.nonce == card.nonce && seen.beat == card.beat => {}
+            Some((seen, _)) => {
+                self.is_alive = seen.nonce == card.nonce;
+                self.seen = Some((card, now));
+            }
+            None => {
+                // One that fails at once renews its card no more.
+                self.is_alive = card.state == State::Failed && is_new;
+                self.seen = Some((card, now));
+            }
+        }
+        self.listen(now, is_gone)
+    }
+
+    /// Whether what lives has fallen silent.
+    fn listen(&self, now: Nanos, is_gone: bool) -> Result<(), String> {
+        let Some((card, since)) = self.seen.as_ref().filter(|_| self.is_alive) else {
+            return Ok(());
+        };
+        let who = format!("rank {} on {}", self.rank, card.host);
+        if card.state == State::Failed {
+            return Err(format!("{who} ended early: {}", card.why));
+        }
+        if is_gone {
+            return Err(format!("{who} was killed: its process, {}, is gone", card.pid));
+        }
+        let silence = now.saturating_sub(*since);
+        match silence > SILENCE_MAX {
+            true => Err(format!(
+                "{who} has shown no sign of life for {} s: it was killed, or its machine can't be \
+                 reached",
+                silence / SECOND
+            )),
+            false => Ok(()),
+        }
+    }
+}

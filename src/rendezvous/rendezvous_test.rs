@@ -1,0 +1,165 @@
+use std::time::Instant;
+
+use super::*;
+
+fn scratch(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("ringfall-meet-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn party(directory: &std::path::Path, rank: u32, size: u32) -> Party {
+    let (directory, host) = (directory.to_owned(), format!("node{rank}"));
+    Party { directory, launch: Some("job 1/2".into()), rank, size, host }
+}
+
+/// Waits for something that comes; a test that waits in vain fails.
+fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn card(rank: u32, nonce: u64, beat: u64, state: State) -> Card {
+    Card { nonce, beat, state, ..Card::new(rank, "node", 5) }
+}
+
+fn seen(card: &Card) -> Sighting {
+    Sighting::Card { card: card.clone(), is_gone: false, is_new: true }
+}
+
+#[test]
+fn all_begin_at_the_same_moment_and_leave_nothing() {
+    let directory = scratch("all");
+    let ranks: Vec<Rendezvous> =
+        (0..3).map(|rank| Rendezvous::join(&party(&directory, rank, 3)).unwrap()).collect();
+    ranks[0].ready();
+    eventually(|| ranks[0].awaits().contains("still preparing").then_some(()));
+    assert!(ranks.iter().all(|rank| rank.begins().is_none()));
+    ranks[1].ready();
+    ranks[2].ready();
+    let begins: Vec<Nanos> = ranks.iter().map(|rank| eventually(|| rank.begins())).collect();
+    let apart = begins.iter().max().unwrap() - begins.iter().min().unwrap();
+    assert!(apart < SECOND, "{begins:?}");
+    ranks.iter().for_each(Rendezvous::leave);
+    drop(ranks);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
+    for has_begun in [false, true] {
+        let directory = scratch(&format!("fails-{has_begun}"));
+        let ranks: Vec<Rendezvous> =
+            (0..3).map(|rank| Rendezvous::join(&party(&directory, rank, 3)).unwrap()).collect();
+        if has_begun {
+            ranks.iter().for_each(Rendezvous::ready);
+            assert!(ranks.iter().all(|rank| eventually(|| rank.begins()) > 0));
+        } else {
+            let all_are_there = || ranks[0].awaits().contains("preparing").then_some(());
+            ranks[0].ready();
+            eventually(all_are_there);
+        }
+        ranks[2].fail("the drive is gone");
+        let why = eventually(|| ranks[0].failure());
+        assert_eq!(why, "rank 2 on node2 ended early: the drive is gone");
+        let why = eventually(|| ranks[1].failure());
+        assert_eq!(why, "rank 2 on node2 ended early: the drive is gone");
+        drop(ranks);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
+
+#[test]
+fn what_a_dead_launch_left_is_not_taken_for_alive() {
+    let directory = scratch("leftovers");
+    let board = Board::new(&directory, Some("job 1/2"), 2);
+    board.put_card(&card(1, 9, 7, State::Running)).unwrap();
+    let old = Message { nonces: vec![9], start_unix_ns: unix_ns(), why: "old".into() };
+    board.put_start(&old).unwrap();
+    board.put_stop(&old).unwrap();
+    let first = Rendezvous::join(&party(&directory, 0, 2)).unwrap();
+    first.ready();
+    eventually(|| first.awaits().contains("rank 1, which is not there yet").then_some(()));
+    let second = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
+    assert_eq!((first.begins(), second.begins()), (None, None));
+    second.ready();
+    eventually(|| first.begins().and(second.begins()));
+    assert_eq!((first.failure(), second.failure()), (None, None));
+    first.leave();
+    second.leave();
+    drop((first, second));
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn two_runs_that_are_the_same_rank_are_told() {
+    let directory = scratch("twice");
+    let one = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
+    let other = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
+    let why = eventually(|| one.failure().or(other.failure()));
+    assert!(why.contains("another run is rank 1"), "{why}");
+    drop((one, other));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_silent_rank_is_given_up_and_one_that_has_ended_is_not() {
+    let mut members = Members::new(1..4, 0, 100);
+    let see = |members: &mut Members, rank, sighting, at| members.see(rank, sighting, at);
+    for rank in 1..4 {
+        let nonce = u64::from(rank);
+        see(&mut members, rank, seen(&card(rank, nonce, 1, State::Ready)), SECOND).unwrap();
+        assert_eq!(members.awaited(), vec![1, 2, 3], "a card is not a sign of life");
+    }
+    for rank in 1..4 {
+        let nonce = u64::from(rank);
+        see(&mut members, rank, seen(&card(rank, nonce, 2, State::Ready)), 2 * SECOND).unwrap();
+    }
+    assert_eq!((members.awaited(), members.nonces()), (vec![], vec![1, 2, 3, 100]));
+    members.begin();
+    // One ends, one begins its next run, one falls silent.
+    see(&mut members, 1, Sighting::Nothing, 3 * SECOND).unwrap();
+    see(&mut members, 2, seen(&card(2, 77, 0, State::Preparing)), 3 * SECOND).unwrap();
+    assert_eq!(members.watched(), vec![3]);
+    see(&mut members, 3, Sighting::Unreadable, 22 * SECOND).unwrap();
+    let told = see(&mut members, 3, seen(&card(3, 3, 2, State::Ready)), 23 * SECOND).unwrap_err();
+    assert!(told.contains("rank 3") && told.contains("no sign of life for 21 s"), "{told}");
+    assert_eq!(members.culprit(), Some(told.as_str()));
+}
+
+#[test]
+fn a_rank_whose_process_is_gone_is_known_at_once() {
+    let mut members = Members::new(1..2, 0, 100);
+    members.see(1, seen(&card(1, 1, 1, State::Ready)), SECOND).unwrap();
+    members.see(1, seen(&card(1, 1, 2, State::Ready)), SECOND).unwrap();
+    let gone = Sighting::Card { card: card(1, 1, 2, State::Ready), is_gone: true, is_new: true };
+    let told = members.see(1, gone, SECOND).unwrap_err();
+    assert!(told.contains("was killed"), "{told}");
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let of_child = Card { pid: child.id(), ..card(1, 1, 1, State::Ready) };
+    // It has ended, and nobody has waited for it yet.
+    eventually(|| of_child.is_gone(&Machine::this()).then_some(()));
+    child.wait().unwrap();
+    assert!(of_child.is_gone(&Machine::this()));
+    assert!(!card(1, 1, 1, State::Ready).is_gone(&Machine::this()), "this process");
+}
+
+#[test]
+fn ranks_are_named_and_many_are_counted() {
+    assert_eq!(ranks(&[2]), "rank 2");
+    assert_eq!(ranks(&[2, 5]), "ranks 2, 5");
+    let many: Vec<u32> = (0..20).collect();
+    assert_eq!(ranks(&many), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more");
+    let told = told_awaited(&[1, 2, 3], &[2]);
+    let expected = "waiting for rank 2, which is not there yet; and for ranks 1, 3, which are \
+                    still preparing";
+    assert_eq!(told, expected);
+}

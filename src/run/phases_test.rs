@@ -1,0 +1,237 @@
+//! The phases, shown sights that are functions of the time.
+
+use super::*;
+
+const PLAN: PhasePlan = PhasePlan {
+    start_delay: 0,
+    gathers: false,
+    warmup: 2 * SECOND,
+    duration: 10 * SECOND,
+    ends_when_exhausted: false,
+    errors_max: 5,
+    silence_max: 30 * SECOND,
+};
+
+/// Shards whose sights are a function of the time; what happened is kept.
+struct Scripted<F> {
+    now: Nanos,
+    sight: F,
+    told: Vec<(Nanos, Order)>,
+}
+
+impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        Ok(Sight { now: self.now, ..(self.sight)(phase, self.now) })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        self.told.push((self.now, order));
+        Ok(())
+    }
+
+    fn pass_time(&mut self, _: Phase, until: Nanos) -> Result<(), Infallible> {
+        self.now = until.min(self.now + SECOND / 2);
+        Ok(())
+    }
+}
+
+fn run(
+    plan: PhasePlan,
+    sight: impl FnMut(Phase, Nanos) -> Sight,
+) -> (Phases, Vec<(Nanos, Order)>, Nanos) {
+    let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
+    let phases = conduct_to_the_end(plan, &mut shards);
+    (phases, shards.told, shards.now)
+}
+
+/// Everything goes well; one second of population.
+fn well(_: Phase, now: Nanos) -> Sight {
+    Sight {
+        is_populated: now >= 2 * SECOND,
+        is_drained: true,
+        in_flight: 8,
+        ended: now,
+        ..Sight::default()
+    }
+}
+
+#[test]
+fn a_run_that_gathers_begins_when_it_is_told_to() {
+    let plan = PhasePlan { gathers: true, start_delay: SECOND / 2, ..PLAN };
+    // Known from the fifth second on.
+    let told = |phase, now| Sight {
+        begins: (phase == Phase::Gather && now >= 5 * SECOND).then_some(20 * SECOND),
+        ..well(phase, now)
+    };
+    let (phases, told, _) = run(plan, told);
+    let window = (22 * SECOND, 32 * SECOND);
+    assert_eq!(told[1], (19 * SECOND + SECOND / 2, Order::Start { origin: 20 * SECOND, window }));
+    assert_eq!((phases.ending(), phases.window()), (Ending::Complete, window));
+    // A moment that has passed: as soon as it can.
+    let late = |phase, now| Sight { begins: Some(SECOND), ..well(phase, now) };
+    let (_, told, _) = run(plan, late);
+    let Order::Start { origin, .. } = told[1].1 else { panic!("{told:?}") };
+    assert_eq!(origin, told[1].0 + SECOND / 2);
+}
+
+#[test]
+fn whoever_waits_for_others_can_be_ended_and_is_not_silent() {
+    let plan = PhasePlan { gathers: true, ..PLAN };
+    // Nothing ends for an hour, with I/Os that a look finds in flight.
+    let still = |phase, now| Sight { ended: 0, ..well(phase, now) };
+    let interrupted =
+        |phase, now| Sight { is_interrupted: now >= 3_600 * SECOND, ..still(phase, now) };
+    let (phases, _, end) = run(plan, interrupted);
+    assert_eq!((phases.ending(), end), (Ending::Interrupted, 3_600 * SECOND));
+    let failing = |phase, now| Sight {
+        failure: (now >= 9 * SECOND).then(|| "rank 2 was killed".to_owned()),
+        ..still(phase, now)
+    };
+    let (phases, _, end) = run(plan, failing);
+    assert_eq!(phases.ending(), Ending::Failed("rank 2 was killed".into()));
+    assert_eq!(end, 9 * SECOND);
+}
+
+#[test]
+fn a_run_goes_through_its_phases_in_order_and_on_time() {
+    let (phases, told, end) = run(PLAN, well);
+    let window = (4 * SECOND, 14 * SECOND);
+    let expected = [
+        (SECOND, Order::Populate),
+        (2 * SECOND, Order::Start { origin: 2 * SECOND, window }),
+        (4 * SECOND, Order::BeginWindow),
+        (14 * SECOND, Order::Stop { window_end: 14 * SECOND }),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((phases.ending(), phases.window(), end), (Ending::Complete, window, window.1));
+}
+
+#[test]
+fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
+    for (at, length) in [(1, 0), (3, 0), (7, 3)] {
+        let (phases, told, end) = run(PLAN, |phase, now| Sight {
+            is_interrupted: now >= at * SECOND,
+            ..well(phase, now)
+        });
+        assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
+        let (from, to) = phases.window();
+        assert_eq!((to - from, end), (length * SECOND, at * SECOND), "at {at} s");
+        assert_eq!(told.len(), 4, "every shard is told to start and to stop");
+    }
+}
+
+#[test]
+fn errors_end_any_phase_but_the_last() {
+    for at in [1, 3, 7] {
+        let (phases, _, end) = run(PLAN, |phase, now| Sight {
+            errors: if now >= at * SECOND { 5 } else { 4 },
+            ..well(phase, now)
+        });
+        assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
+        assert_eq!(end, at * SECOND);
+    }
+}
+
+#[test]
+fn a_device_that_falls_silent_ends_any_phase() {
+    // The window is 4 s to 104 s.
+    let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
+    for at in [1, 3, 7, 104] {
+        let (phases, _, end) = run(plan, |phase, now| Sight {
+            ended: now.min(at * SECOND),
+            is_populated: now.min(at * SECOND) >= 2 * SECOND,
+            is_drained: false,
+            ..well(phase, now)
+        });
+        let Ending::Failed(why) = phases.ending() else { panic!("at {at} s it went on") };
+        assert!(why.contains("no I/O has ended for 30 s, with 8 in flight"), "{why}");
+        // It is first waited for, then given a last chance to end what is in flight.
+        let bound = (at + 30 + 10) * SECOND;
+        assert!(end <= bound, "at {at} s: it ended at {} s", end / SECOND);
+    }
+}
+
+#[test]
+fn a_shard_that_gets_no_core_is_no_silent_device() {
+    let plan = PhasePlan { duration: 400 * SECOND, ..PLAN };
+    for is_unheard in [true, false] {
+        // From 10 s to 310 s no shard says anything new.
+        let (phases, _, end) = run(plan, |phase, now| Sight {
+            is_unheard: is_unheard && (10 * SECOND..310 * SECOND).contains(&now),
+            ended: if (10 * SECOND..310 * SECOND).contains(&now) { 7 } else { now },
+            ..well(phase, now)
+        });
+        match is_unheard {
+            true => assert_eq!((phases.ending(), end), (Ending::Complete, 404 * SECOND)),
+            false => assert!(matches!(phases.ending(), Ending::Failed(_)), "at {end}"),
+        }
+    }
+    // A run that has failed waits no longer for it.
+    let (phases, _, end) = run(plan, |phase, now| Sight {
+        errors: if now >= 9 * SECOND { 5 } else { 0 },
+        is_unheard: true,
+        is_drained: false,
+        ended: 7,
+        ..well(phase, now)
+    });
+    assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
+    assert!(end <= 25 * SECOND, "it ended at {} s", end / SECOND);
+}
+
+#[test]
+fn a_drain_that_makes_progress_may_take_its_time() {
+    let (phases, _, end) = run(PLAN, |phase, now| Sight {
+        is_drained: now >= 300 * SECOND,
+        ended: now / (29 * SECOND),
+        ..well(phase, now)
+    });
+    assert_eq!((phases.ending(), end), (Ending::Complete, 300 * SECOND));
+}
+
+#[test]
+fn users_that_think_are_not_a_silent_device() {
+    let plan = PhasePlan { duration: 3_600 * SECOND, ..PLAN };
+    let (phases, ..) = run(plan, |phase, now| Sight { in_flight: 0, ended: 1, ..well(phase, now) });
+    assert_eq!(phases.ending(), Ending::Complete);
+}
+
+#[test]
+fn time_in_which_the_process_was_stopped_is_no_silence() {
+    let mut phases = Phases::new(PLAN);
+    let mut now = SECOND;
+    for _ in 0..20 {
+        let step = phases.next(&Sight { now, ..Sight::default() });
+        assert!(!matches!(step, Step::Tell(Order::Start { .. })), "it gave up");
+        now += 3_600 * SECOND;
+    }
+}
+
+#[test]
+fn a_shard_lost_while_draining_makes_the_run_a_failed_one() {
+    let (phases, ..) = run(PLAN, |phase, now| Sight {
+        failure: (phase == Phase::Drain).then(|| "shard 1 is gone".to_owned()),
+        ..well(phase, now)
+    });
+    assert_eq!(phases.ending(), Ending::Failed("shard 1 is gone".into()));
+}
+
+#[test]
+fn a_run_ends_with_its_requests_or_its_answer_when_it_may() {
+    let exhausted = |phase, now| Sight { is_exhausted: now >= 6 * SECOND, ..well(phase, now) };
+    let (_, _, end) = run(PhasePlan { ends_when_exhausted: true, ..PLAN }, exhausted);
+    assert_eq!(end, 6 * SECOND);
+    let (_, _, end) = run(PLAN, exhausted);
+    assert_eq!(end, 14 * SECOND);
+    let plan = PhasePlan { ends_when_exhausted: true, ..PLAN };
+    let (phases, _, end) =
+        run(plan, |phase, now| Sight { is_exhausted: now >= 3 * SECOND, ..well(phase, now) });
+    assert_eq!((phases.ending(), end), (Ending::Failed(SERVED_TOO_EARLY.into()), 3 * SECOND));
+    let plan = PhasePlan { warmup: 0, start_delay: SECOND, ..plan };
+    let (phases, _, end) = run(plan, |phase, now| Sight { is_exhausted: true, ..well(phase, now) });
+    assert_eq!((phases.ending(), end), (Ending::Complete, 3 * SECOND));
+    let (phases, _, end) =
+        run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
+    assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));
+}

@@ -1,0 +1,215 @@
+//! Ranks of one launch, as a launcher's variables make them: they begin together, and end together.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
+use serde_json::Value;
+
+use crate::support::{
+    Scratch, assert_fails, assert_valid, finish, output, skipped, spawn, text, wait_until,
+};
+
+/// Where the ranks of these tests meet, below the directory of their results.
+const MEETING: &str = ".ringfall-ranks-test.1";
+
+/// `ringfall run` as rank `rank` of `size`, all on this machine.
+pub fn rank_command(scratch: &Scratch, rank: u32, size: u32, more: &[&str]) -> Command {
+    let mut command = scratch.run_command(more);
+    let (rank, size) = (rank.to_string(), size.to_string());
+    for (name, value) in [
+        ("OMPI_COMM_WORLD_RANK", &rank),
+        ("OMPI_COMM_WORLD_SIZE", &size),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", &rank),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", &size),
+    ] {
+        command.env(name, value);
+    }
+    command.env("PMIX_NAMESPACE", "test.1");
+    command
+}
+
+/// The ranks of a launch, all started.
+pub fn launch(scratch: &Scratch, size: u32, more: &[&str]) -> Vec<Child> {
+    (0..size).map(|rank| spawn(rank_command(scratch, rank, size, more))).collect()
+}
+
+fn json(path: &Path) -> Value {
+    let document = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_valid(&document);
+    document
+}
+
+pub fn result_of(scratch: &Scratch, rank: u32) -> Value {
+    json(&scratch.file(&format!("rank_{rank}/result.json")))
+}
+
+/// What a rank says of itself where the ranks meet; none where it says nothing yet.
+fn card(scratch: &Scratch, name: &str) -> Option<Value> {
+    let bytes = std::fs::read(scratch.file(MEETING).join(name)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn beat(scratch: &Scratch, name: &str) -> u64 {
+    card(scratch, name).and_then(|card| card["beat"].as_u64()).unwrap_or(0)
+}
+
+fn now_unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// Start and end of a window, s since 1970.
+fn window(document: &Value) -> (f64, f64) {
+    let window = &document["ringfall"]["window"];
+    let start = window["start_unix_s"].as_f64().unwrap();
+    (start, start + window["seconds"].as_f64().unwrap())
+}
+
+#[test]
+fn ranks_begin_together_each_with_its_own_share() {
+    let scratch = Scratch::new("ranks");
+    let outputs: Vec<_> = launch(&scratch, 3, &[]).into_iter().map(finish).collect();
+    for (rank, output) in (0..).zip(&outputs) {
+        assert_eq!(output.status.code(), Some(0), "rank {rank}: {}", text(output));
+        assert!(text(output).contains(&format!("rank      {rank} of 3 on")), "{}", text(output));
+        let document = result_of(&scratch, rank);
+        assert_eq!(document["seed"], 7 + rank);
+        let of_rank = &document["ringfall"]["rank"];
+        assert_eq!((&of_rank["rank"], &of_rank["size"]), (&rank.into(), &3.into()));
+        assert_eq!(of_rank["launch"], "test.1");
+        let directory = document["ringfall"]["config"]["cache_dir"].as_str().unwrap().to_owned();
+        assert!(directory.ends_with(&format!("store/rank_{rank}")), "{directory}");
+    }
+    let windows: Vec<_> = (0..3).map(|rank| window(&result_of(&scratch, rank))).collect();
+    let most = |pick: fn(&(f64, f64)) -> f64| windows.iter().map(pick).fold(f64::MIN, f64::max);
+    let least = |pick: fn(&(f64, f64)) -> f64| windows.iter().map(pick).fold(f64::MAX, f64::min);
+    let common = least(|window| window.1) - most(|window| window.0);
+    let whole = most(|window| window.1) - least(|window| window.0);
+    assert!(common / whole >= 0.99, "{windows:?}");
+    assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+    the_results_merge_to_one(&scratch);
+}
+
+fn merge(scratch: &Scratch) -> (String, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["merge", ".", "--output", "all.json"]).current_dir(&scratch.path);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    (text(&output), json(&scratch.file("all.json")))
+}
+
+/// The merged result of three ranks is what adding up by hand gives.
+fn the_results_merge_to_one(scratch: &Scratch) {
+    let (shown, merged) = merge(scratch);
+    assert!(shown.contains("3 ranks side by side"), "{shown}");
+    let ranks: Vec<Value> = (0..3).map(|rank| result_of(scratch, rank)).collect();
+    for place in [
+        "/requests_completed",
+        "/summary/total_tokens",
+        "/summary/cache_stats/total_read_bytes",
+        "/ringfall/io/read/bytes",
+        "/ringfall/io/write/bytes",
+    ] {
+        let of = |document: &Value| document.pointer(place).unwrap().as_u64().unwrap();
+        assert_eq!(of(&merged), ranks.iter().map(of).sum::<u64>(), "{place}");
+        assert!(of(&merged) > 0, "{place}");
+    }
+    let mut by_hand = Histograms::default();
+    for rank in 0..3 {
+        let file = ResultFile::read(&scratch.file(&format!("rank_{rank}/result.json"))).unwrap();
+        let theirs = Histograms::read(&file.document, &file.path).unwrap();
+        match rank {
+            0 => by_hand = theirs,
+            _ => by_hand.add(&theirs),
+        }
+    }
+    for (name, place) in [("io_read", "read"), ("io_write", "write")] {
+        let expected = LatencyMsMax::of(by_hand.get(name).unwrap()).unwrap();
+        let expected = serde_json::to_value(expected).unwrap();
+        assert!(expected["p95"].as_f64() > Some(0.0));
+        assert_eq!(merged["ringfall"]["io"][place]["latency_ms"], expected, "{name}");
+    }
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert_eq!((&launch["partial"], &launch["size"]), (&false.into(), &3.into()));
+    assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
+    let hosts = merged["ringfall"]["merged"]["hosts"].as_array().unwrap();
+    assert!(hosts.iter().all(|host| host["ranks"] == 3), "one device for all: {hosts:?}");
+}
+
+#[test]
+fn a_rank_that_is_killed_before_the_begin_ends_the_others() {
+    let scratch = Scratch::new("ranks-before");
+    // Rank 1 never comes: the others are there, and wait.
+    let first = spawn(rank_command(&scratch, 0, 3, &[]));
+    let mut last = spawn(rank_command(&scratch, 2, 3, &[]));
+    for name in ["rank_0", "rank_2", "rank_0", "rank_2", "rank_0"] {
+        let before = beat(&scratch, name);
+        wait_until("a rank has shown that it lives", || beat(&scratch, name) >= before + 2);
+    }
+    last.kill().unwrap();
+    let output = finish(first);
+    assert_fails(&output, 1, &["rank 2 on", "was killed"]);
+    last.wait().unwrap();
+    assert_eq!(result_of(&scratch, 0)["requests_completed"], 0);
+}
+
+#[test]
+fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured() {
+    let scratch = Scratch::new("ranks-after");
+    let mut ranks = launch(&scratch, 3, &["--duration", "80"]);
+    wait_until("the ranks measure", || {
+        let start = card(&scratch, "start").and_then(|start| start["start_unix_ns"].as_u64());
+        start.is_some_and(|start| now_unix_ns() > start + 1_500_000_000)
+    });
+    let mut killed = ranks.remove(1);
+    killed.kill().unwrap();
+    for (rank, child) in [0, 2].into_iter().zip(ranks) {
+        let output = finish(child);
+        assert_fails(&output, 1, &["rank 1 on"]);
+        let document = result_of(&scratch, rank);
+        assert!(document["requests_completed"].as_u64() > Some(0), "rank {rank} kept nothing");
+        assert!(document["ringfall"]["window"]["seconds"].as_f64() < Some(70.0));
+        let failure = document["ringfall"]["window"]["failure"].as_str().unwrap().to_owned();
+        assert!(failure.contains("rank 1 on") && failure.contains("killed"), "{failure}");
+    }
+    killed.wait().unwrap();
+    let (shown, merged) = merge(&scratch);
+    assert!(shown.contains("2 of 3 ranks side by side"), "{shown}");
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert_eq!((&launch["partial"], &launch["missing"]), (&true.into(), &vec![1].into()));
+}
+
+#[test]
+fn ranks_that_open_mpi_starts_measure_together_and_merge() {
+    let version = Command::new("mpirun").arg("--version").output();
+    if !version.is_ok_and(|output| text(&output).contains("Open MPI")) {
+        return skipped("ranks started by Open MPI", "mpirun of Open MPI is missing");
+    }
+    let scratch = Scratch::new("mpirun");
+    let run = scratch.run_command(&[]);
+    let mut mpirun = Command::new("mpirun");
+    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", "4"]);
+    mpirun.arg(run.get_program()).args(run.get_args()).current_dir(&scratch.path);
+    let output = output(mpirun);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let (shown, merged) = merge(&scratch);
+    assert!(shown.contains("4 ranks side by side"), "{shown}");
+    let launch = &merged["ringfall"]["merged"]["launch"];
+    assert!(launch["name"].is_string() && launch["size"] == 4, "{launch}");
+    assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
+}
+
+#[test]
+fn a_run_begins_at_the_time_that_it_is_given() {
+    let scratch = Scratch::new("start-at");
+    let start_s = now_unix_ns() / 1_000_000_000 + 6;
+    let output = scratch.run(&["--start-at", &start_s.to_string(), "--duration", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let (began, _) = window(&scratch.json());
+    assert!((began - start_s as f64).abs() < 0.2, "{began} and {start_s}");
+    let past = scratch.run(&["--start-at", "1700000000"]);
+    assert_fails(&past, 2, &["--start-at 1700000000", "s ago", "date -d"]);
+    let far = scratch.run(&["--start-at", &(start_s + 100_000).to_string()]);
+    assert_fails(&far, 2, &["s ahead"]);
+}
