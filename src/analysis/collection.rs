@@ -67,6 +67,13 @@ impl Collection {
         let runs = match extension.as_deref() {
             Some("xlsx") => xlsx(path, read_bytes(path)?)?,
             Some("csv") => csv(path, &read_bytes(path)?)?,
+            Some("json") => {
+                // What is wrong with the file comes first.
+                let _single = ResultFile::read(path)?;
+                let what = "this is a single result, and analyze takes collections: give a \
+                            directory of results, or let `ringfall compare` compare single ones";
+                return Err(FileProblem::new(path, what));
+            }
             _ => {
                 let what = "this is not a collection of runs; give a directory of JSON results, an \
                             .xlsx or a .csv file";

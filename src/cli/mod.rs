@@ -189,6 +189,13 @@ fn explain(error: clap::Error) -> Stop {
                 let all = begun.join(", ");
                 return Stop::Wrong(format!("{flag} is the beginning of {all}: type more of it"));
             }
+            if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
+                return Stop::Wrong(format!(
+                    "{} is a flag of `ringfall run`; this command does not take it, and its own \
+                     --help lists what it takes",
+                    setting.flag()
+                ));
+            }
             if let Some(near) = nearest(key, Options::KEYS.iter().copied()) {
                 return Stop::Wrong(format!(
                     "unknown flag {flag}; did you mean --{}? (`ringfall run --help` lists all)",

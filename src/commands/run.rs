@@ -60,7 +60,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let document = document_of(&result.0);
     let written = write_results(plan, &document);
     // What was measured is shown also when it could not be kept.
-    unless_reader_left(show(plan, &result.0, &document))?;
+    unless_reader_left(show(plan, &result.0, &document, written.is_ok()))?;
     written?;
     result.1?;
     Ok(exit_of(&result.0))

@@ -60,6 +60,8 @@ pub struct ShardStatus {
     pub serving: u32,
     /// I/Os in flight.
     pub in_flight: u32,
+    /// Operations of the engine under way for requests, those that wait for room included.
+    pub operations: u32,
     /// Whether nothing is left to do, now or later.
     pub exhausted: bool,
     /// Requests completed in the window.
@@ -82,6 +84,7 @@ impl ShardStatus {
             queued: self.queued + other.queued,
             serving: self.serving + other.serving,
             in_flight: self.in_flight + other.in_flight,
+            operations: self.operations + other.operations,
             exhausted: self.exhausted && other.exhausted,
             completed: self.completed + other.completed,
             errors: self.errors + other.errors,

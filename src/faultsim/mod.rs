@@ -149,6 +149,7 @@ impl Shards for Faulty<'_> {
             is_interrupted: is_cut_short,
             errors,
             in_flight: self.world.drivers.iter().map(|driver| driver.shard().in_flight()).sum(),
+            operations: self.world.drivers.iter().map(|driver| driver.operations()).sum(),
             ended,
             ..Sight::default()
         })

@@ -53,7 +53,7 @@ pub struct Card {
     pub beat: u64,
     /// What it is doing.
     pub state: State,
-    /// Why it ended early.
+    /// Why it ended early, in a sentence that names the rank that is the cause.
     pub why: String,
     /// Name of its machine.
     pub host: String,

@@ -174,7 +174,7 @@ impl Member {
         };
         let who = format!("rank {} on {}", self.rank, card.host);
         if card.state == State::Failed {
-            return Err(format!("{who} ended early: {}", card.why));
+            return Err(card.why.clone());
         }
         if is_gone {
             return Err(format!("{who} was killed: its process, {}, is gone", card.pid));

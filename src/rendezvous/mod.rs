@@ -345,14 +345,17 @@ impl Keeper {
 
     /// It has ended early: its card says why, and the first rank has all others end.
     fn tell_failure(&mut self, why: &str) {
+        // What another rank is the cause of says so already: whoever reads this card is to hear of
+        // that one, not of this one too.
+        let why = match why.starts_with("rank ") {
+            true => why.to_owned(),
+            false => format!("rank {} on {} ended early: {why}", self.card.rank, self.card.host),
+        };
         self.card.state = State::Failed;
-        self.card.why = why.to_owned();
+        self.card.why.clone_from(&why);
         self.card.beat += 1;
         self.card.written_unix_ns = unix_ns();
-        let why = match self.members.culprit() {
-            Some(culprit) => culprit.to_owned(),
-            None => format!("rank 0 on {} ended early: {why}", self.card.host),
-        };
+        let why = self.members.culprit().map_or(why, str::to_owned);
         let message = Message { nonces: self.members.nonces(), start_unix_ns: 0, why };
         let told = match self.card.rank {
             0 => self.board.put_stop(&message),

@@ -97,6 +97,8 @@ pub struct Sight {
     pub errors: u64,
     /// I/Os in flight.
     pub in_flight: u32,
+    /// Operations under way, those that wait for room or for their turn included.
+    pub operations: u32,
     /// A shard shows no sign of life, so that what it said of its I/Os is old; the watchdog sees to
     /// it.
     pub is_unheard: bool,
@@ -269,7 +271,7 @@ impl Phases {
             State::New | State::Gathering | State::Over => false,
             State::Populating | State::Draining => true,
             // Users may think and generate for as long as they like.
-            State::WarmingUp | State::Measuring => sight.in_flight > 0,
+            State::WarmingUp | State::Measuring => sight.in_flight > 0 || sight.operations > 0,
         };
         // A shard that gets no core can't say what has ended: no device is to blame. After a
         // failure it gets no more time than the others.
@@ -297,12 +299,19 @@ impl Phases {
     }
 
     fn silent(&self, sight: &Sight) -> Ending {
-        Ending::Failed(format!(
-            "no I/O has ended for {} s, with {} in flight: the device does not answer, look at \
-             dmesg",
-            self.silence / SECOND,
-            sight.in_flight
-        ))
+        let (seconds, in_flight) = (self.silence / SECOND, sight.in_flight);
+        Ending::Failed(match in_flight {
+            // No device can be waited for: they wait for each other.
+            0 => format!(
+                "nothing has ended for {seconds} s, with {} operations under way and no I/O in \
+                 flight: this is a bug in ringfall; please report it with the command line",
+                sight.operations
+            ),
+            _ => format!(
+                "no I/O has ended for {seconds} s, with {in_flight} in flight: the device does \
+                 not answer, look at dmesg"
+            ),
+        })
     }
 
     fn end_of_window(&self, sight: &Sight) -> Option<Ending> {

@@ -191,6 +191,16 @@ fn a_drain_that_makes_progress_may_take_its_time() {
 }
 
 #[test]
+fn operations_that_wait_for_each_other_end_the_run_and_blame_no_device() {
+    let plan = PhasePlan { duration: 3_600 * SECOND, ..PLAN };
+    let stuck = |phase, now| Sight { in_flight: 0, operations: 3, ended: 1, ..well(phase, now) };
+    let (phases, _, end) = run(plan, stuck);
+    let Ending::Failed(why) = phases.ending() else { panic!("{:?}", phases.ending()) };
+    assert!(why.contains("3 operations under way and no I/O in flight"), "{why}");
+    assert!(end < plan.silence_max + 60 * SECOND, "it ended at {} s", end / SECOND);
+}
+
+#[test]
 fn users_that_think_are_not_a_silent_device() {
     let plan = PhasePlan { duration: 3_600 * SECOND, ..PLAN };
     let (phases, ..) = run(plan, |phase, now| Sight { in_flight: 0, ended: 1, ..well(phase, now) });

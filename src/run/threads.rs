@@ -203,6 +203,7 @@ impl Shards for Threads<'_> {
             is_abandoned: false,
             errors: status.errors,
             in_flight: status.in_flight,
+            operations: status.operations,
             is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
             failure: self.failure.clone().or(feed_failure).or(ranks_failure),

@@ -24,7 +24,13 @@ pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
     }
 }
 
-pub(super) fn show(plan: &Plan, result: &RunResult, document: &Document) -> Result<()> {
+/// `is_written`: the files are named only when all of them could be written.
+pub(super) fn show(
+    plan: &Plan,
+    result: &RunResult,
+    document: &Document,
+    is_written: bool,
+) -> Result<()> {
     if plan.json {
         crate::commands::print_json(document)?;
     }
@@ -32,7 +38,7 @@ pub(super) fn show(plan: &Plan, result: &RunResult, document: &Document) -> Resu
         let mut out = output(plan);
         print_summary(&mut *out, style(plan), result, document)?;
         let mut label = "results";
-        for (_, path) in outputs(plan) {
+        for (_, path) in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
         }

@@ -80,7 +80,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     };
     let document = Document::of(&result);
     let written = write_results(plan, &document);
-    unless_reader_left(show(plan, &result, &document))?;
+    unless_reader_left(show(plan, &result, &document, written.is_ok()))?;
     written?;
     Ok(exit_of(&result))
 }

@@ -164,6 +164,7 @@ impl Shards for Simulation<'_> {
             is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
             errors,
             in_flight: 0,
+            operations: 0,
             is_unheard: false,
             ended,
             failure: self.found.failure.clone(),
