@@ -89,9 +89,12 @@ fn a_trace_that_breaks_off_fails_the_run() {
     let line = "--use-burst-trace --burst-trace-path cut.csv.zst --trace-speedup 1000 --seed 7 \
                 --duration 60 --output result.json --model tiny-1b";
     let ended = ringfall(&scratch, &format!("simulate --device DEVICES/fast-nvme.yaml {line}"));
-    assert_fails(&ended, 1, &["could not be read on", "cut.csv.zst"]);
+    assert_fails(&ended, 1, &["the rest of the trace could not be read", "cut.csv.zst"]);
     let failure = &scratch.json()["ringfall"]["window"]["failure"];
-    assert!(failure.as_str().unwrap().contains("could not be read on"), "{failure}");
+    assert!(
+        failure.as_str().unwrap().contains("the rest of the trace could not be read"),
+        "{failure}"
+    );
 }
 
 #[test]

@@ -32,12 +32,12 @@ pub(super) enum Scalar {
 /// finite.
 const SIZES: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
-/// A number as a figure: nothing when it is too large for any, 0 when it is next to nothing.
-fn figure(number: f64) -> Option<f64> {
-    match number.abs() {
-        size if size < *SIZES.start() => Some(0.0),
-        size => (size <= *SIZES.end()).then_some(number),
+/// A number as a figure: 0 when it is next to nothing, and never beyond what can be computed with.
+fn figure(number: f64) -> f64 {
+    if number.abs() < *SIZES.start() {
+        return 0.0;
     }
+    number.clamp(-SIZES.end(), *SIZES.end())
 }
 
 /// What is kept of an array's numbers.
@@ -205,7 +205,7 @@ impl Node<'_> {
     }
 
     fn number<E: Error>(self, number: f64) -> Result<(), E> {
-        let Some(number) = figure(number) else { return self.keep(Scalar::Null) };
+        let number = figure(number);
         if self.place.is_none() {
             return self.keep(Scalar::Number(number));
         }

@@ -39,8 +39,7 @@ fn rate(rng: &mut Xoshiro256PlusPlus, most: u32) -> u32 {
 
 impl Scenario {
     pub(super) fn draw(rng: &mut Xoshiro256PlusPlus) -> Scenario {
-        let shards = rng.random_range(1..=4u16);
-        let users = rng.random_range(1..=12u32);
+        let (shards, users) = (rng.random_range(1..=4u16), rng.random_range(1..=12u32));
         let io_size_bytes = (4 * KIB) << rng.random_range(0..5);
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));

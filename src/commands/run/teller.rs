@@ -1,5 +1,5 @@
-//! What is told and sampled while a run goes on: the banner, the progress line, the machine's counters
-//! at the edges of the window.
+//! What is told and sampled while a run goes on: the banner, the progress line, the machine's
+//! counters at the edges of the window.
 
 use std::io::Write;
 use std::path::PathBuf;

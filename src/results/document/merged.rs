@@ -58,7 +58,7 @@ pub struct Launch {
 /// What one rank measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankRow {
-    /// Its number.
+    /// Number of the rank, from 0.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,
