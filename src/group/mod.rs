@@ -261,7 +261,7 @@ impl Group {
     /// # Errors
     /// Why the run can't go on.
     pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
-        self.gather_from(topic, |_| vec![0], is_over)
+        self.gather_from(topic, &[0], is_over)
             .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
     }
 
@@ -270,8 +270,8 @@ impl Group {
     /// # Errors
     /// Why the run can't go on.
     pub fn gather(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<Word>, Silence> {
-        let all = (1..self.party.size).collect::<Vec<_>>();
-        self.gather_from(topic, |_| all.clone(), is_over)
+        let all: Vec<u32> = (1..self.party.size).collect();
+        self.gather_from(topic, &all, is_over)
     }
 
     /// Waits for words of those that are still there, whatever has become of the others, for so
@@ -297,22 +297,22 @@ impl Group {
     fn gather_from(
         &self,
         topic: Topic,
-        from: impl Fn(&View) -> Vec<u32>,
+        from: &[u32],
         is_over: &dyn Fn() -> bool,
     ) -> Result<Vec<Word>, Silence> {
         let mut words: BTreeMap<u32, Word> = BTreeMap::new();
         loop {
             let mut view = self.shared.view();
             words.extend(take(&mut view, topic));
-            if from(&view).iter().all(|rank| words.contains_key(rank)) {
+            let silent = from.iter().find(|rank| !words.contains_key(rank));
+            let Some(silent) = silent else {
                 return Ok(words.into_values().collect());
-            }
+            };
             if let Some(why) = &view.failure {
                 return Err(Silence::Failed(why.clone()));
             }
-            let gone = from(&view).into_iter().find(|rank| view.left.contains(rank));
-            if let Some(rank) = gone.filter(|rank| !words.contains_key(rank)) {
-                return Err(Silence::Failed(format!("rank {rank} ended without a word")));
+            if view.left.contains(silent) {
+                return Err(Silence::Failed(format!("rank {silent} ended without a word")));
             }
             if is_over() {
                 return Err(Silence::Over);
