@@ -12,6 +12,7 @@ use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
+use crate::saturate::Roofline;
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,10 @@ pub struct Warning {
 const KERNEL_TOLERANCE: f64 = 0.01;
 /// Share of the writes that were a block's first before it is worth a word.
 const FIRST_TOUCH_SHARE: f64 = 0.05;
+
+/// Share of the device's limits above which they can't be its limits; below it is what two
+/// measurements of one device differ by.
+const ROOFLINE_SHARE_MAX: f64 = 1.05;
 
 /// Share by which the P95 of all requests may part from that of those that finished before it is
 /// worth a word.
@@ -247,6 +252,33 @@ fn last_tier_bytes(result: &RunResult) -> u64 {
     result.tiers.iter().rev().map(|tier| tier.capacity_bytes).find(|&bytes| bytes > 0).unwrap_or(0)
 }
 
+/// Limits that the run went beyond are not those of the device.
+fn beyond_the_limits(
+    result: &RunResult,
+    source: &str,
+    roofline: &Roofline,
+    warnings: &mut Vec<Warning>,
+) {
+    let (engine, seconds) = (&result.engine, result.window.seconds);
+    if seconds <= 0.0 {
+        return;
+    }
+    let rate = |bytes: u64| bytes as f64 / seconds;
+    let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+    let Some(share) = share.filter(|&share| share > ROOFLINE_SHARE_MAX) else { return };
+    let is_cut = roofline.limits.iter().any(|limit| !limit.bandwidth.settled);
+    let why = match is_cut {
+        true => "their search was ended by its time limit",
+        false => "the device was slower when they were measured, or had less to spare",
+    };
+    let text = format!(
+        "this run moved {:.0} % of what the limits in {source} allow, so they are not the limits \
+         of this device: {why}; measure them again",
+        share * 100.0
+    );
+    warnings.push(warning("roofline_exceeded", text, Some("--roofline fresh")));
+}
+
 /// Where it ran, and whether it could.
 fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some((source, roofline)) = &result.roofline {
@@ -261,11 +293,16 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
             );
             warnings.push(warning("roofline_device", text, Some("--roofline fresh")));
         }
+        beyond_the_limits(result, source, roofline, warnings);
     }
     if result.watchdog.stalls > 0 {
+        let times = match result.watchdog.stalls {
+            1 => "once".to_owned(),
+            stalls => format!("{stalls} times"),
+        };
         let text = format!(
-            "shards gave no heartbeat for a second or more {} times (the longest gap was {:.1} s)",
-            result.watchdog.stalls,
+            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
+             the longest gap while the load ran was {:.1} s",
             result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
         );
         warnings.push(warning("stalls", text, Some("--shards")));

@@ -276,7 +276,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     writeln!(
         text,
-        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
+        "  service      {:.1} tokens/s   {:.2} requests/s   {} served   hit rate {}",
         per_second(requests.generated_tokens),
         per_second(requests.completed()),
         requests.completed(),
