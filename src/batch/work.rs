@@ -113,10 +113,12 @@ impl Batch {
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for (place, Job { name, .. }) in self.jobs.iter().enumerate() {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-=".contains(c);
-            let is_name = name.chars().all(is_plain)
-                && !name.starts_with('.')
-                && (1..=NAME_BYTES_MAX).contains(&name.len());
-            ensure!(is_name, "{name:?} can't be the name of a job's files");
+            let is_part = |part: &str| {
+                part.chars().all(is_plain)
+                    && !part.starts_with('.')
+                    && (1..=NAME_BYTES_MAX).contains(&part.len())
+            };
+            ensure!(name.split('/').all(is_part), "{name:?} can't be the name of a job's files");
             let twin = places.insert(name, place);
             ensure!(twin.is_none(), "two jobs have the name {name}");
         }
