@@ -16,6 +16,7 @@ pub mod facts;
 pub mod faultsim;
 pub mod host;
 pub mod interrupt;
+pub mod iostat;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
@@ -78,6 +79,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
+        cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),

@@ -20,6 +20,7 @@ const PROGRAM: Table = &[
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
+    ("iostat", &[]),
     ("store", &["remedy"]),
     ("config", &["escape", "host", "precondition"]),
     ("batch", &["config", "escape", "exit", "host"]),
@@ -46,8 +47,8 @@ const PROGRAM: Table = &[
             "source",
         ],
     ),
-    ("audit", &[]),
-    ("analysis", &["host", "results"]),
+    ("audit", &["iostat"]),
+    ("analysis", &["host", "iostat", "results"]),
     (
         "show",
         &[
@@ -70,6 +71,7 @@ const PROGRAM: Table = &[
         &[
             "analysis",
             "audit",
+            "batch",
             "blocktrace",
             "cli",
             "config",
