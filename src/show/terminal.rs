@@ -14,6 +14,7 @@ use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
 use crate::facts::{RequestStats, TierShortage, class_index, quotient};
 use crate::remedy::told_io;
+use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
@@ -479,6 +480,9 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         );
         verdict::labelled(text, "kernel", &sentence)?;
+    }
+    if let Some(cold) = ColdReads::of_run(result) {
+        verdict::labelled(text, "cold reads", &cold.told)?;
     }
     if let Some(Ok(trace)) = &result.block_trace {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
