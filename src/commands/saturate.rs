@@ -60,10 +60,10 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);
     if let Some(group) = &group {
-        leave(group, &found);
+        leave(group, &found, interrupt.is_set());
     }
     if let Some(launch) = launch {
-        launch.close(found.is_ok());
+        launch.close(found.is_ok() && !interrupt.is_set());
     }
     let Some(roofline) = found? else {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
@@ -92,8 +92,10 @@ fn rank(args: &SaturateArgs, output: &Path) -> Result<Option<Rank>, InputError> 
 }
 
 /// All ranks leave when the search is over; on a failure the others hear of it.
-fn leave(group: &Group, found: &Result<Option<Roofline>>) {
+fn leave(group: &Group, found: &Result<Option<Roofline>>, is_interrupted: bool) {
     match found {
+        // It has said so, and that is to stay.
+        Ok(_) if is_interrupted => {}
         Ok(_) => {
             if group.rank() == 0 {
                 group.see_off(LEAVE_PATIENCE);
