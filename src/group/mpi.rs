@@ -202,3 +202,19 @@ impl Board for MpiBoard {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_taken_apart_as_it_was_put_together() {
+        let put = message(PUT, "card", b"\0x").unwrap();
+        assert_eq!(parsed(&put), Some((PUT, "card", b"\0x".as_slice())));
+        assert_eq!(parsed(&message(CLEAR, "", &[]).unwrap()), Some((CLEAR, "", [].as_slice())));
+        for damaged in [&b""[..], &[PUT], &[PUT, 9, b'a'], &[PUT, 1, 0xff]] {
+            assert_eq!(parsed(damaged), None);
+        }
+        assert!(message(PUT, &"n".repeat(300), &[]).is_err());
+    }
+}
