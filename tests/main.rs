@@ -17,6 +17,8 @@ mod media;
 mod merge;
 mod published;
 mod ranks;
+mod ranks_mpirun;
+mod ranks_together;
 mod readme;
 mod regressions;
 mod regressions_bounds;

@@ -16,7 +16,7 @@ const PROGRAM: Table = &[
     ("iotrace", &[]),
     ("precondition", &[]),
     ("remedy", &[]),
-    ("rendezvous", &[]),
+    ("group", &[]),
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
@@ -28,7 +28,7 @@ const PROGRAM: Table = &[
     ("driver", &["facts", "iotrace"]),
     (
         "run",
-        &["driver", "facts", "interrupt", "iotrace", "remedy", "rendezvous", "source", "store"],
+        &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"],
     ),
     ("faultsim", &["run"]),
     (
@@ -80,7 +80,7 @@ const PROGRAM: Table = &[
             "interrupt",
             "iotrace",
             "precondition",
-            "rendezvous",
+            "group",
             "results",
             "run",
             "saturate",
