@@ -52,6 +52,7 @@ impl Scenario {
             cache_dir: None,
             destroy_device_contents: false,
             is_strict: false,
+            has_storage: true,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
             cpu_capacity_bytes: match one_of(rng) {
