@@ -2,6 +2,7 @@
 
 mod analysis;
 mod audit;
+mod discover;
 mod faults;
 mod saturate;
 mod simulate;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
+pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
@@ -22,7 +24,7 @@ use crate::config::nearest::nearest;
 use crate::config::{NOT_YET, Options, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "mlperf", "suite"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -72,6 +74,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
+    /// Describe this machine: processors, memory, GPUs, drives and what lies between; what would be
+    /// better set otherwise; and recommended flags for each workload
+    Discover(DiscoverArgs),
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),

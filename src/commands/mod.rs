@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod audit;
 pub mod compare;
+pub mod discover;
 pub mod faults;
 pub mod merge;
 pub mod report;

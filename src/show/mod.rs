@@ -3,6 +3,7 @@
 //! What must not be here: deciding what a figure is or whether it can be trusted (`results`).
 
 mod audit;
+mod discover;
 mod fio_job;
 mod html;
 pub mod progress;
@@ -13,6 +14,7 @@ mod verdict;
 mod what_if;
 
 pub use audit::audit_page;
+pub use discover::discovery_page;
 pub use fio_job::fio_job;
 pub use html::{write_audit_html, write_html, write_roofline_html, write_what_if_html};
 pub use sheet::{write_audit_csv, write_sheet};
