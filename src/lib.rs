@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod audit;
+pub mod batch;
 pub mod blocktrace;
 pub mod cli;
 pub mod commands;
@@ -42,6 +43,9 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
         );
+    }
+    if let Err(error) = batch::end_with_parent() {
+        return ended(Err(error.into()));
     }
     let args: Vec<OsString> = args.into_iter().collect();
     let typed = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -22,6 +22,7 @@ const PROGRAM: Table = &[
     ("interrupt", &["exit"]),
     ("store", &["remedy"]),
     ("config", &["escape", "host", "precondition"]),
+    ("batch", &["config", "escape", "exit", "host"]),
     ("source", &["config", "host", "stderr"]),
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
