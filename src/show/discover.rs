@@ -358,8 +358,8 @@ fn workloads(page: &mut String, found: &Discovery) {
     // Those of one name beside each other, in the order in which they first came.
     let mut names: Vec<&str> = Vec::new();
     for flag in &told {
-        if !names.contains(&flag.flag) {
-            names.push(flag.flag);
+        if !names.contains(&flag.flag.as_str()) {
+            names.push(&flag.flag);
         }
     }
     for name in names {
@@ -405,5 +405,5 @@ fn command(page: &mut String, invocation: &Invocation) {
 
 fn words(flag: &Flag) -> Vec<String> {
     let value = flag.value.as_deref().map(escape::shell);
-    std::iter::once(flag.flag.to_owned()).chain(value).collect()
+    std::iter::once(flag.flag.clone()).chain(value).collect()
 }

@@ -119,6 +119,25 @@ impl Place {
         }
     }
 
+    /// The given directory, one of the usual ones, or the system's temporary directory: what may be
+    /// written without asking.
+    #[must_use]
+    pub fn usual(survey: &Survey, given: Option<&Path>) -> Place {
+        let best = Place::of(survey, given);
+        if best.is_given || USUAL.iter().any(|path| best.directory.starts_with(path)) {
+            return best;
+        }
+        let directory = std::env::temp_dir().join(DIRECTORY);
+        let reason = format!(
+            "neither {} nor {} is there, and no directory was given with -c; `ringfall discover` \
+             recommends {}",
+            USUAL[0],
+            USUAL[1],
+            best.directory.display()
+        );
+        Place::at(survey, directory, reason, false)
+    }
+
     fn at(survey: &Survey, directory: PathBuf, reason: String, is_given: bool) -> Place {
         let absolute = std::path::absolute(&directory).unwrap_or_else(|_| directory.clone());
         let system = survey.file_system_of(&absolute);

@@ -6,11 +6,15 @@
 mod advice;
 mod machine;
 mod report;
+mod saved;
+mod table;
 mod workload;
 
 pub use advice::{Advice, Weight, advise};
 pub use machine::{Engine, Machine, Place};
 pub use report::{Discovery, IoUring};
+pub use saved::SavedSuite;
+pub use table::{End, FIGURES, GoBy, Row, Table, Verdict};
 pub use workload::{Asked, Flag, Invocation, WORKLOADS, Workload, invocations};
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn survey() -> Survey {
 fn flags(invocation: &Invocation) -> String {
     let words = invocation.flags.iter().map(|flag| match &flag.value {
         Some(value) => format!("{} {value}", flag.flag),
-        None => flag.flag.to_owned(),
+        None => flag.flag.clone(),
     });
     words.collect::<Vec<_>>().join(" ")
 }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 
 /// A named workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Workload {
     /// The whole cache in GPU memory.
     GpuOnly,
@@ -73,6 +74,20 @@ pub const WORKLOADS: [(Workload, &str, &[&str], &str); 11] = [
     ),
 ];
 
+impl From<Workload> for String {
+    fn from(workload: Workload) -> String {
+        workload.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for Workload {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Workload, String> {
+        Workload::by_name(&name).ok_or_else(|| format!("{name:?} is no workload"))
+    }
+}
+
 impl Workload {
     /// Its name.
     #[must_use]
@@ -99,7 +114,7 @@ impl Workload {
 }
 
 /// What is asked of the workloads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// The model whose cache is simulated.
     pub model: String,
@@ -135,10 +150,10 @@ impl Default for Asked {
 }
 
 /// A flag of `ringfall run`, and why it is given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
     /// The flag: `--num-users`.
-    pub flag: &'static str,
+    pub flag: String,
     /// Its value; null for a switch.
     pub value: Option<String>,
     /// Why: a sentence without a full stop.
@@ -146,12 +161,11 @@ pub struct Flag {
 }
 
 /// One run of a workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invocation {
     /// Name of the run, fit for a file.
     pub name: String,
     /// Name of the workload.
-    #[serde(serialize_with = "by_name")]
     pub workload: Workload,
     /// What it is, in a few words.
     pub title: String,
@@ -165,8 +179,16 @@ pub struct Invocation {
     pub impossible: Option<String>,
 }
 
-fn by_name<S: serde::Serializer>(workload: &Workload, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(workload.name())
+impl Invocation {
+    /// The arguments of its run, `run` the first.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let words = self
+            .flags
+            .iter()
+            .flat_map(|flag| std::iter::once(flag.flag.clone()).chain(flag.value.clone()));
+        std::iter::once("run".to_owned()).chain(words).collect()
+    }
 }
 
 /// Users of the moderate load: what the reference's wrapper found to work on most machines.
@@ -213,11 +235,11 @@ pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<
 }
 
 fn flag(flag: &'static str, value: impl ToString, reason: impl Into<String>) -> Flag {
-    Flag { flag, value: Some(value.to_string()), reason: reason.into() }
+    Flag { flag: flag.to_owned(), value: Some(value.to_string()), reason: reason.into() }
 }
 
 fn switch(flag: &'static str, reason: impl Into<String>) -> Flag {
-    Flag { flag, value: None, reason: reason.into() }
+    Flag { flag: flag.to_owned(), value: None, reason: reason.into() }
 }
 
 /// In halves of a GiB, rounded down, so that it prints short.
