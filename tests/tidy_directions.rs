@@ -48,6 +48,7 @@ const PROGRAM: Table = &[
     ),
     ("audit", &[]),
     ("analysis", &["host", "results"]),
+    ("suite", &["escape", "host", "results"]),
     (
         "show",
         &[
@@ -61,15 +62,17 @@ const PROGRAM: Table = &[
             "results",
             "run",
             "saturate",
+            "suite",
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config"]),
+    ("cli", &["analysis", "config", "suite"]),
     (
         "commands",
         &[
             "analysis",
             "audit",
+            "batch",
             "blocktrace",
             "cli",
             "config",
@@ -81,6 +84,7 @@ const PROGRAM: Table = &[
             "interrupt",
             "iotrace",
             "precondition",
+            "remedy",
             "rendezvous",
             "results",
             "run",
@@ -89,6 +93,7 @@ const PROGRAM: Table = &[
             "source",
             "stderr",
             "store",
+            "suite",
         ],
     ),
 ];

@@ -28,16 +28,20 @@ pub struct SuiteArgs {
     #[arg(short = 'c', long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
     /// Length of the runs that compare tiers, in seconds
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 120, value_parser = seconds())]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(value_parser = seconds())]
     pub tier_seconds: u32,
     /// Length of storage-saturation, in seconds
-    #[arg(short = 's', long, value_name = "SECONDS", default_value_t = 180, value_parser = seconds())]
+    #[arg(short = 's', long, value_name = "SECONDS", default_value_t = 180)]
+    #[arg(value_parser = seconds())]
     pub saturation_seconds: u32,
     /// Length of production, in seconds
-    #[arg(short = 'r', long, value_name = "SECONDS", default_value_t = 180, value_parser = seconds())]
+    #[arg(short = 'r', long, value_name = "SECONDS", default_value_t = 180)]
+    #[arg(value_parser = seconds())]
     pub production_seconds: u32,
     /// Longest time of autoscale and capacity-autoscale, in seconds
-    #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds())]
+    #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(value_parser = seconds())]
     pub autoscale_seconds: u32,
     /// Number of users of the moderate load; 50 when not given
     #[arg(short = 'u', long, value_name = "N", value_parser = number(1, USERS_MAX))]
@@ -50,8 +54,13 @@ pub struct SuiteArgs {
     #[arg(short = 'R', long)]
     pub rag: bool,
     /// Number of documents for -R; 10 when not given
-    #[arg(short = 'D', long, value_name = "N", value_parser = number(1, DOCUMENTS_MAX), requires = "rag")]
+    #[arg(short = 'D', long, value_name = "N", value_parser = number(1, DOCUMENTS_MAX))]
+    #[arg(requires = "rag")]
     pub rag_documents: Option<u32>,
+    /// Size of the storage tier in GiB, in runs that have one; 95 % of the free space when not
+    /// given
+    #[arg(long, value_name = "GIB", value_parser = gib)]
+    pub storage_capacity_gb: Option<f64>,
     /// Directory for the results, logs and tables; results/suite-TIME when not given. A suite that
     /// was begun there goes on
     #[arg(short = 'o', long, value_name = "DIR")]
@@ -77,7 +86,7 @@ pub struct SuiteArgs {
     pub more_flags: Vec<String>,
 }
 
-const RESUME_CONFLICTS: [&str; 14] = [
+const RESUME_CONFLICTS: [&str; 15] = [
     "workloads",
     "model",
     "cache_dir",
@@ -89,6 +98,7 @@ const RESUME_CONFLICTS: [&str; 14] = [
     "users_high",
     "rag",
     "rag_documents",
+    "storage_capacity_gb",
     "output_dir",
     "dry_run",
     "more_flags",
@@ -96,6 +106,14 @@ const RESUME_CONFLICTS: [&str; 14] = [
 
 fn number(least: u64, most: u64) -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(least..=most)
+}
+
+/// Above 0; `run` knows the rest of the bounds.
+fn gib(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(gib) if gib > 0.0 && gib.is_finite() => Ok(gib),
+        _ => Err(format!("{text:?} is no size; give GiB above 0, such as 100")),
+    }
 }
 
 fn seconds() -> RangedU64ValueParser<u32> {
@@ -114,6 +132,7 @@ impl SuiteArgs {
             autoscale_s: self.autoscale_seconds,
             users: self.users,
             users_high: self.users_high,
+            storage_gib: self.storage_capacity_gb,
             rag_documents: self.rag.then(|| self.rag_documents.unwrap_or(DOCUMENTS)),
         }
     }

@@ -68,7 +68,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut rows)?;
     let table = table(&suite, &batch, &report, &directory, baseline);
     write_tables(&table, &directory)?;
-    say(&format!("\n{}{}", suite_page(&table), left(&report, &directory)));
+    say(&format!("{}{}", suite_page(&table), left(&report, &directory)));
     if args.json {
         print_json(&table)?;
     }
@@ -152,10 +152,11 @@ fn outlook(suite: &SavedSuite, directory: &Path) -> String {
         .filter(|flag| flag.flag == "--cache-dir")
         .find_map(|flag| Some(format!("{}: {}", flag.value.as_ref()?, flag.reason)));
     format!(
-        "Suite of {} runs; --seed 42 for all of them\n  data                 {}\n  results              \
-         {}\n{}\n",
+        "Suite of {} runs; --seed 42 for all of them\n  {:<20} {}\n  {:<20} {}\n{}\n",
         suite.invocations.iter().filter(|one| one.impossible.is_none()).count(),
+        "data",
         escape::terminal(&data.unwrap_or_else(|| "no run needs storage".to_owned())),
+        "results",
         escape::terminal_path(directory),
         suite_plan_page(&suite.invocations, &suite.more_flags)
     )

@@ -44,8 +44,7 @@ impl Scenario {
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));
         let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
-        // Some have entries of several of the CPU tier's chunks.
-        let scale = if rng.random_range(0..8) == 0 { 6 } else { 1 };
+        let scale = scale(rng);
         let settings = RunSettings {
             shards,
             cpus: None,
@@ -109,6 +108,11 @@ impl Scenario {
             ends_gently: rng.random(),
         }
     }
+}
+
+/// Some have entries of several of the CPU tier's chunks.
+fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
+    if rng.random_range(0..8) == 0 { 6 } else { 1 }
 }
 
 /// Shares that an eviction leaves of a tier, and at which an entry skips it.

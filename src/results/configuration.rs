@@ -85,8 +85,8 @@ impl Configuration {
     }
 
     /// The published invocation that a result is named after: `MODEL_stress_trialN.json`,
-    /// `MODEL_tput_trialN.json`, and those of the results summary with `mlperf` in the model's place
-    /// and the host's name before the trial. `None` when the name is no such one.
+    /// `MODEL_tput_trialN.json`, and those of the results summary with `mlperf` in the model's
+    /// place and the host's name before the trial. `None` when the name is no such one.
     #[must_use]
     pub fn from_invocation(name: &str) -> Option<Configuration> {
         let name = name.rsplit(['/', '\\']).next()?;

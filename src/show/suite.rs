@@ -13,8 +13,8 @@ const WIDTH: usize = 80;
 /// Columns of the terminal's table, by their metrics, with titles of at most nine letters.
 const COLUMNS: [(&str, &str); 5] = [
     ("wall_clock_throughput_tokens_per_s", "tokens/s"),
-    ("storage_read_bandwidth_gib_per_s", "read"),
-    ("storage_write_bandwidth_gib_per_s", "written"),
+    ("storage_read_bandwidth_gib_per_s", "GiB/s r"),
+    ("storage_write_bandwidth_gib_per_s", "GiB/s w"),
     ("end_to_end_p95_ms", "P95, s"),
     ("cache_hit_rate", "hits"),
 ];
@@ -89,14 +89,13 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
     page
 }
 
-/// The whole table: rows, what to go by, and what is to be said about them.
+/// What follows the rows of the runs that were made: rows of the others, what is to be said about
+/// each, and how many passed.
 #[must_use]
 pub fn suite_page(table: &Table) -> String {
     let mut page = String::new();
-    let host = table.host.as_deref().unwrap_or("this machine");
-    prose(&mut page, "", &format!("Suite on {host} (read and written: storage, GiB/s)"), WIDTH);
-    let _infallible = writeln!(page, "{}", suite_head());
-    for row in &table.rows {
+    let is_other = |row: &&Row| matches!(row.verdict, Verdict::Impossible | Verdict::NotRun);
+    for row in table.rows.iter().filter(is_other) {
         let _infallible = writeln!(page, "{}", suite_row(row));
     }
     page.push('\n');

@@ -39,8 +39,8 @@ pub struct Advice {
     pub weight: Weight,
     /// What is so, and why it should not be: one sentence or two.
     pub what: String,
-    /// The command that changes it; null where there is none. Most of them need root, and last until
-    /// the next start of the machine.
+    /// The command that changes it; null where there is none. Most of them need root, and last
+    /// until the next start of the machine.
     pub command: Option<String>,
 }
 
@@ -101,8 +101,8 @@ fn kernel(survey: &Survey, all: &mut Vec<Advice>) {
         all.push(advice(
             Weight::Matters,
             format!(
-                "the kernel, {release}, is older than {}.{}: completions interrupt the threads that \
-                 wait for them, and each costs more",
+                "the kernel, {release}, is older than {}.{}: completions interrupt the threads \
+                 that wait for them, and each costs more",
                 KERNEL_MIN.0, KERNEL_MIN.1
             ),
         ));
@@ -150,9 +150,8 @@ fn memory(survey: &Survey, all: &mut Vec<Advice>) {
     if survey.memory.transparent_huge_pages.as_deref() == Some("never")
         && survey.memory.huge_pages.iter().all(|pages| pages.free == 0)
     {
-        let what = "transparent huge pages are switched off, and none are reserved: I/O buffers and \
-                    the CPU tier then have pages of 4 KiB, and each I/O has up to 256 times as \
-                    many";
+        let what = "transparent huge pages are switched off, and none are reserved: I/O buffers \
+                    and the CPU tier then have pages of 4 KiB, of which an I/O of 1 MiB takes 256";
         let command = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled";
         all.push(advice(Weight::Matters, what).by(command));
     }
@@ -201,7 +200,6 @@ fn processors(survey: &Survey, place: &Place, all: &mut Vec<Advice>) {
 
 fn file_system(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
     let point = &system.mount_point;
-    let remount = |option: &str| format!("sudo mount -o remount,{option} {}", escape::shell(point));
     if system.is_in_memory() {
         let what = format!("{point} is {}, in memory: there is no drive to measure", system.kind);
         all.push(advice(Weight::Needed, what));
@@ -218,6 +216,22 @@ fn file_system(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
         let what = format!("{point} can't be written by this process");
         all.push(advice(Weight::Needed, what));
     }
+    mount_options(system, all);
+    if system.kind == "btrfs" && !system.has("nodatacow") {
+        let what = format!(
+            "{point} is btrfs with copy-on-write: each block that is written over is allocated and \
+             summed anew; a directory can do without if it is empty"
+        );
+        let command = format!("chattr +C {}/DIRECTORY", escape::shell(point));
+        all.push(advice(Weight::Matters, what).by(command));
+    }
+    space_and_encryption(survey, system, all);
+}
+
+/// Options of the mount that change what is measured.
+fn mount_options(system: &FileSystem, all: &mut Vec<Advice>) {
+    let point = &system.mount_point;
+    let remount = |option: &str| format!("sudo mount -o remount,{option} {}", escape::shell(point));
     if system.has("data=journal") {
         let what = format!(
             "{point} is mounted with data=journal: ext4 then writes all data twice, and through \
@@ -241,20 +255,16 @@ fn file_system(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
         let what = format!("{point} is mounted with strictatime: each read writes a time");
         all.push(advice(Weight::Matters, what).by(remount("noatime")));
     }
-    if system.kind == "btrfs" && !system.has("nodatacow") {
-        let what = format!(
-            "{point} is btrfs with copy-on-write: each block that is written over is allocated and \
-             summed anew; a directory can do without if it is empty"
-        );
-        let command = format!("chattr +C {}/DIRECTORY", escape::shell(point));
-        all.push(advice(Weight::Matters, what).by(command));
-    }
+}
+
+fn space_and_encryption(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
+    let point = &system.mount_point;
     if let (Some(free), Some(size)) = (system.free_bytes, system.size_bytes)
         && (free as f64) < size as f64 * FREE_SHARE_MIN
     {
         let what = format!(
-            "{point} has {} free of {}: a file system that is nearly full has no long extents left, \
-             and neither has the drive",
+            "{point} has {} free of {}: a file system that is nearly full has no long extents \
+             left, and its drive has few erased blocks",
             human(free),
             human(size)
         );
@@ -266,8 +276,8 @@ fn file_system(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
         .find(|disk| disk.is_encrypted && system.disk.as_ref() == Some(&disk.name));
     if let Some(disk) = encrypted {
         let what = format!(
-            "{point} is on {}, which the kernel encrypts: the processors' rate of encryption may be \
-             measured, and not the drive",
+            "{point} is on {}, which the kernel encrypts: the processors' rate of encryption may \
+             be measured, and not the drive",
             disk.name
         );
         all.push(advice(Weight::Matters, what));

@@ -20,8 +20,8 @@ pub struct Discovery {
     pub engine: Engine,
     /// The place recommended for the data.
     pub place: Place,
-    /// Whether files there take I/O past the page cache (O_DIRECT), without which nothing runs; null
-    /// where that could not be tried.
+    /// Whether files there take I/O past the page cache (O_DIRECT), without which nothing runs;
+    /// null where that could not be tried.
     pub takes_direct_io: Option<bool>,
     /// What came of trying to use io_uring.
     pub io_uring: IoUring,
@@ -31,8 +31,8 @@ pub struct Discovery {
     pub workloads: Vec<Invocation>,
 }
 
-/// What came of making a ring, registering the buffers of all shards with it, and having it complete
-/// a request.
+/// What came of making a ring, registering the buffers of all shards with it, and having it
+/// complete a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IoUring {
     /// Whether it worked.
@@ -104,8 +104,8 @@ impl Discovery {
         let mut known = io_uring.advice();
         if takes_direct_io == Some(false) {
             let what = format!(
-                "files in {} do not take O_DIRECT: no run can measure the drive there; name another \
-                 directory",
+                "files in {} do not take O_DIRECT: no run can measure the drive there; name \
+                 another directory",
                 machine.place.directory.display()
             );
             known.push(Advice { weight: Weight::Needed, what, command: None });

@@ -82,6 +82,7 @@ impl SavedSuite {
             suite.workloads.iter().map(|one| one.name()).collect::<Vec<_>>().join(",")
         };
         let number = |number: Option<u32>| number.map_or("not given".into(), |n| n.to_string());
+        let gib = |gib: Option<f64>| gib.map_or("not given".into(), |gib| gib.to_string());
         let path = |suite: &SavedSuite| {
             suite.cache_dir.as_ref().map_or("not given".into(), |path| path.display().to_string())
         };
@@ -94,6 +95,7 @@ impl SavedSuite {
             ("-u", number(own.users), number(theirs.users)),
             ("-U", number(own.users_high), number(theirs.users_high)),
             ("-D", number(own.rag_documents), number(theirs.rag_documents)),
+            ("--storage-capacity-gb", gib(own.storage_gib), gib(theirs.storage_gib)),
             ("-w", names(self), names(other)),
             ("-c", path(self), path(other)),
             ("flags after --", self.more_flags.join(" "), other.more_flags.join(" ")),

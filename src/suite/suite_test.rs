@@ -128,6 +128,7 @@ fn what_is_asked_for_is_what_is_run() {
         users: Some(7),
         users_high: Some(5),
         rag_documents: Some(3),
+        storage_gib: Some(0.5),
         tier_s: 9,
         ..Asked::default()
     };
@@ -135,6 +136,8 @@ fn what_is_asked_for_is_what_is_run() {
     let text = first(Workload::CpuStorage);
     assert!(text.starts_with("--model tiny-1b --duration 9 --num-users 7"), "{text}");
     assert!(text.ends_with("--enable-rag --rag-num-docs 3 --seed 42"), "{text}");
+    assert!(text.contains("/ringfall-kv --storage-capacity-gb 0.5"), "{text}");
+    assert!(!first(Workload::CpuOnly).contains("--storage-capacity-gb"));
     let published = invocations(Workload::MlperfSubmission, &asked, &machine);
     let models: Vec<String> = published.iter().map(flags).collect();
     assert_eq!(models.len(), 3);
@@ -166,90 +169,92 @@ fn a_machine_set_well_gets_no_advice() {
     assert_eq!(told(&survey()), []);
 }
 
-/// Each change of the machine brings one piece of advice, with these words in it and its command.
+type Change = fn(&mut Survey);
+
+/// A change of the machine, the weight of the advice that it brings, words of it, and its command.
+const CHANGES: [(Change, Weight, &str, &str); 15] = [
+    (|s| s.kernel = Some("5.15.0".into()), Weight::Matters, "older than 6.1", ""),
+    (
+        |s| s.limits.io_uring_disabled = Some(2),
+        Weight::Needed,
+        "nobody may use io_uring",
+        "sysctl -w kernel.io_uring_disabled=0",
+    ),
+    (|s| s.limits.open_files = Some(64), Weight::Needed, "about 96", "ulimit -n 96"),
+    (
+        |s| s.memory.transparent_huge_pages = Some("never".into()),
+        Weight::Matters,
+        "4 KiB",
+        "echo madvise",
+    ),
+    (|s| s.memory.swap_bytes = Some(GIB), Weight::Minor, "1.0 GiB of swap", "swapoff"),
+    (
+        |s| {
+            s.processor.governors.insert("powersave".into(), 8);
+        },
+        Weight::Matters,
+        "8 processors",
+        "echo performance",
+    ),
+    (
+        |s| s.disks[2].scheduler = Some("mq-deadline".into()),
+        Weight::Matters,
+        "nvme10n1 has the scheduler mq-deadline",
+        "echo none | sudo tee /sys/block/nvme10n1/queue/scheduler",
+    ),
+    (
+        |s| (s.disks[2].requests_per_queue, s.disks[2].queues) = (Some(32), Some(2)),
+        Weight::Minor,
+        "64 requests at a time, and a run keeps up to 256",
+        "--queue-depth 16",
+    ),
+    (
+        |s| {
+            s.disks[2].request_bytes_max = Some(128 << 10);
+            s.disks[2].request_bytes_hardware_max = Some(512 << 10);
+        },
+        Weight::Minor,
+        "128 KiB at most",
+        "echo 512 | sudo tee",
+    ),
+    (
+        |s| {
+            s.disks[2].temperature_c = Some(78.0);
+            s.disks[2].temperature_max_c = Some(80.0);
+        },
+        Weight::Matters,
+        "slows down from 80",
+        "",
+    ),
+    (
+        |s| s.file_systems[2].options = vec!["data=journal".into()],
+        Weight::Needed,
+        "through the page cache",
+        "",
+    ),
+    (
+        |s| s.file_systems[2].options = vec!["sync".into()],
+        Weight::Matters,
+        "mounted with sync",
+        "sudo mount -o remount,async '/big disk'",
+    ),
+    (|s| s.file_systems[2].kind = "nfs4".into(), Weight::Matters, "elsewhere", ""),
+    (
+        |s| {
+            let limit = "rbps=1".to_owned();
+            let file = "/sys/fs/cgroup/x y/io.max".to_owned();
+            s.limits.throttles.push(Throttle { numbers: "259:8".into(), file, limit });
+        },
+        Weight::Needed,
+        "limits nvme10n1",
+        "echo '259:8 rbps=max' | sudo tee '/sys/fs/cgroup/x y/io.max'",
+    ),
+    (|s| s.file_systems[2].free_bytes = Some(9 * GIB), Weight::Matters, "nearly full", ""),
+];
+
 #[test]
 fn each_thing_that_would_be_better_otherwise_is_told_with_its_command() {
-    type Change = fn(&mut Survey);
-    let changes: [(Change, Weight, &str, &str); 15] = [
-        (|s| s.kernel = Some("5.15.0".into()), Weight::Matters, "older than 6.1", ""),
-        (
-            |s| s.limits.io_uring_disabled = Some(2),
-            Weight::Needed,
-            "nobody may use io_uring",
-            "sysctl -w kernel.io_uring_disabled=0",
-        ),
-        (|s| s.limits.open_files = Some(64), Weight::Needed, "about 96", "ulimit -n 96"),
-        (
-            |s| s.memory.transparent_huge_pages = Some("never".into()),
-            Weight::Matters,
-            "4 KiB",
-            "echo madvise",
-        ),
-        (|s| s.memory.swap_bytes = Some(GIB), Weight::Minor, "1.0 GiB of swap", "swapoff"),
-        (
-            |s| {
-                s.processor.governors.insert("powersave".into(), 8);
-            },
-            Weight::Matters,
-            "8 processors",
-            "echo performance",
-        ),
-        (
-            |s| s.disks[2].scheduler = Some("mq-deadline".into()),
-            Weight::Matters,
-            "nvme10n1 has the scheduler mq-deadline",
-            "echo none | sudo tee /sys/block/nvme10n1/queue/scheduler",
-        ),
-        (
-            |s| (s.disks[2].requests_per_queue, s.disks[2].queues) = (Some(32), Some(2)),
-            Weight::Minor,
-            "64 requests at a time, and a run keeps up to 256",
-            "--queue-depth 16",
-        ),
-        (
-            |s| {
-                s.disks[2].request_bytes_max = Some(128 << 10);
-                s.disks[2].request_bytes_hardware_max = Some(512 << 10);
-            },
-            Weight::Minor,
-            "128 KiB at most",
-            "echo 512 | sudo tee",
-        ),
-        (
-            |s| {
-                s.disks[2].temperature_c = Some(78.0);
-                s.disks[2].temperature_max_c = Some(80.0);
-            },
-            Weight::Matters,
-            "slows down from 80",
-            "",
-        ),
-        (
-            |s| s.file_systems[2].options = vec!["data=journal".into()],
-            Weight::Needed,
-            "through the page cache",
-            "",
-        ),
-        (
-            |s| s.file_systems[2].options = vec!["sync".into()],
-            Weight::Matters,
-            "mounted with sync",
-            "sudo mount -o remount,async '/big disk'",
-        ),
-        (|s| s.file_systems[2].kind = "nfs4".into(), Weight::Matters, "elsewhere", ""),
-        (
-            |s| {
-                let limit = "rbps=1".to_owned();
-                let file = "/sys/fs/cgroup/x y/io.max".to_owned();
-                s.limits.throttles.push(Throttle { numbers: "259:8".into(), file, limit });
-            },
-            Weight::Needed,
-            "limits nvme10n1",
-            "echo '259:8 rbps=max' | sudo tee '/sys/fs/cgroup/x y/io.max'",
-        ),
-        (|s| s.file_systems[2].free_bytes = Some(9 * GIB), Weight::Matters, "nearly full", ""),
-    ];
-    for (change, weight, what, command) in changes {
+    for (change, weight, what, command) in CHANGES {
         let mut survey = survey();
         change(&mut survey);
         let told = told(&survey);
@@ -282,4 +287,76 @@ fn a_link_below_its_best_and_a_drive_on_another_node_are_told() {
     assert!(told(&survey)[0].2.starts_with("numactl --cpunodebind=1"));
     survey.limits = Limits { io_uring_disabled: Some(2), ..Limits::default() };
     assert_eq!(told(&survey)[0].0, Weight::Needed, "the weightiest first");
+}
+
+fn saved(asked: Asked, more: &[&str]) -> SavedSuite {
+    let machine = Machine::of(&survey(), None);
+    let workloads = vec![Workload::CpuOnly, Workload::GpuOnly];
+    let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
+    let more = more.iter().map(|word| (*word).to_owned()).collect();
+    SavedSuite::new(Some("host".into()), asked, workloads, (None, more), runs)
+}
+
+#[test]
+fn a_plan_is_read_back_as_it_was_written_and_damage_is_named() {
+    let directory = std::env::temp_dir().join(format!("ringfall-suite-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    assert_eq!(SavedSuite::read(&directory).unwrap(), None);
+    let suite = saved(Asked::default(), &["--shards", "1"]);
+    let path = SavedSuite::path(&directory);
+    crate::results::write_json(&suite, &path).unwrap();
+    assert_eq!(SavedSuite::read(&directory).unwrap().unwrap(), suite);
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (from, to, word) in [
+        ("\"ringfall_suite\": 1", "\"ringfall_suite\": 9", "layout 9"),
+        ("\"cpu-only\"", "\"cpu-x\"", "no workload"),
+        ("{", "[", "no plan of a suite"),
+    ] {
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let error = SavedSuite::read(&directory).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("suite.json"), "{error}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn suites_that_were_asked_for_differently_are_told_apart_by_their_flags() {
+    let one = saved(Asked::default(), &[]);
+    assert!(one.differences(&one).is_empty());
+    let asked = Asked { tier_s: 9, users: Some(3), ..Asked::default() };
+    let told = one.differences(&saved(asked, &["--pin", "off"]));
+    assert_eq!(told, ["-t (120 and 9)", "-u (not given and 3)", "flags after -- ( and --pin off)"]);
+}
+
+#[test]
+fn a_row_holds_the_verdict_of_the_result_and_what_was_published() {
+    use crate::results::Document;
+    let machine = Machine::of(&survey(), None);
+    let runs = invocations(Workload::MlperfSubmission, &Asked::default(), &machine);
+    let mut result = crate::results::tests::busy();
+    result.plan.model = "llama3.1-8b".to_owned();
+    (result.plan.users, result.plan.cpu_memory_bytes) = (200, 0);
+    result.plan.settings.max_concurrent_allocs = Some(16);
+    result.plan.settings.generation_mode = crate::config::GenerationMode::None;
+    result.plan.settings.arrival = crate::config::Arrival::Closed;
+    let document = Document::of(&result);
+    let row = Row::of(&runs[0], &End::Done, Some(&document), Some(&document));
+    let health = crate::results::judge(&result);
+    assert_eq!(row.verdict.name(), &*health.overall_status);
+    assert_eq!(row.criteria, Some((health.passed_count, health.total_count)));
+    assert_eq!(row.why.len(), health.total_count - health.passed_count);
+    assert_eq!(row.figures.len(), FIGURES.len());
+    assert!(row.go_by.iter().all(|one| one.ratio == Some(1.0)) && !row.go_by.is_empty());
+    let published: Vec<_> = row.published.iter().map(|one| (one.preset, one.published)).collect();
+    assert_eq!(published, [("mlperf-stress", 2.62), ("mlperf-stress", 2.43)]);
+    assert!(row.published.iter().all(|one| one.here == Some(1.0)));
+    let failed = Row::of(&runs[0], &End::Failed("it broke".into()), Some(&document), None);
+    assert_eq!((failed.verdict, failed.why[0].as_str()), (Verdict::Error, "it broke"));
+    assert!(failed.figures.iter().any(Option::is_some), "what was measured is kept");
+    let none = Row::of(&runs[0], &End::NotRun, None, None);
+    assert_eq!((none.verdict, none.criteria), (Verdict::NotRun, None));
+    let gpu = invocations(Workload::GpuOnly, &Asked::default(), &machine);
+    let impossible = Row::of(&gpu[0], &End::NotRun, None, None);
+    assert_eq!(impossible.verdict, Verdict::Impossible);
+    assert!(impossible.why[0].contains("no GPU"));
 }

@@ -132,6 +132,8 @@ pub struct Asked {
     pub users_high: Option<u32>,
     /// Documents to retrieve from; none: no retrieval.
     pub rag_documents: Option<u32>,
+    /// Size of the storage tier where there is one, GiB; none: 95 % of the free space.
+    pub storage_gib: Option<f64>,
 }
 
 impl Default for Asked {
@@ -145,6 +147,7 @@ impl Default for Asked {
             users: None,
             users_high: None,
             rag_documents: None,
+            storage_gib: None,
         }
     }
 }
@@ -219,6 +222,14 @@ struct Maker<'a> {
 #[must_use]
 pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<Invocation> {
     let maker = Maker { asked, machine, cache_dir: machine.place.directory.clone() };
+    let mut all = made(workload, &maker);
+    for invocation in &mut all {
+        maker.limit_storage(invocation);
+    }
+    all
+}
+
+fn made(workload: Workload, maker: &Maker<'_>) -> Vec<Invocation> {
     match workload {
         Workload::GpuOnly => vec![maker.gpu_only()],
         Workload::CpuOnly => vec![maker.cpu_only()],
@@ -309,6 +320,15 @@ impl Maker<'_> {
     fn cache_dir(&self) -> Flag {
         let place = &self.machine.place;
         flag("--cache-dir", self.cache_dir.display(), place.reason.clone())
+    }
+
+    /// As large as asked for, in runs that have a storage tier.
+    fn limit_storage(&self, invocation: &mut Invocation) {
+        let place = invocation.flags.iter().position(|flag| flag.flag == "--cache-dir");
+        if let (Some(gib), Some(place)) = (self.asked.storage_gib, place) {
+            let limit = flag("--storage-capacity-gb", gib, "as asked for");
+            invocation.flags.insert(place + 1, limit);
+        }
     }
 
     /// What all of one length and model begin with.

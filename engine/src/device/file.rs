@@ -86,8 +86,8 @@ impl DataFile {
         })
     }
 
-    /// A file of memory that holds nothing, for engines without a storage tier: no drive is touched,
-    /// and no I/O is ever made on it.
+    /// A file of memory that holds nothing, for engines without a storage tier: no drive is
+    /// touched, and no I/O is ever made on it.
     ///
     /// # Errors
     /// When the kernel gives no such file.

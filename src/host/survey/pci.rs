@@ -33,8 +33,8 @@ pub struct PciLink {
 pub struct PciPath {
     /// All devices on the way, the root port first and the device itself last.
     pub links: Vec<PciLink>,
-    /// What the narrowest link on the way carries in each direction, bytes/s: lanes × transfer rate,
-    /// less the line code, before packet headers. Null when no link says what it is.
+    /// What the narrowest link on the way carries in each direction, bytes/s: lanes × transfer
+    /// rate, less the line code, before packet headers. Null when no link says what it is.
     pub bandwidth_bytes_per_s: Option<u64>,
     /// Address of the device with the narrowest link.
     pub narrowest: Option<String>,
@@ -122,8 +122,8 @@ impl PciLink {
     }
 }
 
-/// Transfer rates and the share of the bits that carries data (PCI Express Base Specification: 8b/10b
-/// up to generation 2, 128b/130b up to 5, from 6 on 236 of the 256 bytes of a flit).
+/// Transfer rates and the share of the bits that carries data (PCI Express Base Specification:
+/// 8b/10b up to generation 2, 128b/130b up to 5, from 6 on 236 of the 256 bytes of a flit).
 const GENERATIONS: [(f64, u32, f64); 7] = [
     (2.5, 1, 0.8),
     (5.0, 2, 0.8),

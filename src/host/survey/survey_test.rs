@@ -1,4 +1,4 @@
-//! Machines made of files: a server with NVMe drives and a GPU, a bare container, and one that lies.
+//! Machines made of files: a server with NVMe drives and a GPU, a bare container, one that lies.
 
 use std::path::{Path, PathBuf};
 
@@ -55,18 +55,20 @@ impl Drop for Tree {
 const BRIDGE: &str = "sys/devices/pci0000:00/0000:00:01.0";
 const SWITCH: &str = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
 
+/// Speed and lanes of a link now, and the speed that it could have with 16 lanes.
+fn link<'a>(speed: &'a str, lanes: &'a str, speed_max: &'a str) -> [(&'a str, &'a str); 4] {
+    [
+        ("current_link_speed", speed),
+        ("current_link_width", lanes),
+        ("max_link_speed", speed_max),
+        ("max_link_width", "16"),
+    ]
+}
+
 /// A drive with two namespaces behind a switch, whose link is slower than it could be, and a GPU
 /// below the same switch.
 fn server() -> Tree {
     let tree = Tree::new("server");
-    let link = |speed: &'static str, lanes: &'static str, speed_max: &'static str| {
-        [
-            ("current_link_speed", speed),
-            ("current_link_width", lanes),
-            ("max_link_speed", speed_max),
-            ("max_link_width", "16"),
-        ]
-    };
     tree.files(BRIDGE, &link("32.0 GT/s PCIe", "16", "32.0 GT/s PCIe"));
     tree.files(SWITCH, &link("32.0 GT/s PCIe", "16", "32.0 GT/s PCIe"));
     let drive = format!("{SWITCH}/0000:02:00.0");
@@ -109,16 +111,7 @@ fn server() -> Tree {
     }
     tree.link("sys/class/nvme/nvme0", &controller);
     tree.files(&format!("{controller}/nvme0n1/nvme0n1p1"), &[("partition", "1"), ("dev", "259:7")]);
-    let gpu = format!("{SWITCH}/0000:03:00.0");
-    tree.files(&gpu, &link("16.0 GT/s PCIe", "16", "16.0 GT/s PCIe"));
-    tree.files(&gpu, &[("class", "0x030200"), ("vendor", "0x10de"), ("numa_node", "1")]);
-    tree.link(&format!("{gpu}/driver"), "sys/bus/pci/drivers/nvidia_dir/nvidia");
-    tree.directory("sys/bus/pci/drivers/nvidia_dir/nvidia");
-    tree.file("sys/module/nvidia/version", "570.1\n");
-    tree.link("sys/bus/pci/devices/0000:03:00.0", &gpu);
-    tree.link("sys/bus/pci/devices/0000:02:00.0", &drive);
-    let told = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   1\n";
-    tree.file("proc/driver/nvidia/gpus/0000:03:00.0/information", told);
+    gpu(&tree);
     processors(&tree);
     tree.directory("mnt/a b");
     let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
@@ -130,6 +123,20 @@ fn server() -> Tree {
     tree.file("proc/self/cgroup", "0::/pod\n");
     tree.file("sys/fs/cgroup/pod/io.max", "259:0 rbps=104857600 wbps=max riops=max\n");
     tree
+}
+
+/// Below the same switch as the drive.
+fn gpu(tree: &Tree) {
+    let gpu = format!("{SWITCH}/0000:03:00.0");
+    tree.files(&gpu, &link("16.0 GT/s PCIe", "16", "16.0 GT/s PCIe"));
+    tree.files(&gpu, &[("class", "0x030200"), ("vendor", "0x10de"), ("numa_node", "1")]);
+    tree.link(&format!("{gpu}/driver"), "sys/bus/pci/drivers/nvidia_dir/nvidia");
+    tree.directory("sys/bus/pci/drivers/nvidia_dir/nvidia");
+    tree.file("sys/module/nvidia/version", "570.1\n");
+    tree.link("sys/bus/pci/devices/0000:03:00.0", &gpu);
+    tree.link("sys/bus/pci/devices/0000:02:00.0", &format!("{SWITCH}/0000:02:00.0"));
+    let told = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   1\n";
+    tree.file("proc/driver/nvidia/gpus/0000:03:00.0/information", told);
 }
 
 fn processors(tree: &Tree) {
@@ -294,6 +301,9 @@ fn this_machine_is_read() {
     assert!(survey.file_systems.iter().any(|system| system.mount_point == "/"), "{survey:?}");
 }
 
+/// Text, numbers of any length, lists.
+const TEXT: &str = "[ -~\u{1b}\n:\\[\\],]{0,40}|-?[0-9]{1,25}|[0-9,-]{0,12}";
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -301,7 +311,7 @@ proptest! {
     /// page of JSON.
     #[test]
     fn no_content_of_a_file_is_taken_for_what_it_is_not(
-        texts in proptest::collection::vec("[ -~\u{1b}\n:\\[\\],]{0,40}|-?[0-9]{1,25}|[0-9,-]{0,12}", 24),
+        texts in proptest::collection::vec(TEXT, 24),
         name in "[a-z0-9 $';\u{1b}]{1,12}",
     ) {
         let tree = Tree::new("hostile");
@@ -320,12 +330,14 @@ proptest! {
         for (place, text) in places.iter().zip(&texts) {
             tree.file(place, text);
         }
-        let files = ["size", "queue/scheduler", "queue/nr_requests", "queue/max_sectors_kb", "nsid"];
-        for (file, text) in files.iter().zip(texts.iter().skip(places.len())) {
+        let queue = ["queue/scheduler", "queue/nr_requests", "queue/max_sectors_kb"];
+        let files = ["size", "nsid"].into_iter().chain(queue);
+        for (file, text) in files.zip(texts.iter().skip(places.len())) {
             tree.file(&format!("sys/block/{name}/{file}"), text);
         }
         tree.file(&format!("sys/block/{name}/dev"), "1:1");
-        tree.file("proc/self/mountinfo", &format!("1 0 1:1 / /{name} rw - x /dev/x rw\n{}", texts[23]));
+        let mounts = format!("1 0 1:1 / /{name} rw - x /dev/x rw\n{}", texts[23]);
+        tree.file("proc/self/mountinfo", &mounts);
         tree.directory(&name);
         let survey = tree.survey();
         let json = serde_json::to_value(&survey).unwrap();
