@@ -36,7 +36,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
             let saved = SavedSuite::read(directory)?;
             let missing = || {
                 InputError::new(format!(
-                    "--resume {}: no suite was begun there (it has no suite.json)",
+                    "--resume {}: no suite was begun there (it has no suite.plan)",
                     directory.display()
                 ))
             };

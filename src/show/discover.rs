@@ -329,7 +329,8 @@ fn place(page: &mut String, found: &Discovery) {
 
 fn advice(page: &mut String, found: &Discovery) {
     if found.advice.is_empty() {
-        row(page, "\nAdvice", "nothing needs to be set otherwise for the place above");
+        page.push('\n');
+        row(page, "Advice", "nothing needs to be set otherwise for the place above");
         return;
     }
     let count = found.advice.len();

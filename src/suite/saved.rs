@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::workload::{Asked, Invocation, Workload};
 use crate::results::document::{FileProblem, read_bytes};
 
-/// Name of the file.
-const FILE: &str = "suite.json";
+/// Name of the file. It holds JSON, but whoever reads all results of a directory (*.json) must not
+/// take it for one.
+const FILE: &str = "suite.plan";
 /// Layout of the file.
 const VERSION: u32 = 1;
 

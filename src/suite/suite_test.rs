@@ -314,7 +314,7 @@ fn a_plan_is_read_back_as_it_was_written_and_damage_is_named() {
     ] {
         std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
         let error = SavedSuite::read(&directory).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains("suite.json"), "{error}");
+        assert!(error.contains(word) && error.contains("suite.plan"), "{error}");
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }
