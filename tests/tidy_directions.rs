@@ -49,6 +49,7 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
+    ("suite", &["escape", "host", "results"]),
     (
         "show",
         &[
@@ -62,10 +63,11 @@ const PROGRAM: Table = &[
             "results",
             "run",
             "saturate",
+            "suite",
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config"]),
+    ("cli", &["analysis", "config", "suite"]),
     (
         "commands",
         &[
@@ -83,6 +85,7 @@ const PROGRAM: Table = &[
             "interrupt",
             "iotrace",
             "precondition",
+            "remedy",
             "rendezvous",
             "results",
             "run",
@@ -91,6 +94,7 @@ const PROGRAM: Table = &[
             "source",
             "stderr",
             "store",
+            "suite",
         ],
     ),
 ];

@@ -9,6 +9,7 @@ mod heat;
 mod page;
 mod parts;
 mod roofline;
+mod suite;
 mod verdict;
 mod what_if;
 
@@ -19,6 +20,7 @@ use super::Named;
 use crate::results::Document;
 pub use audit::write_audit_html;
 pub use roofline::write_roofline_html;
+pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;
 
 const STYLE: &str = include_str!("style.css");
