@@ -18,6 +18,7 @@ pub mod host;
 pub mod interrupt;
 pub mod iotrace;
 mod log_lines;
+pub mod mlperf;
 pub mod precondition;
 pub mod remedy;
 pub mod rendezvous;
@@ -84,6 +85,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
+        cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => {

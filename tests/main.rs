@@ -15,6 +15,7 @@ mod launcher;
 mod limits;
 mod media;
 mod merge;
+mod mlperf;
 mod published;
 mod ranks;
 mod readme;

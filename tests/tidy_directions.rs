@@ -48,6 +48,7 @@ const PROGRAM: Table = &[
     ),
     ("audit", &[]),
     ("analysis", &["host", "results"]),
+    ("mlperf", &["analysis", "config", "results"]),
     (
         "show",
         &[
@@ -57,6 +58,7 @@ const PROGRAM: Table = &[
             "escape",
             "facts",
             "host",
+            "mlperf",
             "remedy",
             "results",
             "run",
@@ -64,12 +66,13 @@ const PROGRAM: Table = &[
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config"]),
+    ("cli", &["analysis", "config", "mlperf"]),
     (
         "commands",
         &[
             "analysis",
             "audit",
+            "batch",
             "blocktrace",
             "cli",
             "config",
@@ -80,6 +83,8 @@ const PROGRAM: Table = &[
             "host",
             "interrupt",
             "iotrace",
+            "log_lines",
+            "mlperf",
             "precondition",
             "rendezvous",
             "results",

@@ -3,6 +3,7 @@
 mod analysis;
 mod audit;
 mod faults;
+mod mlperf;
 mod saturate;
 mod simulate;
 
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
 pub use faults::FaultsArgs;
+pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
 
@@ -22,7 +24,7 @@ use crate::config::nearest::nearest;
 use crate::config::{NOT_YET, Options, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "suite"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -75,6 +77,8 @@ pub enum Command {
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),
+    /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
+    Mlperf(MlperfArgs),
 }
 
 /// Arguments of `run`.

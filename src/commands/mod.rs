@@ -5,6 +5,7 @@ pub mod audit;
 pub mod compare;
 pub mod faults;
 pub mod merge;
+pub mod mlperf;
 pub mod report;
 pub mod run;
 pub mod saturate;

@@ -5,6 +5,7 @@
 mod audit;
 mod fio_job;
 mod html;
+mod mlperf;
 pub mod progress;
 pub mod prose;
 mod sheet;
@@ -14,7 +15,10 @@ mod what_if;
 
 pub use audit::audit_page;
 pub use fio_job::fio_job;
-pub use html::{write_audit_html, write_html, write_roofline_html, write_what_if_html};
+pub use html::{
+    write_audit_html, write_html, write_mlperf_html, write_roofline_html, write_what_if_html,
+};
+pub use mlperf::{MlperfRun, mlperf_text};
 pub use sheet::{write_audit_csv, write_sheet};
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow};
