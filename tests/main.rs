@@ -18,6 +18,8 @@ mod merge;
 mod mlperf;
 mod published;
 mod ranks;
+mod ranks_mpirun;
+mod ranks_together;
 mod readme;
 mod regressions;
 mod regressions_bounds;

@@ -16,7 +16,7 @@ const PROGRAM: Table = &[
     ("iotrace", &[]),
     ("precondition", &[]),
     ("remedy", &[]),
-    ("rendezvous", &[]),
+    ("group", &[]),
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
@@ -29,7 +29,7 @@ const PROGRAM: Table = &[
     ("driver", &["facts", "iotrace"]),
     (
         "run",
-        &["driver", "facts", "interrupt", "iotrace", "remedy", "rendezvous", "source", "store"],
+        &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"],
     ),
     ("faultsim", &["run"]),
     (
@@ -86,7 +86,7 @@ const PROGRAM: Table = &[
             "log_lines",
             "mlperf",
             "precondition",
-            "rendezvous",
+            "group",
             "results",
             "run",
             "saturate",
