@@ -7,9 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
 use serde_json::Value;
 
-use crate::support::{
-    Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until,
-};
+use crate::support::{Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until};
 
 /// Where the ranks of these tests meet, below the directory of their results.
 const MEETING: &str = ".ringfall-ranks-test.1";
@@ -185,7 +183,8 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
     let scratch = Scratch::new("ranks-after");
     let mut ranks = launch(&scratch, 3, &["--duration", "80"]);
     wait_until("the ranks measure", || {
-        let start = shown(&scratch, "rank_0.start").and_then(|start| start["start_unix_ns"].as_u64());
+        let start =
+            shown(&scratch, "rank_0.start").and_then(|start| start["start_unix_ns"].as_u64());
         start.is_some_and(|start| now_unix_ns() > start + 1_500_000_000)
     });
     let mut killed = ranks.remove(1);

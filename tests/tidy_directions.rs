@@ -27,10 +27,7 @@ const PROGRAM: Table = &[
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
-    (
-        "run",
-        &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"],
-    ),
+    ("run", &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"]),
     ("faultsim", &["run"]),
     (
         "results",

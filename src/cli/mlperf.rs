@@ -45,6 +45,14 @@ pub struct ShimArgs {
     /// Absolute path of ringfall on every host; this program's own path when not given
     #[arg(long, value_name = "PATH")]
     pub ringfall: Option<PathBuf>,
+    /// Seconds that each rank waits before a trial, in place of 90, which the rules ask for
+    #[arg(long, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    pub start_delay: Option<u64>,
+    /// Seconds that each rank waits after a trial, in place of 90, which the rules ask for
+    #[arg(long, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    pub end_delay: Option<u64>,
 }
 
 /// Longest delay: a day.

@@ -110,7 +110,8 @@ fn search(
         (Some(rank), Some(path)) => Some(rank.own_directory(path)),
         (_, path) => path.clone(),
     };
-    let share_bytes = rank.zip(cache_dir.as_deref()).map_or(0, |(rank, own)| share_below(rank, own));
+    let share_bytes =
+        rank.zip(cache_dir.as_deref()).map_or(0, |(rank, own)| share_below(rank, own));
     let request = StoreRequest {
         cache_dir,
         destroy_device_contents: args.destroy_device_contents,
@@ -321,16 +322,15 @@ impl Teller {
         };
         let limit = args.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let until = limit.map(|limit| Instant::now() + limit);
-        Teller { out: (!args.quiet && !is_silent).then(|| out(args)), live, until, shown: String::new() }
+        Teller {
+            out: (!args.quiet && !is_silent).then(|| out(args)),
+            live,
+            until,
+            shown: String::new(),
+        }
     }
 
-    fn begin(
-        &mut self,
-        machine: &Machine,
-        path: &Path,
-        settings: &SaturateSettings,
-        ranks: u32,
-    ) {
+    fn begin(&mut self, machine: &Machine, path: &Path, settings: &SaturateSettings, ranks: u32) {
         let device = machine.device.as_ref();
         let name = device.map_or("no block device", |device| device.name.as_str());
         let model = device.and_then(|device| device.model.as_deref()).unwrap_or("");

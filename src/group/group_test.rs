@@ -47,8 +47,7 @@ fn seen(card: &Card) -> Sighting {
 #[test]
 fn all_begin_at_the_same_moment_and_leave_nothing() {
     let directory = scratch("all");
-    let ranks: Vec<Group> =
-        (0..3).map(|rank| join(&directory, rank, 3)).collect();
+    let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
     ranks[0].ready();
     eventually(|| ranks[0].awaits().contains("still preparing").then_some(()));
     assert!(ranks.iter().all(|rank| rank.begins().is_none()));
@@ -66,8 +65,7 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
 fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
     for has_begun in [false, true] {
         let directory = scratch(&format!("fails-{has_begun}"));
-        let ranks: Vec<Group> =
-            (0..3).map(|rank| join(&directory, rank, 3)).collect();
+        let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
         if has_begun {
             ranks.iter().for_each(Group::ready);
             assert!(ranks.iter().all(|rank| eventually(|| rank.begins()) > 0));

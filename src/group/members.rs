@@ -68,13 +68,8 @@ pub struct Members {
 impl Members {
     /// Watches those ranks; `own_rank` has the nonce `own_nonce`.
     pub fn new(watched: Range<u32>, own_rank: u32, own_nonce: u64) -> Members {
-        let member = |rank| Member {
-            rank,
-            seen: None,
-            is_alive: false,
-            has_left: false,
-            is_lost: false,
-        };
+        let member =
+            |rank| Member { rank, seen: None, is_alive: false, has_left: false, is_lost: false };
         Members {
             members: watched.map(member).collect(),
             own: (own_rank, own_nonce),
@@ -206,9 +201,7 @@ impl Member {
         match card.state {
             State::Failed => Err(card.why.clone()),
             State::Ended => Ok(()),
-            _ if is_gone => {
-                Err(format!("{who} was killed: its process, {}, is gone", card.pid))
-            }
+            _ if is_gone => Err(format!("{who} was killed: its process, {}, is gone", card.pid)),
             _ if is_silent => Err(format!(
                 "{who} has shown no sign of life for {} s: it was killed, or its machine can't be \
                  reached",

@@ -259,9 +259,8 @@ impl Group {
     /// # Errors
     /// Why the run can't go on.
     pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
-        self.gather_from(topic, |_| vec![0], is_over).map(|words| {
-            words.into_iter().next().map(|word| word.bytes).unwrap_or_default()
-        })
+        self.gather_from(topic, |_| vec![0], is_over)
+            .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
     }
 
     /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.

@@ -1,6 +1,6 @@
 //! From the results of ranks to the summary of a run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::NOT_CLOSED;
@@ -115,12 +115,16 @@ fn of_option(
         ..OptionSummary::default()
     };
     let mut trials = Vec::new();
+    let mut warned = Warned::default();
     for trial in 0..shape.trials {
         let files = read_trial(&trial_directory(run, option, trial), shape.ranks, &mut summary);
         hosts.extend(files.iter().filter_map(|file| host_of(&file.document)));
         summary.ringfall.trials.push(row_of(trial, &files));
-        trials.extend(trial_as_one(files, command_line, &mut summary.ringfall));
+        let merged = trial_as_one(files, command_line, &mut summary.ringfall);
+        merged.iter().for_each(|file| warned.add(&file.document));
+        trials.extend(merged);
     }
+    summary.ringfall.notes.extend(warned.notes());
     aggregate(&mut summary);
     let document = match trials.len() == summary.ringfall.trials.len() {
         true => as_one(trials, command_line, &mut summary.ringfall),
@@ -240,24 +244,30 @@ fn as_one(
     command_line: &[String],
     details: &mut OptionDetails,
 ) -> Option<Document> {
-    if files.len() == 1 {
+    if files.len() < 2 {
         return files.pop().map(|file| file.document);
     }
     let merged: Result<Document, FileProblem> = merge(&files, &[], command_line);
-    match merged {
-        Ok(document) if !files.is_empty() => {
-            for warning in document.ringfall.warnings.iter() {
-                if !details.notes.contains(&warning.text) {
-                    details.notes.push(warning.text.clone());
-                }
-            }
-            Some(document)
+    merged.map_err(|problem| details.notes.push(problem.to_string())).ok()
+}
+
+/// The warnings of a trial's results: one of each kind, and how many are like it.
+#[derive(Debug, Default)]
+struct Warned(BTreeMap<String, (String, usize)>);
+
+impl Warned {
+    fn add(&mut self, document: &Document) {
+        for warning in document.ringfall.warnings.iter() {
+            let first = || (warning.text.clone(), 0);
+            self.0.entry(warning.code.clone()).or_insert_with(first).1 += 1;
         }
-        Ok(_) => None,
-        Err(problem) => {
-            details.notes.push(problem.to_string());
-            None
-        }
+    }
+
+    fn notes(self) -> impl Iterator<Item = String> {
+        self.0.into_values().map(|(text, count)| match count {
+            1 => text,
+            _ => format!("{text} (and {} more of this kind)", count - 1),
+        })
     }
 }
 

@@ -16,7 +16,14 @@ fn rank(rank: u32, events: std::ops::Range<u64>) -> RunResult {
         launch: Some("job".into()),
     };
     let host = format!("node{rank}");
-    result.plan.rank = Some(Rank { launcher, host, cores: Cores::All, common_output: None });
+    result.plan.rank = Some(Rank {
+        launcher,
+        host,
+        cores: Cores::All,
+        common_output: None,
+        merged: None,
+        is_by_mpi: false,
+    });
     result
 }
 

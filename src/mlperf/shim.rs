@@ -53,12 +53,13 @@ pub struct Written {
     pub config_kept: bool,
 }
 
-/// Writes the shim into `directory`, which is made where it is missing. Scripts of an earlier one
+/// Writes the shim into `directory`, which is made where it is missing. Each rank is given `flags`
+/// before what the harness gives it. Scripts of an earlier one
 /// are replaced; a configuration file that is there stays.
 ///
 /// # Errors
 /// [`ShimError`].
-pub fn write(directory: &Path, ringfall: &Path) -> Result<Written, ShimError> {
+pub fn write(directory: &Path, ringfall: &Path, flags: &[String]) -> Result<Written, ShimError> {
     if !ringfall.is_absolute() {
         return Err(ShimError::NotAbsolute(ringfall.to_owned()));
     }
@@ -67,8 +68,10 @@ pub fn write(directory: &Path, ringfall: &Path) -> Result<Written, ShimError> {
         let path = path.to_owned();
         |source| ShimError::Io { path, source }
     };
+    let mut rank = vec!["mlperf", "rank"];
+    rank.extend(flags.iter().map(String::as_str));
     let scripts = [
-        (WRAPPER, script(WRAPPER_ABOUT, program, &["mlperf", "rank"])),
+        (WRAPPER, script(WRAPPER_ABOUT, program, &rank)),
         (PROGRAM, script(PROGRAM_ABOUT, program, &["run"])),
     ];
     std::fs::create_dir_all(directory).map_err(io(directory))?;
@@ -157,12 +160,13 @@ mod tests {
     #[test]
     fn all_that_the_harness_looks_for_is_there() {
         let directory = scratch("all");
-        let written = write(&directory, Path::new("/opt/a \"b\"/ringfall")).unwrap();
+        let written =
+            write(&directory, Path::new("/opt/a \"b\"/ringfall"), &["--end-delay".into()]).unwrap();
         assert!(!written.config_kept);
         assert!(written.program.ends_with(PROGRAM), "{written:?}");
         let wrapper = std::fs::read_to_string(directory.join(WRAPPER)).unwrap();
         assert!(wrapper.contains(r#"RINGFALL = "/opt/a \"b\"/ringfall""#), "{wrapper}");
-        assert!(wrapper.contains(r#"[RINGFALL, "mlperf", "rank", *sys.argv[1:]]"#), "{wrapper}");
+        assert!(wrapper.contains(r#"[RINGFALL, "mlperf", "rank", "--end-delay", *sys.argv[1:]]"#));
         assert!(wrapper.contains("CLOSED"), "{wrapper}");
         let program = std::fs::read_to_string(directory.join(PROGRAM)).unwrap();
         assert!(program.contains(r#"[RINGFALL, "run", *sys.argv[1:]]"#), "{program}");
@@ -177,15 +181,18 @@ mod tests {
         let ringfall = Path::new("/usr/bin/ringfall");
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join(CONFIG), "duration: 7\n").unwrap();
-        assert!(write(&directory, ringfall).unwrap().config_kept);
+        assert!(write(&directory, ringfall, &[]).unwrap().config_kept);
         // Its own it writes anew.
-        assert!(write(&directory, Path::new("/other/ringfall")).unwrap().config_kept);
+        assert!(write(&directory, Path::new("/other/ringfall"), &[]).unwrap().config_kept);
         let wrapper = directory.join(WRAPPER);
         assert!(std::fs::read_to_string(&wrapper).unwrap().contains("/other/ringfall"));
         std::fs::write(&wrapper, "print('the reference')\n").unwrap();
-        assert!(matches!(write(&directory, ringfall), Err(ShimError::Foreign(_))));
+        assert!(matches!(write(&directory, ringfall, &[]), Err(ShimError::Foreign(_))));
         assert_eq!(std::fs::read_to_string(&wrapper).unwrap(), "print('the reference')\n");
-        assert!(matches!(write(&directory, Path::new("ringfall")), Err(ShimError::NotAbsolute(_))));
+        assert!(matches!(
+            write(&directory, Path::new("ringfall"), &[]),
+            Err(ShimError::NotAbsolute(_))
+        ));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

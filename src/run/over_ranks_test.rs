@@ -22,11 +22,7 @@ fn settings() -> Settings {
         scale_down_factor: 0.5,
         target_saturation: 0.8,
         targets_ns: [SECOND; 3],
-        storage: StorageTargets {
-            read_p95_ns: SECOND,
-            write_p95_ns: SECOND,
-            queue_depth: 100,
-        },
+        storage: StorageTargets { read_p95_ns: SECOND, write_p95_ns: SECOND, queue_depth: 100 },
     }
 }
 

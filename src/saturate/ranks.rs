@@ -140,7 +140,8 @@ impl Bench<'_> {
         let budget = Budget { began: Instant::now(), limit };
         self.range_bytes = self.prepare(&budget, watcher)?;
         let polling = self.settings.polling;
-        probe_polling(self.file.raw_fd(), polling).map_err(ringfall_engine::load::LoadError::from)?;
+        probe_polling(self.file.raw_fd(), polling)
+            .map_err(ringfall_engine::load::LoadError::from)?;
         let Some(together) = &self.together else { return Ok(()) };
         let group = together.group;
         say(group, FIGURES, &self.prepared())?;
@@ -241,8 +242,8 @@ impl Bench<'_> {
         let (rounds, samples) = watched?;
         let mut latency = figures.read.latency.clone();
         latency.merge(&figures.write.latency);
-        let encoded = (latency.count() > 0)
-            .then(|| (latency.to_base64_v2(), latency.sum_ns().to_string()));
+        let encoded =
+            (latency.count() > 0).then(|| (latency.to_base64_v2(), latency.sum_ns().to_string()));
         Ok(Reached {
             number: measure.number,
             rounds,

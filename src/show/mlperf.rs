@@ -35,6 +35,14 @@ pub(super) fn title(option: &OptionSummary) -> String {
     }
 }
 
+/// A number of things: `1 rank`, `2 ranks`.
+pub(super) fn counted(count: u32, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
 /// A figure to four digits; a dash where there is none.
 pub(super) fn figure(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
@@ -76,11 +84,11 @@ pub fn mlperf_text(run: &MlperfRun<'_>) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
         page,
-        "{}\n{} ranks on {} hosts, {} trials of each option\n",
+        "{}\n{} on {}, {} of each option\n",
         terminal_path(run.path),
-        summary.total_ranks,
-        summary.host_count,
-        summary.trials_per_option
+        counted(summary.total_ranks, "rank"),
+        counted(summary.host_count, "host"),
+        counted(summary.trials_per_option, "trial")
     );
     let _infallible = writeln!(
         page,

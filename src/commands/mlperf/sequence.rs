@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::rank::{now_unix_s, own_of, plan_of};
 use super::report::{read, shown};
+use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::{TEXT_WIDTH, print};
@@ -39,22 +40,18 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
         return print(&outlook(&sequence, &owner.runs().join("TIME"), &cache));
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    let team = super::team::Team::gather(&owner.runs(), &interrupt)?;
-    let run = team.agree_on(|| choose(&owner, args.resume))?;
-    let jobs = jobs(&sequence, &run, &cache);
-    team.forget_partly_done(&run, &jobs)?;
+    let team = Team::gather(&owner.runs(), &interrupt)?;
+    let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags());
+    let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();
     if !quiet {
         super::super::tell(&told(&sequence));
     }
-    let batch = Batch::new("mlperf run", state_directory(&run, team.rank()), jobs);
+    let batch = Batch::new("mlperf run", state_directory(&run, team.rank()), jobs(&run));
     let mut screen = Screen::new(quiet);
-    let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut row)?;
+    let report = batch.run(&|| team.is_over(), &mut screen, &mut row)?;
     if report.is_interrupted {
-        team.leave();
-        let how = "the run was interrupted; the same command with --resume continues it";
-        super::super::tell(&[how.to_owned()]);
-        return Ok(Exit::Interrupted);
+        return Ok(ended_early(&team));
     }
     team.wait_for_all();
     let failed = report.failed() > 0;
@@ -67,6 +64,18 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Says how it can go on.
+fn ended_early(team: &Team) -> Exit {
+    let how = "the same command with --resume continues the run";
+    let (what, exit) = match team.failure() {
+        Some(why) => (format!("the run ended early: {why}; {how}"), Exit::Failed),
+        None => (format!("the run was interrupted; {how}"), Exit::Interrupted),
+    };
+    team.end_early();
+    super::super::tell(&[what]);
+    exit
 }
 
 fn sequence_of(args: &MlperfRunArgs) -> Result<Sequence> {
@@ -200,9 +209,10 @@ fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
     })
 }
 
-fn jobs(sequence: &Sequence, run: &Path, cache: &Path) -> Vec<Job> {
+fn jobs(sequence: &Sequence, run: &Path, cache: &Path, flags: &[&str]) -> Vec<Job> {
     let job = |trial| {
-        let arguments = sequence.arguments(&trial, run, cache);
+        let mut arguments = sequence.arguments(&trial, run, cache);
+        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
         Job::new(trial.name(), arguments, sequence.expected_s(&trial))
     };
     sequence.all().map(job).collect()

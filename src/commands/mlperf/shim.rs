@@ -20,7 +20,12 @@ pub(super) fn run(args: &ShimArgs) -> Result<Exit> {
         None => std::env::current_exe()
             .context("the path of this program is not known: give --ringfall")?,
     };
-    let written = write(&args.directory, &ringfall).map_err(|error| match error {
+    let delays = [("--start-delay", args.start_delay), ("--end-delay", args.end_delay)];
+    let flags = delays
+        .iter()
+        .filter_map(|(flag, delay)| Some([(*flag).to_owned(), delay.as_ref()?.to_string()]));
+    let flags: Vec<String> = flags.flatten().collect();
+    let written = write(&args.directory, &ringfall, &flags).map_err(|error| match error {
         ShimError::Io { .. } => anyhow::Error::from(error).context("the shim can't be written"),
         _ => InputError::new(error.to_string()).into(),
     })?;

@@ -57,9 +57,7 @@ impl Launch {
         let party = Party { rank: rank.launcher.rank, size, host: rank.host.clone() };
         let launch = rank.launcher.launch.clone();
         let meeting = match by {
-            MeetsBy::Directory(common) => {
-                Meeting::Directory { common: common.to_owned(), launch }
-            }
+            MeetsBy::Directory(common) => Meeting::Directory { common: common.to_owned(), launch },
             MeetsBy::Mpi => Meeting::Mpi,
         };
         let place = match by {

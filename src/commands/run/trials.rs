@@ -280,7 +280,8 @@ fn page(
 
 fn tell(plan: &Plan, text: &str) -> Result<()> {
     let rank = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
-    let is_told_by_rank_0 = rank.is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
+    let is_told_by_rank_0 =
+        rank.is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
     if plan.quiet || is_told_by_rank_0 {
         return Ok(());
     }

@@ -29,8 +29,7 @@ pub(super) struct Together {
     autoscaling: Option<Autoscaling>,
 }
 
-type Autoscaling =
-    (OfRun<AutoscalerReport>, Same<Vec<AutoscalingRow>>, OfRun<AutoscalingSummary>);
+type Autoscaling = (OfRun<AutoscalerReport>, Same<Vec<AutoscalingRow>>, OfRun<AutoscalingSummary>);
 
 /// What a rank saw of a device.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::mlperf::published::{
 use crate::mlperf::summary::{OptionSummary, Summary};
 use crate::results::metrics::Metric;
 use crate::show::MlperfRun;
-use crate::show::mlperf::{LATENCIES, figure, percentiles, title};
+use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
 
 /// Writes the page.
 ///
@@ -32,11 +32,10 @@ fn page(run: &MlperfRun<'_>) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>{name}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{name}</h1><div class=\"sub\">{} ranks on {} hosts · {} trials of each \
-         option · {}</div>\n<p><b>{}</b></p>\n",
-        summary.total_ranks,
-        summary.host_count,
-        summary.trials_per_option,
+         <body><main>\n<h1>{name}</h1><div class=\"sub\">{} on {} · {} of each option · {}</div>\n<p><b>{}</b></p>\n",
+        counted(summary.total_ranks, "rank"),
+        counted(summary.host_count, "host"),
+        counted(summary.trials_per_option, "trial"),
         escape::html(&run.path.display().to_string()),
         escape::html(&summary.ringfall.division)
     );
