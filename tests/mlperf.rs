@@ -64,12 +64,8 @@ fn the_harness_starts_ranks_through_the_shim() {
         command.args(["shim/mlperf_wrapper.py", "--rank-output-base", "out/option_1/trial_0"]);
         command.args(["--rank-cache-base", "kv", "--seed-base", "42"]);
         command.args(["--start-delay", "0", "--end-delay=0", "--config", "shim/config.yaml"]);
-        command.args(SMALL).current_dir(&scratch.path).env("PMIX_NAMESPACE", "shim");
-        for (name, value) in [("RANK", rank), ("SIZE", "2")] {
-            command.env(format!("OMPI_COMM_WORLD_{name}"), value);
-            command.env(format!("OMPI_COMM_WORLD_LOCAL_{name}"), value);
-        }
-        spawn(command)
+        command.args(SMALL).current_dir(&scratch.path);
+        spawn(as_rank(command, rank))
     };
     for (number, child) in [rank("0"), rank("1")].into_iter().enumerate() {
         let output = finish(child);
@@ -99,13 +95,27 @@ fn the_harness_starts_ranks_through_the_shim() {
 }
 
 /// `ringfall mlperf run` of one short trial of option 1, or more.
+fn sequence_command(scratch: &Scratch, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["mlperf", "run", "--cache-dir", "kv", "--results-dir", "out"]);
+    command.args(["--systemname", "box", "--start-delay", "0", "--end-delay", "0"]);
+    command.args(["--inter-option-delay", "0", "--options", "1"]);
+    command.args(SMALL).args(more).current_dir(&scratch.path);
+    command
+}
+
 fn sequence(scratch: &Scratch, more: &[&str]) -> Output {
-    let mut all = vec!["mlperf", "run", "--cache-dir", "kv", "--results-dir", "out"];
-    all.extend(["--systemname", "box", "--start-delay", "0", "--end-delay", "0"]);
-    all.extend(["--inter-option-delay", "0", "--options", "1"]);
-    all.extend(SMALL);
-    all.extend(more);
-    ringfall(scratch, &all)
+    output(sequence_command(scratch, more))
+}
+
+/// As rank `rank` of two that a launcher has started.
+fn as_rank(mut command: Command, rank: &str) -> Command {
+    for (name, value) in [("RANK", rank), ("SIZE", "2")] {
+        command.env(format!("OMPI_COMM_WORLD_{name}"), value);
+        command.env(format!("OMPI_COMM_WORLD_LOCAL_{name}"), value);
+    }
+    command.env("PMIX_NAMESPACE", "mlperf");
+    command
 }
 
 fn only_run(scratch: &Scratch) -> PathBuf {
@@ -182,4 +192,33 @@ fn what_a_sequence_can_t_run_is_said_before_it_begins() {
     let dry = text(&dry);
     assert!(dry.contains("mlperf rank") && dry.contains("2 runs, about"), "{dry}");
     assert!(!scratch.file("out").exists(), "a dry run makes nothing");
+}
+
+#[test]
+fn ranks_of_a_launch_run_the_sequence_together() {
+    let scratch = Scratch::new("sequence-ranks");
+    let more = ["--trials", "1", "--", "--storage-capacity-gb", "0.4"];
+    let start = |rank| spawn(as_rank(sequence_command(&scratch, &more), rank));
+    let ranks = [start("0"), start("1")];
+    for (rank, child) in ranks.into_iter().enumerate() {
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(0), "rank {rank}: {}", text(&output));
+        let shows = text(&output).contains("as the harness adds up");
+        assert_eq!(shows, rank == 0, "rank {rank}: {}", text(&output));
+    }
+    let run = only_run(&scratch);
+    let summary = json(&run.join("summary.json"));
+    assert_eq!((&summary["total_ranks"], &summary["partial_failure"]), (&2.into(), &false.into()));
+    let option = &summary["options"]["1"];
+    let results = [0, 1].map(|rank| result_in(&run.join(format!("option_1/trial_0/rank_{rank}"))));
+    let sum = |place: &str| -> f64 {
+        results.iter().map(|result| result.pointer(place).unwrap().as_f64().unwrap()).sum()
+    };
+    let tokens = sum("/summary/avg_throughput_tokens_per_sec");
+    let added = option["aggregated_avg_throughput_tokens_per_sec"].as_f64().unwrap();
+    assert!(tokens > 0.0 && (tokens - added).abs() < 1e-9 * tokens, "{tokens} and {added}");
+    let reads = sum("/ringfall/histograms/storage_read_total/count");
+    assert_eq!(option["ringfall"]["merged"]["storage_read_ms"]["count"].as_f64(), Some(reads));
+    let seeds = results.map(|result| result["seed"].as_u64());
+    assert_eq!(seeds, [Some(42), Some(43)]);
 }

@@ -153,6 +153,11 @@ fn exact(page: &mut String, option: &OptionSummary) {
         let _infallible =
             writeln!(page, "  tokens/s of the trials lie {:.1} % apart (CV)", cv * 100.0);
     }
+    if !option.cpu_tier_ranks.is_empty() {
+        let ranks = option.cpu_tier_ranks.len();
+        let what = "results held no entry on storage at their end: the CPU tier held all";
+        prose(page, "  note: ", &format!("{ranks} {what}"), WIDTH);
+    }
     if option.partial_failure {
         let missing = option.missing_files.len();
         let _infallible = writeln!(page, "  {missing} results are missing");

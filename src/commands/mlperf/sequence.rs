@@ -11,6 +11,7 @@ use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::{TEXT_WIDTH, print};
 use crate::config::InputError;
+use crate::escape::terminal;
 use crate::exit::Exit;
 use crate::host::host_name;
 use crate::interrupt::Interrupt;
@@ -45,7 +46,9 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();
     if !quiet {
-        super::super::tell(&told(&sequence));
+        for sentence in told(&sequence) {
+            crate::stderr::tell(format_args!("note: {}", terminal(&sentence)));
+        }
     }
     let batch = Batch::new("mlperf run", state_directory(&run, team.rank()), jobs(&run));
     let mut screen = Screen::new(quiet);

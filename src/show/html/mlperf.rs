@@ -124,6 +124,14 @@ fn overview(html: &mut String, summary: &Summary) {
         row(html, &format!("{}: {}", option.option, title(option)), &cells, false);
     }
     html.push_str("</table></div>\n");
+    let _infallible = writeln!(
+        html,
+        "<p>Below, each option stands among published results: {}. They are of the reference's \
+         engine, which counts bytes after the end of its time (`ringfall audit` says how much that \
+         is), and of clients of all sizes; runs of the open division chose their own parameters. A \
+         run that is not as the rules have it can't be compared with them.</p>",
+        escape::html(RUNS_SOURCE)
+    );
 }
 
 fn of_option(html: &mut String, option: &OptionSummary, summary: &Summary) {
@@ -193,13 +201,7 @@ fn trials(html: &mut String, option: &OptionSummary) {
 fn published(html: &mut String, option: &OptionSummary, summary: &Summary) {
     let place = option.option.checked_sub(1).and_then(|place| usize::try_from(place).ok());
     let Some(place) = place.filter(|place| *place < 3) else { return };
-    let _infallible = writeln!(
-        html,
-        "<h3>Published</h3><p>{}. They are of the reference's engine, which counts bytes after \
-         the end of its time (`ringfall audit` says how much that is), and of clients of all \
-         sizes. Runs of the open division chose their own parameters.</p>",
-        escape::html(RUNS_SOURCE)
-    );
+    html.push_str("<h3>Among the published results</h3>");
     let columns = [
         "division",
         "hosts",
