@@ -25,7 +25,7 @@ pub enum ShimError {
     )]
     NoText(PathBuf),
     /// It would not be found from another directory.
-    #[error("--ringfall {}: give an absolute path, as ranks may begin in any directory", .0.display())]
+    #[error("--ringfall {}: give an absolute path: ranks begin in any directory", .0.display())]
     NotAbsolute(PathBuf),
     /// Somebody else's file is there.
     #[error(
@@ -125,8 +125,8 @@ try:
     os.execv(RINGFALL, [RINGFALL, {}, *sys.argv[1:]])
 except OSError as error:
     sys.exit(
-        f"{{RINGFALL}} can't be started on this host: {{error.strerror}}. Install it there, or write"
-        " this directory anew: `ringfall mlperf shim DIR --ringfall PATH`"
+        f"{{RINGFALL}} can't be started on this host: {{error.strerror}}. Install it there, or"
+        " write this directory anew: `ringfall mlperf shim DIR --ringfall PATH`"
     )
 "#,
         comments.concat(),

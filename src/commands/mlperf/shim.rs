@@ -37,7 +37,8 @@ pub(super) fn run(args: &ShimArgs) -> Result<Exit> {
         "{kept}\
          Give the harness this, and a cache directory on the storage to be tested:\n\n  \
          mlpstorage open kvcache run --kvcache-bin-path {} \\\n    \
-         --gpu-mem-gb 0 --cpu-mem-gb 0 --generation-mode none --num-users 200 --duration 300 ...\n\n\
+         --gpu-mem-gb 0 --cpu-mem-gb 0 --generation-mode none --num-users 200 \\\n    \
+         --duration 300 --cache-dir DIR ...\n\n\
          {}\n",
         terminal_path(&written.program),
         textwrap::fill(&format!("{ABOUT_OPEN} {NOT_CLOSED}"), TEXT_WIDTH)

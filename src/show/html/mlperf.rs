@@ -32,7 +32,8 @@ fn page(run: &MlperfRun<'_>) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>{name}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{name}</h1><div class=\"sub\">{} on {} · {} of each option · {}</div>\n<p><b>{}</b></p>\n",
+         <body><main>\n<h1>{name}</h1>\
+         <div class=\"sub\">{} on {} · {} of each option · {}</div>\n<p><b>{}</b></p>\n",
         counted(summary.total_ranks, "rank"),
         counted(summary.host_count, "host"),
         counted(summary.trials_per_option, "trial"),
