@@ -17,6 +17,7 @@ pub mod faultsim;
 pub mod group;
 pub mod host;
 pub mod interrupt;
+pub mod iostat;
 pub mod iotrace;
 mod log_lines;
 pub mod mlperf;
@@ -79,6 +80,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
+        cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),

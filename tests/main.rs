@@ -31,6 +31,7 @@ mod simulate;
 mod simulated_traces;
 mod sources;
 mod support;
+mod sweep;
 mod tidy;
 mod tidy_directions;
 mod tracing;

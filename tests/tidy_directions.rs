@@ -20,6 +20,7 @@ const PROGRAM: Table = &[
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
+    ("iostat", &[]),
     ("store", &["remedy"]),
     ("config", &["escape", "host", "precondition"]),
     ("batch", &["config", "escape", "exit", "host"]),
@@ -43,8 +44,8 @@ const PROGRAM: Table = &[
             "source",
         ],
     ),
-    ("audit", &[]),
-    ("analysis", &["host", "results"]),
+    ("audit", &["iostat"]),
+    ("analysis", &["host", "iostat", "results"]),
     ("mlperf", &["analysis", "config", "results"]),
     (
         "show",

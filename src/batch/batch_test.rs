@@ -69,19 +69,20 @@ fn a_failing_job_is_recorded_and_does_not_end_the_rest() {
     let jobs = vec![
         job("a", WORKS),
         job("b", wrong),
-        job("silent", "exit 0"),
+        job("deeper/silent", "echo nothing"),
         job("killed", "kill -9 $$"),
         job("c", WORKS),
     ];
     let (report, rows) = run(&batch(&directory, jobs));
     let report = report.unwrap();
-    assert_eq!(rows, ["a done", "b failed", "silent failed", "killed failed", "c done"]);
+    assert_eq!(rows, ["a done", "b failed", "deeper/silent failed", "killed failed", "c done"]);
     assert_eq!((report.done(), report.failed(), report.is_interrupted), (2, 3, false));
     let all = format!("{report:?}");
     for why in ["exit status 1: no space", "it wrote no result", "killed by signal 9"] {
         assert!(all.contains(why), "{why}: {all}");
     }
     assert_eq!(directory.read("b.log"), "heard\nerror: no space\n");
+    assert_eq!(directory.read("deeper/silent.log"), "nothing\n");
     assert_eq!(directory.read("a.json"), "{}\n");
 }
 
@@ -146,7 +147,8 @@ fn what_is_told_to_end_ends_in_order_and_runs_again() {
     let report = batch.run(&|| begun.exists(), &mut quiet(), &mut |_| Vec::new()).unwrap();
     assert!(report.is_interrupted);
     assert_eq!(report.outcomes, [None, None]);
-    assert_eq!(directory.read("a.log"), "ended\n");
+    // A shell may say what became of its own children before.
+    assert!(directory.read("a.log").ends_with("ended\n"));
     assert_eq!(directory.read("batch.journal").lines().count(), 1);
     let (report, rows) = run(&batch);
     assert_eq!((report.unwrap().done(), rows.len()), (2, 2));
@@ -220,7 +222,7 @@ fn the_screen_says_what_it_takes_and_the_table_grows() {
 #[test]
 fn names_that_are_no_file_names_are_refused() {
     let directory = Directory::new("names");
-    for name in ["", "../a", ".hidden", "a b"] {
+    for name in ["", "../a", ".hidden", "a b", "/a", "a//b", "a/.b"] {
         let refused = told(run(&batch(&directory, vec![job(name, WORKS)])).0);
         assert!(refused.contains("can't be the name"), "{name}: {refused}");
     }

@@ -83,6 +83,10 @@ impl Running {
             }
             _ => {}
         }
+        if let Some(parent) = log.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("{} can't be made", parent.display()))?;
+        }
         let unwritable = || format!("the log {} can't be written", log.display());
         let printed = File::create(&log).with_context(unwritable)?;
         let told = printed.try_clone().with_context(unwritable)?;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// One invocation of ringfall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Tells it from the others, and names its files: letters, digits, `.`, `_`, `-` and `=`.
+    /// Tells it from the others, and names its files: letters, digits, `.`, `_`, `-` and `=`, and
+    /// `/` before the name in a directory below the batch's.
     pub name: String,
     /// The arguments, beginning with the subcommand, without `--output`.
     pub arguments: Vec<String>,

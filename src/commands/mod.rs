@@ -10,6 +10,7 @@ pub mod report;
 pub mod run;
 pub mod saturate;
 pub mod simulate;
+pub mod sweep;
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -174,7 +174,7 @@ fn measure(
 }
 
 /// A flag that is missing is a mistake of usage, found before anything is opened.
-fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
+pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputError> {
     let device = plan.cache_dir.as_deref().filter(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
@@ -183,8 +183,7 @@ fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
                  --destroy-device-contents if nothing on it is needed",
                 path.display()
             )],
-        }
-        .into()),
+        }),
         _ => Ok(()),
     }
 }
