@@ -46,7 +46,7 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
-    ("mlperf", &["analysis", "config", "results"]),
+    ("mlperf", &["analysis", "results"]),
     (
         "show",
         &[
