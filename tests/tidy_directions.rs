@@ -16,7 +16,7 @@ const PROGRAM: Table = &[
     ("iotrace", &[]),
     ("precondition", &[]),
     ("remedy", &[]),
-    ("rendezvous", &[]),
+    ("group", &[]),
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
@@ -28,10 +28,7 @@ const PROGRAM: Table = &[
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
-    (
-        "run",
-        &["driver", "facts", "interrupt", "iotrace", "remedy", "rendezvous", "source", "store"],
-    ),
+    ("run", &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"]),
     ("faultsim", &["run"]),
     (
         "results",
@@ -50,6 +47,7 @@ const PROGRAM: Table = &[
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
     ("suite", &["escape", "host", "results"]),
+    ("mlperf", &["analysis", "results"]),
     (
         "show",
         &[
@@ -59,6 +57,7 @@ const PROGRAM: Table = &[
             "escape",
             "facts",
             "host",
+            "mlperf",
             "remedy",
             "results",
             "run",
@@ -67,7 +66,7 @@ const PROGRAM: Table = &[
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config", "suite"]),
+    ("cli", &["analysis", "config", "mlperf", "suite"]),
     (
         "commands",
         &[
@@ -84,9 +83,11 @@ const PROGRAM: Table = &[
             "host",
             "interrupt",
             "iotrace",
+            "log_lines",
+            "mlperf",
             "precondition",
+            "group",
             "remedy",
-            "rendezvous",
             "results",
             "run",
             "saturate",

@@ -4,6 +4,7 @@ mod analysis;
 mod audit;
 mod discover;
 mod faults;
+mod mlperf;
 mod saturate;
 mod simulate;
 mod suite;
@@ -19,6 +20,7 @@ pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
+pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
@@ -28,7 +30,7 @@ use crate::config::nearest::nearest;
 use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "mlperf"];
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -92,6 +94,8 @@ pub enum Command {
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),
+    /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
+    Mlperf(MlperfArgs),
 }
 
 /// Arguments of `run`.

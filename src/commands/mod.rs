@@ -6,6 +6,7 @@ pub mod compare;
 pub mod discover;
 pub mod faults;
 pub mod merge;
+pub mod mlperf;
 pub mod report;
 pub mod run;
 pub mod saturate;

@@ -68,6 +68,7 @@ impl Scenario {
             verify: VerifyMode::Full,
             seed: rng.random(),
             start: crate::run::Start::WhenReady,
+            keeps_early: false,
             warmup: 0,
             duration: SECOND,
             max_inflight_requests: rng.random_range(1..=16),
