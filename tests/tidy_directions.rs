@@ -46,6 +46,8 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
+    ("suite", &["escape", "host", "results"]),
+    ("mlperf", &["analysis", "results"]),
     (
         "show",
         &[
@@ -55,14 +57,16 @@ const PROGRAM: Table = &[
             "escape",
             "facts",
             "host",
+            "mlperf",
             "remedy",
             "results",
             "run",
             "saturate",
+            "suite",
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config"]),
+    ("cli", &["analysis", "config", "mlperf", "suite"]),
     (
         "commands",
         &[
@@ -79,8 +83,11 @@ const PROGRAM: Table = &[
             "host",
             "interrupt",
             "iotrace",
+            "log_lines",
+            "mlperf",
             "precondition",
             "group",
+            "remedy",
             "results",
             "run",
             "saturate",
@@ -88,6 +95,7 @@ const PROGRAM: Table = &[
             "source",
             "stderr",
             "store",
+            "suite",
         ],
     ),
 ];

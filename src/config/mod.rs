@@ -15,6 +15,7 @@ pub mod nearest;
 mod options;
 mod page;
 mod plan;
+mod preset;
 mod rank;
 mod reference;
 mod resolve;
@@ -39,6 +40,7 @@ pub use plan::{
     Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
     Traffic, Verify,
 };
+pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;

@@ -162,6 +162,12 @@ settings! {
         ///
         /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
+        /// are dropped, and counted
+        ///
+        /// It needs a CPU or a GPU tier. An entry that is evicted from the last tier, or that is
+        /// larger than any, is gone: reading it is a miss.
+        disable_storage as is_without_storage: bool = "false", "BOOL";
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
         /// The check is made once, when the run begins.
