@@ -47,6 +47,7 @@ const PROGRAM: Table = &[
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
     ("mlperf", &["analysis", "results"]),
+    ("suite", &["escape", "host", "results"]),
     (
         "show",
         &[
@@ -61,10 +62,11 @@ const PROGRAM: Table = &[
             "results",
             "run",
             "saturate",
+            "suite",
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config", "mlperf"]),
+    ("cli", &["analysis", "config", "mlperf", "suite"]),
     (
         "commands",
         &[
@@ -85,6 +87,7 @@ const PROGRAM: Table = &[
             "mlperf",
             "precondition",
             "group",
+            "remedy",
             "results",
             "run",
             "saturate",
@@ -92,6 +95,7 @@ const PROGRAM: Table = &[
             "source",
             "stderr",
             "store",
+            "suite",
         ],
     ),
 ];

@@ -15,6 +15,7 @@ pub mod nearest;
 mod options;
 mod page;
 mod plan;
+mod preset;
 mod rank;
 mod reference;
 mod resolve;
@@ -40,6 +41,7 @@ pub use plan::{
     Traffic, Verify,
 };
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
+pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use resolve::resolve;
 pub use table::Setting;
 pub use workload::WorkloadSection;

@@ -44,7 +44,7 @@ settings! {
         ///
         /// It also sets the pace of a trace or a dataset. With another --arrival, simulated users
         /// keep their own pace. 0 leaves the pace to the users or to the trace.
-        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
+        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
         /// It has no effect with enable_autoscaling, which ends by itself.
@@ -162,6 +162,12 @@ settings! {
         ///
         /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
+        /// are dropped, and counted
+        ///
+        /// It needs a CPU or a GPU tier. An entry that is evicted from the last tier, or that is
+        /// larger than any, is gone: reading it is a miss.
+        disable_storage as is_without_storage: bool = "false", "BOOL";
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
         /// The check is made once, when the run begins.

@@ -44,14 +44,14 @@ impl Scenario {
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));
         let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
-        // Some have entries of several of the CPU tier's chunks.
-        let scale = if rng.random_range(0..8) == 0 { 6 } else { 1 };
+        let scale = scale(rng);
         let settings = RunSettings {
             shards,
             cpus: None,
             cache_dir: None,
             destroy_device_contents: false,
             is_strict: false,
+            has_storage: true,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
             cpu_capacity_bytes: match one_of(rng) {
@@ -109,6 +109,11 @@ impl Scenario {
             ends_gently: rng.random(),
         }
     }
+}
+
+/// Some have entries of several of the CPU tier's chunks.
+fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
+    if rng.random_range(0..8) == 0 { 6 } else { 1 }
 }
 
 /// Shares that an eviction leaves of a tier, and at which an entry skips it.

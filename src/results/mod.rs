@@ -4,12 +4,14 @@
 //! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
 
 pub(crate) mod autoscaling;
+pub mod cold;
 pub mod configuration;
 pub(crate) mod correlation;
 pub mod document;
 pub(crate) mod health;
 mod json;
 pub mod metrics;
+pub mod published;
 mod run_result;
 mod saturation;
 mod simulation;

@@ -63,6 +63,8 @@ pub struct RunSettings {
     pub is_strict: bool,
     /// Most that the storage tier may hold, bytes; 0: 95 % of what is free.
     pub storage_capacity_bytes: u64,
+    /// Whether there is a storage tier.
+    pub has_storage: bool,
     /// At most this part of the free space, percent.
     pub storage_free_percent_max: Option<u64>,
     /// Most that the CPU tier may hold, bytes.
@@ -155,6 +157,8 @@ pub struct Progress<'a> {
     pub users: Option<u32>,
     /// What the run waits for before it begins, in words; empty where there is nothing to say.
     pub awaits: &'a str,
+    /// Whether a signal asked for its end.
+    pub is_interrupted: bool,
 }
 
 /// What a run measured, added up over the shards.
@@ -289,10 +293,13 @@ pub fn run(
         shards: settings.shards,
         preallocate: settings.preallocate,
     };
-    let opened = Store::open(&request, &mut |done_bytes, all_bytes| {
-        observer.giving_space(done_bytes, all_bytes);
-        !interrupt.is_set()
-    });
+    let opened = match settings.has_storage {
+        false => Store::nowhere(),
+        true => Store::open(&request, &mut |done_bytes, all_bytes| {
+            observer.giving_space(done_bytes, all_bytes);
+            !interrupt.is_set()
+        }),
+    };
     let store = match opened {
         Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
         opened => opened?,
@@ -340,10 +347,13 @@ fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
         Some(gauge) => Engine::builder().memory_gauge(gauge.clone()),
         None => Engine::builder(),
     };
+    let engine = match settings.has_storage {
+        true => engine.storage_bytes(storage_bytes),
+        false => engine.without_storage(),
+    };
     engine
         .shards(settings.shards)
         .seed(settings.seed)
-        .storage_bytes(storage_bytes)
         .cpu_bytes(settings.cpu_capacity_bytes)
         .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)

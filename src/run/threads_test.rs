@@ -61,6 +61,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         cpus: None,
         cache_dir: Some(directory.to_owned()),
         destroy_device_contents: false,
+        has_storage: true,
         storage_capacity_bytes: 64 * MIB,
         storage_free_percent_max: None,
         cpu_capacity_bytes: 0,

@@ -14,6 +14,7 @@ use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
 use crate::facts::{RequestStats, TierShortage, class_index, quotient};
 use crate::remedy::told_io;
+use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
@@ -106,12 +107,13 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     for shortage in banner.shortages {
         writeln!(out, "            {}", style.warn(&escape::terminal(&shortage.to_string())))?;
     }
-    writeln!(
-        out,
-        "  storage   {} ({})",
-        escape::terminal(&banner.directory),
-        escape::terminal(&banner.below)
-    )?;
+    if plan.is_without_storage {
+        writeln!(out, "  storage   left out: entries that fit in no other tier are dropped")?;
+    } else {
+        let (directory, below) = (&banner.directory, &banner.below);
+        let (directory, below) = (escape::terminal(directory), escape::terminal(below));
+        writeln!(out, "  storage   {directory} ({below})")?;
+    }
     writeln!(
         out,
         "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
@@ -276,7 +278,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     writeln!(
         text,
-        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
+        "  service      {:.1} tokens/s   {:.2} requests/s   {} served   hit rate {}",
         per_second(requests.generated_tokens),
         per_second(requests.completed()),
         requests.completed(),
@@ -383,6 +385,13 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             )?;
         }
     }
+    if result.plan.is_without_storage {
+        let dropped = result.engine.refused_entries;
+        writeln!(
+            text,
+            "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
+        )?;
+    }
     within_target(text, result)?;
     verdict::health(text, style, &health::judge(result))
 }
@@ -479,6 +488,9 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         );
         verdict::labelled(text, "kernel", &sentence)?;
+    }
+    if let Some(cold) = ColdReads::of_run(result) {
+        verdict::labelled(text, "cold reads", &cold.told)?;
     }
     if let Some(Ok(trace)) = &result.block_trace {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {

@@ -28,6 +28,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             0 => ranks::storage_share_bytes(plan),
             bytes => bytes,
         },
+        has_storage: !plan.is_without_storage,
         storage_free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
         cpu_capacity_bytes: plan.cpu_memory_bytes,
         watermarks: plan.workload.eviction.watermarks(),

@@ -158,7 +158,10 @@ impl Observer for Teller<'_> {
 
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
         let directory: PathBuf = store.path().to_path_buf();
-        self.machine = Machine::look(&directory);
+        self.machine = match store.place {
+            Place::Directory(_) | Place::Device(_) => Machine::look(&directory),
+            Place::Nowhere => Machine::look_without_store(),
+        };
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
         self.shortages = shortages::at_first(self.plan, store);
@@ -171,6 +174,7 @@ impl Observer for Teller<'_> {
         let file_system = match store.place {
             Place::Directory(_) => mount.map(|m| &m.file_system),
             Place::Device(_) => Some(&raw),
+            Place::Nowhere => None,
         };
         let below = [file_system, device.map(|d| &d.name)];
         let banner = Banner {
@@ -180,7 +184,7 @@ impl Observer for Teller<'_> {
             storage_bytes: self.storage_bytes,
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
             token_bytes: self.token_bytes,
-            reclaimed_bytes: store.reclaimed_bytes(),
+            reclaimed_bytes: store.reclaimed_bytes,
             shortages: &self.shortages,
         };
         // A closed pipe must not end a run whose results go to a file.

@@ -151,10 +151,9 @@ impl Trials<'_> {
             complete.own.push(ResultFile { path, document: document.outline() });
             return Ok(exit);
         }
-        let what = match &result.failure {
-            Some(sentence) => sentence.clone(),
-            None if result.interrupted => "it was interrupted".to_owned(),
-            None => "it had errors".to_owned(),
+        let what = match result.interrupted {
+            true => "it was interrupted".to_owned(),
+            false => super::why_failed(&result).join("; "),
         };
         let what = format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what));
         tell(plan, &what)?;

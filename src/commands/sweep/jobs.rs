@@ -20,6 +20,8 @@ pub(super) const SEED_DEFAULT: u64 = 42;
 /// What `analyze` tells runs of one collection apart by.
 const OF_A_CONFIGURATION: [&str; 5] =
     ["model", "cpu_mem_gb", "num_users", "max_concurrent_allocs", "generation_mode"];
+/// Sentences about wrong combinations that are told.
+const WRONG_SHOWN: usize = 8;
 /// What a run takes besides its time: to begin, and to remove its data, seconds.
 const REAL_START_S: f64 = 2.0;
 /// What a simulated run takes to begin, and what each of its I/Os takes, seconds: about three times
@@ -96,7 +98,12 @@ pub(super) fn runs(
         }
     }
     if !wrong.is_empty() {
-        return Err(InputError { sentences: wrong.into_iter().collect() });
+        let all = wrong.len();
+        let mut sentences: Vec<String> = wrong.into_iter().take(WRONG_SHOWN).collect();
+        if all > sentences.len() {
+            sentences.push(format!("and {} more of this kind", all - sentences.len()));
+        }
+        return Err(InputError { sentences });
     }
     let systems: Vec<Option<usize>> = match devices.len() {
         0 => vec![None],
@@ -439,6 +446,9 @@ mod tests {
             let text = told(asked(flags, &[vary]));
             assert!(text.contains(why), "{flags:?} {vary}: {text}");
         }
+        let many =
+            told(asked(&["--prefill-only"], &["decode-only=true", "users=1,2,3,4,5,6,7,8,9"]));
+        assert!(many.contains("and 1 more of this kind"), "{many}");
         let twice = told(asked(&["--model=tiny-1b"], &["users=0", "shards=1,2,3"]));
         assert_eq!(twice.matches("out of bounds").count(), 1, "{twice}");
     }

@@ -10,6 +10,7 @@ mod mlperf;
 mod page;
 mod parts;
 mod roofline;
+mod suite;
 mod verdict;
 mod what_if;
 
@@ -21,6 +22,7 @@ use crate::results::Document;
 pub use audit::write_audit_html;
 pub use mlperf::write_mlperf_html;
 pub use roofline::write_roofline_html;
+pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;
 
 const STYLE: &str = include_str!("style.css");
