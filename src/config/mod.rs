@@ -40,8 +40,8 @@ pub use plan::{
     Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
     Traffic, Verify,
 };
-pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
+pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;
 pub use workload::WorkloadSection;
