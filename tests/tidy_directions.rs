@@ -46,8 +46,8 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
-    ("suite", &["escape", "host", "results"]),
     ("mlperf", &["analysis", "results"]),
+    ("suite", &["escape", "host", "results"]),
     (
         "show",
         &[
