@@ -31,12 +31,12 @@ fn result_in(directory: &Path) -> Value {
     document
 }
 
-/// As the harness passes them, small.
-const SMALL: [&str; 14] = [
+/// As the harness passes them, small; and users with little to say who wait for their answers.
+const SMALL: [&str; 16] = [
     "--model",
     "tiny-1b",
     "--num-users",
-    "2",
+    "6",
     "--duration",
     "1",
     "--gpu-mem-gb",
@@ -47,7 +47,11 @@ const SMALL: [&str; 14] = [
     "16",
     "--generation-mode",
     "none",
+    "--config",
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml"),
 ];
+/// What only a run takes.
+const MORE: [&str; 4] = ["--storage-capacity-gb", "0.5", "--arrival", "closed"];
 
 #[test]
 fn the_harness_starts_ranks_through_the_shim() {
@@ -64,7 +68,7 @@ fn the_harness_starts_ranks_through_the_shim() {
         command.args(["shim/mlperf_wrapper.py", "--rank-output-base", "out/option_1/trial_0"]);
         command.args(["--rank-cache-base", "kv", "--seed-base", "42"]);
         command.args(["--start-delay", "0", "--end-delay=0", "--config", "shim/config.yaml"]);
-        command.args(SMALL).current_dir(&scratch.path);
+        command.args(SMALL).args(MORE).current_dir(&scratch.path);
         spawn(as_rank(command, rank))
     };
     for (number, child) in [rank("0"), rank("1")].into_iter().enumerate() {
@@ -101,6 +105,9 @@ fn sequence_command(scratch: &Scratch, more: &[&str]) -> Command {
     command.args(["--systemname", "box", "--start-delay", "0", "--end-delay", "0"]);
     command.args(["--inter-option-delay", "0", "--options", "1"]);
     command.args(SMALL).args(more).current_dir(&scratch.path);
+    if !more.contains(&"--") {
+        command.arg("--").args(MORE);
+    }
     command
 }
 
@@ -129,8 +136,7 @@ fn only_run(scratch: &Scratch) -> PathBuf {
 #[test]
 fn a_sequence_is_run_added_up_and_continued() {
     let scratch = Scratch::new("sequence");
-    let capacity = ["--trials", "2", "--", "--storage-capacity-gb", "0.4"];
-    let first = sequence(&scratch, &capacity);
+    let first = sequence(&scratch, &["--trials", "2"]);
     assert_eq!(first.status.code(), Some(0), "{}", text(&first));
     let run = only_run(&scratch);
     let check = || {
@@ -155,7 +161,7 @@ fn a_sequence_is_run_added_up_and_continued() {
     };
     let before = check();
     let page = std::fs::read_to_string(run.join("ringfall.html")).unwrap();
-    for words in ["OPEN", "--num-users 2 instead of 200", "Solidigm", "2.62×", "this run"] {
+    for words in ["OPEN", "--num-users 6 instead of 200", "Solidigm", "2.62×", "this run"] {
         assert!(page.contains(words), "{words} is not on the page");
     }
     // The audit finds the tree as the harness would have left it.
@@ -167,9 +173,9 @@ fn a_sequence_is_run_added_up_and_continued() {
     // As if it had been killed in the second trial.
     std::fs::remove_file(run.join("summary.json")).unwrap();
     std::fs::remove_file(run.join(".ringfall/rank_0/opt1_trial1.json")).unwrap();
-    let other = ["--resume", "--trials", "3", "--", "--storage-capacity-gb", "0.4"];
+    let other = ["--resume", "--trials", "3"];
     assert_fails(&sequence(&scratch, &other), 2, &["opt1_trial2 is new"]);
-    let again = ["--resume", "--trials", "2", "--", "--storage-capacity-gb", "0.4"];
+    let again = ["--resume", "--trials", "2"];
     let second = sequence(&scratch, &again);
     assert_eq!(second.status.code(), Some(0), "{}", text(&second));
     assert!(text(&second).contains("1 of them done before"), "{}", text(&second));
@@ -197,8 +203,7 @@ fn what_a_sequence_can_t_run_is_said_before_it_begins() {
 #[test]
 fn ranks_of_a_launch_run_the_sequence_together() {
     let scratch = Scratch::new("sequence-ranks");
-    let more = ["--trials", "1", "--", "--storage-capacity-gb", "0.4"];
-    let start = |rank| spawn(as_rank(sequence_command(&scratch, &more), rank));
+    let start = |rank| spawn(as_rank(sequence_command(&scratch, &["--trials", "1"]), rank));
     let ranks = [start("0"), start("1")];
     for (rank, child) in ranks.into_iter().enumerate() {
         let output = finish(child);

@@ -191,7 +191,7 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
     killed.kill().unwrap();
     for (rank, child) in [0, 2].into_iter().zip(ranks) {
         let output = finish(child);
-        assert_fails(&output, 1, &["rank 1 on"]);
+        assert_fails(&output, 1, &["rank 1 on", "killed"]);
         let document = result_of(&scratch, rank);
         assert!(document["requests_completed"].as_u64() > Some(0), "rank {rank} kept nothing");
         assert!(document["ringfall"]["window"]["seconds"].as_f64() < Some(70.0));

@@ -54,17 +54,23 @@ fn ranks_that_open_mpi_starts_measure_together_and_become_one_result() {
 }
 
 /// Process of a rank that `mpirun` has started.
-fn pid_of(rank: u32) -> impl Fn(u32) -> Option<Pid> {
-    move |parent: u32| {
-        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-        let children = children.ok()?;
-        children.split_whitespace().find_map(|pid| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let wanted = format!("OMPI_COMM_WORLD_RANK={rank}");
-            let is_it = environment.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes());
-            is_it.then(|| Pid::from_raw(pid.parse().ok()?)).flatten()
-        })
-    }
+fn pid_of(mpirun: u32, rank: u32) -> Option<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{mpirun}/task/{mpirun}/children"));
+    children.ok()?.split_whitespace().find_map(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let wanted = format!("OMPI_COMM_WORLD_RANK={rank}");
+        let is_it = environment.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes());
+        is_it.then(|| Pid::from_raw(pid.parse().ok()?)).flatten()
+    })
+}
+
+/// Bytes that a rank has read from storage.
+fn read_bytes(mpirun: u32, rank: u32) -> u64 {
+    let Some(pid) = pid_of(mpirun, rank) else { return 0 };
+    let io = std::fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero()));
+    let io = io.unwrap_or_default();
+    let read = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    read.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
 #[test]
@@ -75,15 +81,10 @@ fn a_rank_of_open_mpi_that_is_killed_ends_the_job_and_the_others_keep_what_they_
         let more = ["--ranks", meeting, "--duration", "80"];
         let Some(command) = mpirun(&scratch, name, &more) else { return };
         let job = spawn(command);
-        // Each has its data and has begun to write to it.
-        let data = |rank: u32| scratch.store().join(format!("rank_{rank}/ringfall.kv"));
-        let blocks = |rank: u32| {
-            std::fs::metadata(data(rank))
-                .map_or(0, |file| std::os::unix::fs::MetadataExt::blocks(&file))
-        };
-        wait_until("all ranks write", || (0..4).all(|rank| blocks(rank) > 4096));
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        let victim = pid_of(1)(job.id()).expect("rank 1 runs");
+        // Reads come with requests: each has served some.
+        let has_read = |rank| read_bytes(job.id(), rank) > 100 << 20;
+        wait_until("all ranks have measured", || (0..4).all(has_read));
+        let victim = pid_of(job.id(), 1).expect("rank 1 runs");
         kill_process(victim, Signal::KILL).unwrap();
         let killed = std::time::Instant::now();
         let output = finish(job);

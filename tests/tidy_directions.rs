@@ -25,7 +25,7 @@ const PROGRAM: Table = &[
     ("config", &["escape", "host", "precondition"]),
     ("batch", &["config", "escape", "exit", "host"]),
     ("source", &["config", "host", "stderr"]),
-    ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
+    ("saturate", &["config", "escape", "group", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
     ("run", &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"]),
@@ -46,8 +46,8 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
-    ("suite", &["escape", "host", "results"]),
     ("mlperf", &["analysis", "results"]),
+    ("suite", &["escape", "host", "results"]),
     (
         "show",
         &[

@@ -23,8 +23,8 @@ pub struct SuiteArgs {
     /// Model whose KV cache is simulated
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Directory for the data; when not given, /mnt/nvme or /mnt/ssd where they are there, and the
-    /// system's temporary directory otherwise
+    /// Directory for the data; when not given, /mnt/nvme or /mnt/ssd where a file system is mounted
+    /// there, and the system's temporary directory otherwise
     #[arg(short = 'c', long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
     /// Length of the runs that compare tiers, in seconds

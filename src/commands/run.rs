@@ -10,7 +10,7 @@ use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::escape::terminal_path;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::group::Group;
 use crate::interrupt::Interrupt;
@@ -40,8 +40,8 @@ use result::result_of;
 use screen::{output, show, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
-pub(super) use together::Launch;
 use together::Together;
+pub(super) use together::{LEAVE_PATIENCE, Launch};
 
 /// Runs the plan and writes its results.
 ///
@@ -77,7 +77,12 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
     // What was measured is shown also when it could not be kept.
     let told = match &together {
-        Ok(Together { merged: Some(merged), .. }) => screen::show_merged(plan, merged),
+        Ok(Together { merged: Some(merged), .. }) => {
+            if let Some(why) = &result.failure {
+                crate::stderr::tell(format_args!("error: {}", terminal(why)));
+            }
+            screen::show_merged(plan, merged)
+        }
         Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
         _ => show(plan, &result, &document, written.is_ok()),
     };

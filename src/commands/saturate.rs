@@ -9,7 +9,9 @@ use ringfall_engine::device::{Preallocate, is_block_device};
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
-use super::run::{Launch, check_output_writable, check_outputs_apart, cores_near, share_below};
+use super::run::{
+    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
+};
 use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Cores, Facts, InputError, Rank, compact_utc};
@@ -58,10 +60,10 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);
     if let Some(group) = &group {
-        leave(group, &found);
+        leave(group, &found, interrupt.is_set());
     }
     if let Some(launch) = launch {
-        launch.close(found.is_ok());
+        launch.close(found.is_ok() && !interrupt.is_set());
     }
     let Some(roofline) = found? else {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
@@ -90,9 +92,16 @@ fn rank(args: &SaturateArgs, output: &Path) -> Result<Option<Rank>, InputError> 
 }
 
 /// All ranks leave when the search is over; on a failure the others hear of it.
-fn leave(group: &Group, found: &Result<Option<Roofline>>) {
+fn leave(group: &Group, found: &Result<Option<Roofline>>, is_interrupted: bool) {
     match found {
-        Ok(_) => group.leave(),
+        // It has said so, and that is to stay.
+        Ok(_) if is_interrupted => {}
+        Ok(_) => {
+            if group.rank() == 0 {
+                group.see_off(LEAVE_PATIENCE);
+            }
+            group.leave();
+        }
         Err(error) => group.fail(&format!("{error:#}")),
     }
 }

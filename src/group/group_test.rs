@@ -61,6 +61,64 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+const NEWS: Topic = Topic("news");
+const ORDER: Topic = Topic("order");
+
+fn never() -> bool {
+    false
+}
+
+#[test]
+fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
+    let directory = scratch("words");
+    // What a dead launch has said to the same topic.
+    for rank in 0..3 {
+        let mut old = board(&directory, rank, 3);
+        for topic in [NEWS, ORDER] {
+            old.put(topic.0, &[[9; 16].as_slice(), b"old"].concat()).unwrap();
+        }
+    }
+    let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
+    for (round, said) in ["one", "two"].into_iter().enumerate() {
+        for rank in &ranks[1..] {
+            rank.say(NEWS, format!("{said} of {}", rank.rank()).into_bytes());
+        }
+        let words = ranks[0].gather(NEWS, &never).unwrap();
+        let told: Vec<String> =
+            words.iter().map(|word| String::from_utf8(word.bytes.clone()).unwrap()).collect();
+        assert_eq!(told, [format!("{said} of 1"), format!("{said} of 2")], "round {round}");
+        ranks[0].say(ORDER, said.into());
+        for rank in &ranks[1..] {
+            assert_eq!(rank.hear_first(ORDER, &never).unwrap(), said.as_bytes());
+            assert!(rank.heard(ORDER).is_empty(), "once");
+        }
+    }
+    assert_eq!(ranks[0].gather(NEWS, &|| true), Err(Silence::Over));
+    ranks[1].say(NEWS, b"last".to_vec());
+    ranks[2].leave();
+    // One of those who are still there has said it, and nobody waits for the other.
+    let words = ranks[0].gather_from_those_left(NEWS, Duration::from_secs(60));
+    assert_eq!(words, [Word { rank: 1, bytes: b"last".to_vec() }]);
+    ranks[1].leave();
+    assert!(ranks[0].see_off(Duration::from_secs(60)));
+    ranks[0].leave();
+    drop(ranks);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_moment_is_the_same_for_who_hears_of_it_later() {
+    let directory = scratch("moment");
+    let ranks: Vec<Group> = (0..2).map(|rank| join(&directory, rank, 2)).collect();
+    let moment = ranks[0].moment_ahead();
+    std::thread::sleep(Duration::from_millis(20));
+    let left = ranks[1].until(&moment);
+    assert!(left < Duration::from_millis(490), "{left:?}");
+    ranks.iter().for_each(Group::leave);
+    drop(ranks);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 #[test]
 fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
     for has_begun in [false, true] {

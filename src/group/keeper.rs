@@ -76,6 +76,7 @@ impl Keeper {
             self.listen(shared);
             let mut view = shared.view();
             view.present = self.members.present();
+            view.left = self.members.left();
             view.looks += 1;
             match news {
                 Ok(News { begins, awaits }) => {

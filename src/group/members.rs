@@ -89,6 +89,11 @@ impl Members {
         self.members.iter().filter(is_present).map(|one| one.rank).collect()
     }
 
+    /// The ranks that have left.
+    pub fn left(&self) -> Vec<u32> {
+        self.members.iter().filter(|one| one.has_left).map(|one| one.rank).collect()
+    }
+
     /// The ranks that are gone without a word.
     pub fn lost(&self) -> Vec<u32> {
         self.members.iter().filter(|one| one.is_lost).map(|one| one.rank).collect()

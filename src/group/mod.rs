@@ -21,7 +21,7 @@ mod session;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::clock::Nanos;
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,8 @@ struct View {
     inbox: BTreeMap<Topic, Vec<Word>>,
     /// Ranks that are there and may still say something.
     present: Vec<u32>,
+    /// Ranks that have left.
+    left: Vec<u32>,
     /// Looks around so far.
     looks: u64,
 }
@@ -259,7 +261,7 @@ impl Group {
     /// # Errors
     /// Why the run can't go on.
     pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
-        self.gather_from(topic, |_| vec![0], is_over)
+        self.gather_from(topic, &[0], is_over)
             .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
     }
 
@@ -268,15 +270,15 @@ impl Group {
     /// # Errors
     /// Why the run can't go on.
     pub fn gather(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<Word>, Silence> {
-        let all = (1..self.party.size).collect::<Vec<_>>();
-        self.gather_from(topic, |_| all.clone(), is_over)
+        let all: Vec<u32> = (1..self.party.size).collect();
+        self.gather_from(topic, &all, is_over)
     }
 
     /// Waits for words of those that are still there, whatever has become of the others, for so
     /// long at most: rank 0 for those of all others, the others for that of rank 0.
     #[must_use]
     pub fn gather_from_those_left(&self, topic: Topic, patience: Duration) -> Vec<Word> {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let looks = self.shared.view().looks;
         let mut words: BTreeMap<u32, Word> = BTreeMap::new();
         loop {
@@ -295,18 +297,22 @@ impl Group {
     fn gather_from(
         &self,
         topic: Topic,
-        from: impl Fn(&View) -> Vec<u32>,
+        from: &[u32],
         is_over: &dyn Fn() -> bool,
     ) -> Result<Vec<Word>, Silence> {
         let mut words: BTreeMap<u32, Word> = BTreeMap::new();
         loop {
             let mut view = self.shared.view();
             words.extend(take(&mut view, topic));
-            if from(&view).iter().all(|rank| words.contains_key(rank)) {
+            let silent = from.iter().find(|rank| !words.contains_key(rank));
+            let Some(silent) = silent else {
                 return Ok(words.into_values().collect());
-            }
+            };
             if let Some(why) = &view.failure {
                 return Err(Silence::Failed(why.clone()));
+            }
+            if view.left.contains(silent) {
+                return Err(Silence::Failed(format!("rank {silent} ended without a word")));
             }
             if is_over() {
                 return Err(Silence::Over);
@@ -318,6 +324,18 @@ impl Group {
     fn wait(&self, view: MutexGuard<'_, View>) {
         // Woken early it only looks once more.
         drop(self.shared.changed.wait_timeout(view, Duration::from_millis(50)));
+    }
+
+    /// Waits until all others have left, for so long at most; whether they have.
+    pub fn see_off(&self, patience: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            let view = self.shared.view();
+            if view.present.is_empty() || began.elapsed() > patience {
+                return view.present.is_empty();
+            }
+            self.wait(view);
+        }
     }
 
     /// Leaves, when all that are still there know what became of it: nothing of this rank stays.

@@ -82,7 +82,6 @@ impl Mpi {
     /// A board for one run.
     pub fn board(&self) -> MpiBoard {
         MpiBoard {
-            world: self.universe.world(),
             mailbox: Arc::clone(&self.mailbox),
             rank: self.party.rank,
             size: self.party.size,
@@ -102,7 +101,6 @@ impl Mpi {
 
 /// See the module.
 pub struct MpiBoard {
-    world: SimpleCommunicator,
     mailbox: Mailbox,
     rank: u32,
     size: u32,
@@ -118,16 +116,17 @@ impl MpiBoard {
         let to = if self.rank == 0 { 1..self.size } else { 0..1 };
         for rank in to.filter(|rank| !self.forgotten.contains(rank)) {
             let rank = i32::try_from(rank).map_err(Error::other)?;
-            self.world.process_at_rank(rank).buffered_send(message);
+            SimpleCommunicator::world().process_at_rank(rank).buffered_send(message);
         }
         Ok(())
     }
 
     /// Takes in what has arrived.
     fn receive(&self) -> Result<()> {
-        while let Some((message, status)) = self.world.any_process().immediate_matched_probe() {
+        let world = SimpleCommunicator::world();
+        while let Some(arrived) = world.any_process().immediate_matched_probe() {
+            let (bytes, status) = arrived.matched_receive_vec::<u8>();
             let from = u32::try_from(status.source_rank()).map_err(Error::other)?;
-            let (bytes, _) = message.matched_receive_vec::<u8>();
             let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
             match parsed(&bytes) {
                 Some((PUT, name, rest)) => {
@@ -201,5 +200,21 @@ impl Board for MpiBoard {
 
     fn is_prompt(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_taken_apart_as_it_was_put_together() {
+        let put = message(PUT, "card", b"\0x").unwrap();
+        assert_eq!(parsed(&put), Some((PUT, "card", b"\0x".as_slice())));
+        assert_eq!(parsed(&message(CLEAR, "", &[]).unwrap()), Some((CLEAR, "", [].as_slice())));
+        for damaged in [&b""[..], &[PUT], &[PUT, 9, b'a'], &[PUT, 1, 0xff]] {
+            assert_eq!(parsed(damaged), None);
+        }
+        assert!(message(PUT, &"n".repeat(300), &[]).is_err());
     }
 }

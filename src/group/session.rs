@@ -79,4 +79,4 @@ impl Session {
 /// Why there is no MPI.
 #[cfg(not(feature = "mpi"))]
 const NO_MPI: &str = "this program was built without MPI: build it with `cargo build --release \
-                      --features mpi`, or let the ranks meet in a directory, with --ranks directory";
+                      --features mpi`, or let the ranks meet in a directory: --ranks directory";

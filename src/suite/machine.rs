@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::host::survey::{Disk, FileSystem, Survey};
 
-/// Directories that administrators keep for this, the better first.
+/// Mount points that administrators keep for this, the better first.
 const USUAL: [&str; 2] = ["/mnt/nvme", "/mnt/ssd"];
 /// A file system with less free space than this is not recommended: no model's entries would fit.
 const FREE_BYTES_MIN: u64 = 4 * GIB;
@@ -91,13 +91,13 @@ impl Place {
             let reason = "it was given with --cache-dir".to_owned();
             return Place::at(survey, given.to_owned(), reason, true);
         }
-        let usual = USUAL.iter().map(Path::new).find(|path| {
-            let holder = survey.file_system_of(path);
-            path.is_dir() && holder.is_some_and(|system| system.is_writable)
-        });
-        if let Some(usual) = usual {
-            let reason = format!("{} is there, and can be written", usual.display());
-            return Place::at(survey, usual.join(DIRECTORY), reason, false);
+        let is_usual = |path: &&&str| {
+            let mut systems = survey.file_systems.iter();
+            systems.any(|system| system.mount_point == ***path && system.is_writable)
+        };
+        if let Some(usual) = USUAL.iter().find(is_usual) {
+            let reason = format!("a file system is mounted at {usual}, and can be written");
+            return Place::at(survey, Path::new(usual).join(DIRECTORY), reason, false);
         }
         let candidates = survey.file_systems.iter().filter(|system| is_candidate(survey, system));
         match candidates.max_by_key(|system| rank(survey, system)) {
@@ -129,8 +129,8 @@ impl Place {
         }
         let directory = std::env::temp_dir().join(DIRECTORY);
         let reason = format!(
-            "neither {} nor {} is there, and no directory was given with -c; `ringfall discover` \
-             recommends {}",
+            "nothing is mounted at {} or {}, and no directory was given with -c; `ringfall \
+             discover` recommends {}",
             USUAL[0],
             USUAL[1],
             best.directory.display()

@@ -73,6 +73,12 @@ fn the_data_goes_to_the_largest_local_nvme_drive_unless_a_place_is_given() {
     assert_eq!(place.directory, Path::new("/big disk/ringfall-kv"));
     assert!(place.reason.contains("500.0 GiB free"), "{}", place.reason);
     assert_eq!(place.drives(&survey)[0].name, "nvme10n1");
+    let modest = Place::usual(&survey, None);
+    assert_eq!(modest.directory, std::env::temp_dir().join("ringfall-kv"));
+    assert!(modest.reason.contains("recommends /big disk/ringfall-kv"), "{}", modest.reason);
+    let mut usual = survey.clone();
+    usual.file_systems.push(system("/mnt/ssd", "sda", 5));
+    assert_eq!(Place::usual(&usual, None).directory, Path::new("/mnt/ssd/ringfall-kv"));
     let given = Place::of(&survey, Some(Path::new("/data/mine")));
     assert!(given.is_given && given.mount_point.as_deref() == Some("/data"));
     let only_root = Survey { file_systems: vec![system("/", "sda", 9)], ..survey.clone() };

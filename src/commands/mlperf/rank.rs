@@ -8,17 +8,21 @@ use anyhow::{Context as _, Result};
 use crate::cli::{RankArgs, RunArgs};
 use crate::config::values::Auto;
 use crate::config::{self, ConfigFile, Facts, Plan};
-use crate::escape::terminal_path;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::Launcher;
 use crate::interrupt::Interrupt;
 use crate::log_lines::log_to_stderr;
 use crate::mlperf::place::{Place, results_in};
+use crate::results::document::ResultFile;
 
 /// How often a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 /// Added to the name of a result that a later one replaces; the harness does not read it then.
 const SUPERSEDED: &str = ".superseded";
+
+/// Codes of the warnings of runs that have failed.
+const FAILING: [&str; 2] = ["refused", "population"];
 
 /// Waits, runs and waits.
 ///
@@ -37,8 +41,10 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     // The machine may have changed meanwhile.
     let exit = super::super::run::run(&plan_of(&own)?, command_line)?;
-    if let (Exit::Done, Some(second)) = (exit, &args.run.options.output) {
-        put_second(&place.output, second)?;
+    match (exit, &args.run.options.output) {
+        (Exit::Done, Some(second)) => put_second(&place.output, second)?,
+        (Exit::Failed, _) => tell_why(&place.output),
+        _ => {}
     }
     match exit == Exit::Interrupted || wait(rank, "after", args.end_delay, &interrupt) {
         true => Ok(exit),
@@ -90,6 +96,20 @@ fn put_second(result: &Path, second: &Path) -> Result<()> {
     }
     let copied = std::fs::copy(result, second);
     copied.map(drop).with_context(|| format!("--output {} can't be written", second.display()))
+}
+
+/// Says at the end of the log why a run failed that has a result: which of its warnings it was.
+fn tell_why(result: &Path) {
+    let Ok(file) = ResultFile::read_ours(result) else { return };
+    let ours = &file.document.ringfall;
+    let failure = ours.window.failure.as_ref().map(ToString::to_string);
+    let failing = ours.warnings.iter().find(|warning| FAILING.contains(&warning.code.as_str()));
+    let why =
+        failure.or_else(|| failing.map(|warning| warning.text.clone())).unwrap_or_else(|| {
+            "there were I/O errors, or blocks that were not as written: the summary above has them"
+                .to_owned()
+        });
+    crate::stderr::tell(format_args!("error: {}", terminal(&why)));
 }
 
 /// Waits; false when an interrupt came.

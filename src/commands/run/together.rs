@@ -19,13 +19,15 @@ use crate::show::{Named, write_html, write_sheet};
 /// What each rank hands to rank 0, and what rank 0 says when it has merged all of them.
 const RESULT: Topic = Topic("result");
 const DONE: Topic = Topic("done");
+/// Said with it where every rank was there to the end.
+const ALL: &[u8] = b"all";
 /// Longest wait for the results of ranks that live: longer than a drive that does not answer is
 /// waited for.
 const RESULTS_PATIENCE: Duration = Duration::from_secs(180);
 /// Longest wait for rank 0 to have merged them, as long as it lives.
 const DONE_PATIENCE: Duration = Duration::from_secs(600);
 /// Longest wait until the others have heard that all is done.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::commands) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait for a file that another machine has written to a directory that both see.
 const FILE_PATIENCE: Duration = Duration::from_secs(10);
 /// Level of the compression of results that go by MPI: the fastest.
@@ -114,29 +116,31 @@ pub(super) fn conclude(
     let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
     let began = group.begins().is_some();
     let Some(outputs) = outputs.filter(|_| began) else {
-        group.leave();
+        // Of one that has failed the card stays, for those that have not seen it yet.
+        if is_complete {
+            group.leave();
+        }
         return Ok(Together { is_orderly: is_complete, ..Together::default() });
     };
     if group.rank() > 0 {
         let word = hand_over(&plan.output, group)?;
         group.say(RESULT, word);
-        let is_done = !group.gather_from_those_left(DONE, DONE_PATIENCE).is_empty();
+        let done = group.gather_from_those_left(DONE, DONE_PATIENCE);
         group.leave();
-        let is_orderly = is_done && is_complete;
-        return Ok(Together { is_told_elsewhere: is_orderly, is_orderly, merged: None });
+        let is_orderly = done.iter().any(|word| word.bytes == ALL);
+        let is_told_elsewhere = !done.is_empty() && is_complete;
+        return Ok(Together { is_told_elsewhere, is_orderly, merged: None });
     }
     let words = group.gather_from_those_left(RESULT, RESULTS_PATIENCE);
     let files: Vec<Result<PathBuf>> =
         words.iter().map(|word| file_of(&word.bytes, group.word_bytes_max() == 0)).collect();
     let merged = merge_all(plan, outputs, files, command_line);
-    group.say(DONE, Vec::new());
-    let since = Instant::now();
-    while !group.present().is_empty() && since.elapsed() < LEAVE_PATIENCE {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let has_all = words.len() + 1 == group.size() as usize && group.present().is_empty();
+    let has_all = words.len() + 1 == group.size() as usize;
+    group.say(DONE, if has_all { ALL.to_vec() } else { Vec::new() });
+    let have_left = group.see_off(LEAVE_PATIENCE);
     group.leave();
-    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly: has_all })
+    let is_orderly = has_all && have_left;
+    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly })
 }
 
 /// Merges and writes; none where there is nothing to merge with.
