@@ -60,6 +60,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
         SetupError::CpuTierMemory { .. } => "lower --cpu-mem-gb, or free memory",
         SetupError::CpuTierTooLarge { .. } => "lower --cpu-mem-gb",
+        SetupError::Gpu { .. } => "see whether nvidia-smi works, or give --gpu-mem-gb 0",
         SetupError::NotADirectory { .. } => {
             "give --cache-dir a directory on the file system to measure"
         }

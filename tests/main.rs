@@ -10,6 +10,7 @@ mod cli;
 mod compare;
 mod faults;
 mod fuzz;
+mod gpu;
 mod interrupt;
 mod launcher;
 mod limits;

@@ -20,6 +20,7 @@ use crate::show::progress::ProgressLine;
 use crate::source::{self, OpenSource, Reading};
 
 mod document;
+mod gpu;
 mod outputs;
 mod prepare;
 mod ranks;
@@ -116,11 +117,16 @@ fn measure(
     interrupt: &Interrupt,
     with_banner: bool,
 ) -> Result<(RunResult, Result<()>)> {
+    let mut given = plan.clone();
+    let gpu = gpu::open(&mut given)?;
+    let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
+    settings.gpu_memory = gpu.memory;
     settings.start = ranks::start(plan, settings.start)?;
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
+    teller.gpu = gpu.outcome;
     let Sources { opened, validation, roofline } = sources;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;

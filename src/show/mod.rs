@@ -4,6 +4,7 @@
 
 mod audit;
 mod fio_job;
+mod gpu;
 mod html;
 pub mod progress;
 pub mod prose;

@@ -54,6 +54,7 @@ pub(super) fn result_of(
         cache: outcome.totals.cache,
         tiers,
         shortages,
+        gpu: teller.gpu.clone(),
         timeline,
         allocation_wait: outcome.totals.allocation_wait,
         workload: outcome.workload,

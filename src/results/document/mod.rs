@@ -12,6 +12,7 @@ mod config;
 mod derive;
 pub(crate) mod engine;
 pub mod figure;
+mod gpu;
 mod histograms;
 mod kept;
 mod latency;
