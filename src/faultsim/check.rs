@@ -6,8 +6,8 @@ use ringfall_engine::metrics::{ErrorRecord, Metrics};
 use ringfall_engine::ring::IoKind;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::cpu::CHUNK_BYTES;
-use ringfall_engine::tier::gpu;
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+use ringfall_engine::tier::gpu::{self, GpuSpace};
 use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
@@ -239,7 +239,7 @@ fn gpu_memory_is_entries(
     let idle: u64 = shards.map(|shard| shard.gpu_idle_bytes()).sum();
     let free = gpu.space.free_chunks() as u64 * gpu::CHUNK_BYTES;
     let taken = gpu.memory.bytes() - free - idle;
-    let landing = world.drivers.len() as u64 * io_bytes;
+    let landing = world.drivers.len() as u64 * GpuSpace::landing_bytes(io_bytes);
     // Entries are rounded up to whole blocks.
     let most = entry_bytes + entries * BLOCK_BYTES + landing;
     if taken > most || taken < entry_bytes + landing {

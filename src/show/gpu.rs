@@ -38,7 +38,7 @@ pub(super) fn banner_lines(
 pub(super) fn latency_rows(text: &mut String, tier: &TierMetrics, gpu: Option<&GpuOutcome>) {
     let name = match gpu.and_then(|gpu| gpu.backing) {
         Some(GpuBacking::Simulated) => "sim. GPU",
-        Some(backing) if !backing.is_gpu() => "emul. GPU",
+        Some(backing) if !backing.is_gpu() => "emulated",
         _ => "GPU tier",
     };
     for (direction, metrics) in [("read", &tier.read), ("write", &tier.write)] {

@@ -19,7 +19,7 @@ use crate::error::SetupError;
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
 use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
-use crate::tier::gpu::{Bell, GpuFault, GpuLane, ShardSpace};
+use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
 /// What all shards of one engine have in common.
 #[derive(Clone, Debug)]
@@ -108,7 +108,8 @@ impl Blueprint {
         };
         let gpu_space =
             self.shared.gpu.as_ref().map(|tier| ShardSpace::new(Arc::clone(&tier.space)));
-        let gpu_landing = gpu_space.as_ref().and_then(|space| space.allocate(self.io_bytes));
+        let landing_bytes = GpuSpace::landing_bytes(self.io_bytes);
+        let gpu_landing = gpu_space.as_ref().and_then(|space| space.allocate(landing_bytes));
         let path = DataPath::new(DataPathConfig {
             device: seat.device,
             tickets: Tickets::new(pool, self.queue_depth),
@@ -157,6 +158,8 @@ pub struct ShardFacts {
     pub huge_pages: bool,
     /// Memory of the buffers, bytes.
     pub buffer_bytes: u64,
+    /// Whether GPUs reach the buffers without a copy between; none where there is no GPU.
+    pub gpu_reaches_buffers: Option<bool>,
     /// What was less than asked for, in a sentence each.
     pub shortfalls: Vec<String>,
 }
@@ -186,6 +189,7 @@ pub fn open_shard(
         ring: features,
         huge_pages: pool.page_kind() == PageKind::Huge,
         buffer_bytes: u64::from(pool.count()) * blueprint.io_bytes,
+        gpu_reaches_buffers: None,
         shortfalls,
     };
     let seat = Seat {
@@ -205,6 +209,10 @@ pub fn open_shard(
     if let Some(lane) = &shard.path.config.gpu {
         executor::spawn_local(answer_gpu(Rc::downgrade(lane), rung));
         executor::spawn_local(look_after_gpu(Rc::downgrade(lane)));
+    }
+    let tier = blueprint.shared.gpu.as_ref();
+    if tier.is_some_and(|tier| tier.memory.facts().kind == GpuKind::Cuda) {
+        facts.gpu_reaches_buffers = Some(locked.is_ok());
     }
     if let Err(fault) = locked {
         facts.shortfalls.push(format!(

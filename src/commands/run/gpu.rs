@@ -43,7 +43,7 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
             if must_have && plan.gpu_backend != GpuBackend::None {
                 return Err(InputError::new(format!(
                     "--gpu-mem-gb {}: {why}",
-                    plan.gpu_memory_bytes_each as f64 / ringfall_engine::units::GIB as f64
+                    plan.typed.gpu_mem_gb.unwrap_or_default()
                 ))
                 .into());
             }
@@ -55,8 +55,8 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
 
 /// Memory to take on each device.
 fn device_bytes(plan: &Plan) -> u64 {
-    let landing_bytes = u64::from(plan.io_size_bytes);
-    GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, landing_bytes)
+    let io_bytes = u64::from(plan.io_size_bytes);
+    GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, io_bytes)
 }
 
 fn emulated(plan: &Plan) -> Result<Arc<dyn GpuMemory>> {

@@ -43,6 +43,9 @@ pub struct GpuReport {
     pub driver: Option<String>,
     /// GPUs of the tier.
     pub devices: Vec<GpuDeviceReport>,
+    /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
+    /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
+    pub buffers_page_locked: Option<bool>,
     /// Why there was no tier and what would help; null when there was one.
     pub why_not: Option<String>,
 }
@@ -63,6 +66,11 @@ impl GpuReport {
             is_gpu: gpu.backing.is_some_and(GpuBacking::is_gpu),
             driver: gpu.driver.clone(),
             devices: gpu.devices.iter().map(device).collect(),
+            buffers_page_locked: result
+                .facts
+                .iter()
+                .filter_map(|facts| facts.gpu_reaches_buffers)
+                .reduce(|all, one| all && one),
             why_not: gpu.why_not.clone(),
         })
     }

@@ -36,6 +36,7 @@ pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
     KernelSecondReport, WaitsReport,
 };
+pub use gpu::{GpuDeviceReport, GpuReport};
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};

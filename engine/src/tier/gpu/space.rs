@@ -30,6 +30,9 @@ const ORDERS: usize = CHUNK_BLOCKS.ilog2() as usize;
 /// Memory beyond the tier's size: this part of it, and chunks for each shard's cutting.
 const SPARE_SHARE: u64 = 64;
 const SPARE_CHUNKS_A_SHARD: u64 = 2;
+/// A shard lands what it reads in at least so much memory: entries of the CPU tier go there in
+/// copies of that size.
+const LANDING_BYTES_MIN: u64 = MIB;
 
 const _: () = assert!(CHUNK_BLOCKS.is_power_of_two());
 
@@ -62,12 +65,19 @@ impl GpuSpace {
         GpuSpace { free, device_chunks: (device_bytes / CHUNK_BYTES).max(1) }
     }
 
-    /// Memory to take on each of `devices` for a tier of `capacity_bytes` that `shards` share, each
-    /// of which lands what it reads in `landing_bytes`: whole chunks.
+    /// Memory in which a shard lands what it reads by I/Os of `io_bytes`.
     #[must_use]
-    pub fn memory_bytes(capacity_bytes: u64, devices: u32, shards: u16, landing_bytes: u64) -> u64 {
+    pub fn landing_bytes(io_bytes: u64) -> u64 {
+        io_bytes.max(LANDING_BYTES_MIN)
+    }
+
+    /// Memory to take on each of `devices` for a tier of `capacity_bytes` that `shards` share, each
+    /// of which reads by I/Os of `io_bytes`: whole chunks.
+    #[must_use]
+    pub fn memory_bytes(capacity_bytes: u64, devices: u32, shards: u16, io_bytes: u64) -> u64 {
         let spare = capacity_bytes.div_ceil(CHUNK_BYTES * SPARE_SHARE);
-        let a_shard = SPARE_CHUNKS_A_SHARD + landing_bytes.div_ceil(CHUNK_BYTES);
+        let a_shard =
+            SPARE_CHUNKS_A_SHARD + GpuSpace::landing_bytes(io_bytes).div_ceil(CHUNK_BYTES);
         let chunks = capacity_bytes.div_ceil(CHUNK_BYTES) + spare + u64::from(shards) * a_shard;
         let devices = u64::from(devices);
         chunks.div_ceil(devices.max(1)) * CHUNK_BYTES
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn memory_is_larger_than_the_tier_by_what_shards_may_hold_idle() {
-        assert_eq!(GpuSpace::memory_bytes(0, 1, 1, 0), 4 * MIB);
+        assert_eq!(GpuSpace::memory_bytes(0, 1, 1, 0), 3 * CHUNK_BYTES);
         let one = GpuSpace::memory_bytes(128 * MIB, 1, 2, 128 * 1024);
         assert_eq!(one, (64 + 1 + 2 * 3) * CHUNK_BYTES);
         assert_eq!(GpuSpace::memory_bytes(128 * MIB, 2, 2, 128 * 1024), 36 * CHUNK_BYTES);

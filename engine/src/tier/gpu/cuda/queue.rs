@@ -82,6 +82,8 @@ pub(super) struct CudaQueue {
     events: RefCell<Vec<(usize, Handle)>>,
     results: RefCell<Results>,
     jobs: RefCell<BTreeMap<JobId, Job>>,
+    /// Jobs of which every part has ended.
+    over: RefCell<Vec<JobId>>,
     next: Cell<u64>,
     /// On the heap, where the driver's thread finds it until the last stream is empty.
     bell: Box<Bell>,
@@ -111,6 +113,7 @@ impl CudaQueue {
                 free: (0..RESULTS).rev().collect(),
             }),
             jobs: RefCell::default(),
+            over: RefCell::default(),
             next: Cell::new(0),
             bell: Box::new(bell),
         };
@@ -172,15 +175,25 @@ impl CudaQueue {
         // SAFETY: handles of this queue; the context is the device's.
         let code = unsafe { (self.driver.event_record)(begun, stream.handle) };
         self.driver.check(code, label)?;
-        for (piece, offset) in ranges {
-            self.begin_range(stream, job, *piece, *offset, work)?;
+        let begin = || {
+            for (piece, offset) in ranges {
+                self.begin_range(stream, job, *piece, *offset, work)?;
+            }
+            // SAFETY: as above.
+            let code = unsafe { (self.driver.event_record)(ended, stream.handle) };
+            self.driver.check(code, label)
+        };
+        if let Err(fault) = begin() {
+            // Ranges that have begun must be over before anybody has their memory.
+            // SAFETY: a stream of this queue.
+            let _waited = unsafe { (self.driver.stream_wait)(stream.handle) };
+            self.events.borrow_mut().extend([(device, begun), (device, ended)]);
+            return Err(fault);
         }
-        // SAFETY: as above; the bell stays where it is until `finish` has returned.
-        let code = unsafe { (self.driver.event_record)(ended, stream.handle) };
-        self.driver.check(code, label)?;
         stream.parts.borrow_mut().push_back(Part { job: id, begun, ended });
         let bell: *const Bell = &raw const *self.bell;
-        // SAFETY: as above. Should it fail, the heartbeat finds the end.
+        // SAFETY: the bell stays where it is until `finish` has returned. Should this fail, whoever
+        // looks every few milliseconds finds the end.
         let _rung =
             unsafe { (self.driver.launch_host)(stream.handle, ring, bell.cast_mut().cast()) };
         Ok(())
@@ -311,6 +324,9 @@ impl CudaQueue {
             let mut jobs = self.jobs.borrow_mut();
             let Some(job) = jobs.get_mut(&id) else { continue };
             job.parts_left -= 1;
+            if job.parts_left == 0 {
+                self.over.borrow_mut().push(id);
+            }
             if timed {
                 // Half a microsecond is the events' resolution.
                 job.done.device_ns += (f64::from(ms) * 1e6) as u64;
@@ -354,11 +370,10 @@ impl GpuQueue for CudaQueue {
             job.done.blocks_checked =
                 pieces.iter().map(|piece| piece.length_bytes / BLOCK_BYTES).sum();
         }
-        let begun = self.begin(id, &mut job, work, pieces);
-        match begun {
-            // Parts that have begun end first: until then nobody may have the memory.
-            Err(fault) => job.fault = Some(fault),
-            Ok(()) => {}
+        // Parts that have begun end first: until then nobody may have the memory.
+        job.fault = self.begin(id, &mut job, work, pieces).err();
+        if job.parts_left == 0 {
+            self.over.borrow_mut().push(id);
         }
         self.jobs.borrow_mut().insert(id, job);
         Ok(id)
@@ -368,15 +383,8 @@ impl GpuQueue for CudaQueue {
         for (device, streams) in self.streams.iter().enumerate() {
             streams.iter().for_each(|stream| self.reap_stream(device, stream));
         }
-        let mut over = Vec::new();
-        self.jobs.borrow_mut().retain(|id, job| {
-            if job.parts_left == 0 {
-                over.push((*id, std::mem::take(job)));
-                return false;
-            }
-            true
-        });
-        for (id, mut job) in over {
+        for id in self.over.take() {
+            let Some(mut job) = self.jobs.borrow_mut().remove(&id) else { continue };
             if let Some(place) = job.result {
                 let [bad, first] = self.take_result(place);
                 job.done.blocks_bad = bad;
