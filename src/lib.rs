@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod audit;
+pub mod batch;
 pub mod blocktrace;
 pub mod cli;
 pub mod commands;
@@ -15,6 +16,7 @@ pub mod facts;
 pub mod faultsim;
 pub mod host;
 pub mod interrupt;
+pub mod iostat;
 pub mod iotrace;
 mod log_lines;
 pub mod precondition;
@@ -41,6 +43,9 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
         );
+    }
+    if let Err(error) = batch::end_with_parent() {
+        return ended(Err(error.into()));
     }
     let args: Vec<OsString> = args.into_iter().collect();
     let typed = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -74,6 +79,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
+        cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),

@@ -29,6 +29,7 @@ mod simulate;
 mod simulated_traces;
 mod sources;
 mod support;
+mod sweep;
 mod tidy;
 mod tidy_directions;
 mod tracing;

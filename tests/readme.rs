@@ -21,7 +21,7 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
     };
     let help = [
         "run", "saturate", "simulate", "replay", "faults", "analyze", "compare", "merge", "report",
-        "audit",
+        "audit", "sweep",
     ]
     .map(help)
     .concat();

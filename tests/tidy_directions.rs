@@ -20,8 +20,10 @@ const PROGRAM: Table = &[
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
+    ("iostat", &[]),
     ("store", &["remedy"]),
     ("config", &["escape", "host", "precondition"]),
+    ("batch", &["config", "escape", "exit", "host"]),
     ("source", &["config", "host", "stderr"]),
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
@@ -45,8 +47,8 @@ const PROGRAM: Table = &[
             "source",
         ],
     ),
-    ("audit", &[]),
-    ("analysis", &["host", "results"]),
+    ("audit", &["iostat"]),
+    ("analysis", &["host", "iostat", "results"]),
     (
         "show",
         &[
@@ -69,6 +71,7 @@ const PROGRAM: Table = &[
         &[
             "analysis",
             "audit",
+            "batch",
             "blocktrace",
             "cli",
             "config",

@@ -5,6 +5,7 @@ mod audit;
 mod faults;
 mod saturate;
 mod simulate;
+mod sweep;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ pub use audit::AuditArgs;
 pub use faults::FaultsArgs;
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
+pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
 use crate::config::{NOT_YET, Options, SETTINGS, Setting, not_yet};
@@ -54,6 +56,10 @@ pub enum Command {
     /// models or numbers of users
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
+    /// Run all combinations of settings in a random order, on a real drive or on described ones; an
+    /// interrupted sweep can be continued
+    #[command(args_override_self = true)]
+    Sweep(SweepArgs),
     /// Test ringfall itself: simulate whole systems whose drives fail in ways that a seed decides
     Faults(FaultsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it

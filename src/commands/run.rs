@@ -16,7 +16,6 @@ use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
 use crate::run::{self, Load};
 use crate::saturate::Roofline;
-use crate::show::progress::ProgressLine;
 use crate::source::{self, OpenSource, Reading};
 
 mod document;
@@ -131,9 +130,10 @@ fn measure(
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
-    unless_reader_left(
-        teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
-    )?;
+    if let Some(progress) = &mut teller.progress {
+        // Whoever can't be told this can't be told the results either, which are written first.
+        let _told = progress.finish();
+    }
     let (mut result, cleaned) = result_of(plan, command_line, &teller, outcome);
     result.source = opened.facts;
     result.validation = validation;
@@ -144,7 +144,7 @@ fn measure(
 }
 
 /// A flag that is missing is a mistake of usage, found before anything is opened.
-fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
+pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputError> {
     let device = plan.cache_dir.as_deref().filter(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
@@ -153,21 +153,42 @@ fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
                  --destroy-device-contents if nothing on it is needed",
                 path.display()
             )],
-        }
-        .into()),
+        }),
         _ => Ok(()),
     }
 }
 
 fn exit_of(result: &RunResult) -> Exit {
-    if result.interrupted {
-        return Exit::Interrupted;
+    match (result.interrupted, why_failed(result).is_empty()) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Failed,
     }
-    let failed = result.failure.is_some()
-        || !result.errors.is_empty()
-        || result.engine.verify.blocks_bad > 0
-        || result.requests.refused_share() > REFUSED_SHARE_MAX
-        || result.population_failed > 0;
-    let unhealthy = result.plan.fail_on_health && judge(result).overall_status == "FAIL";
-    if failed || unhealthy { Exit::Failed } else { Exit::Done }
+}
+
+/// Why the run ends with status 1, a sentence for each reason; none when it does not.
+fn why_failed(result: &RunResult) -> Vec<String> {
+    let mut why: Vec<String> = result.failure.iter().cloned().collect();
+    if !result.errors.is_empty() {
+        why.push("there were I/O errors".to_owned());
+    }
+    if result.engine.verify.blocks_bad > 0 {
+        let blocks = result.engine.verify.blocks_bad;
+        why.push(format!("{blocks} blocks were read back other than they were written"));
+    }
+    if result.requests.refused_share() > REFUSED_SHARE_MAX {
+        why.push(format!(
+            "{:.1} % of the requests could not be served, as the last tier has no room for their \
+             KV entry: raise --storage-capacity-gb",
+            result.requests.refused_share() * 100.0
+        ));
+    }
+    if result.population_failed > 0 {
+        let entries = result.population_failed;
+        why.push(format!("{entries} entries that the run reads could not be written before it"));
+    }
+    if result.plan.fail_on_health && judge(result).overall_status == "FAIL" {
+        why.push("the storage's health is FAIL, which --fail-on-health makes an error".to_owned());
+    }
+    why
 }

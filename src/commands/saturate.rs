@@ -358,7 +358,7 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     let mut out = out(args);
     let written = writeln!(out, "{page}  limits       {}", terminal_path(output));
     match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if !super::has_reader_left(&error) => Err(error.into()),
         _ => Ok(()),
     }
 }

@@ -44,7 +44,7 @@ settings! {
         ///
         /// It also sets the pace of a trace or a dataset. With another --arrival, simulated users
         /// keep their own pace. 0 leaves the pace to the users or to the trace.
-        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
+        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
         /// It has no effect with enable_autoscaling, which ends by itself.

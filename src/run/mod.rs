@@ -155,6 +155,8 @@ pub struct Progress<'a> {
     pub users: Option<u32>,
     /// What the run waits for before it begins, in words; empty where there is nothing to say.
     pub awaits: &'a str,
+    /// Whether a signal asked for its end.
+    pub is_interrupted: bool,
 }
 
 /// What a run measured, added up over the shards.

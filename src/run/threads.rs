@@ -256,6 +256,7 @@ impl Shards for Threads<'_> {
             timeline: &self.timeline,
             users: self.users,
             awaits: &self.start.awaits(),
+            is_interrupted: self.interrupt.is_set(),
         });
         Ok(())
     }

@@ -121,10 +121,13 @@ impl Roofline {
     /// # Errors
     /// It can't be read, or is something else.
     pub fn read(path: &Path) -> Result<Roofline, InputError> {
-        let wrong = |what: String| InputError::new(format!("{}: {what}", path.display()));
+        let wrong =
+            |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
         let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
         if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            return Err(wrong("it is not a file written by `ringfall saturate`".to_owned()));
+            return Err(wrong(
+                "it is not a file written by `ringfall saturate --output`".to_owned(),
+            ));
         }
         let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {

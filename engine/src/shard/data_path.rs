@@ -118,6 +118,14 @@ pub(super) struct TransferSpec<'a> {
     pub sink: EntryData,
 }
 
+/// An I/O that has its buffer.
+pub(super) struct Begun {
+    pub(super) request: IoRequest,
+    /// Number of the request's first block in the entry.
+    pub(super) first_block: u64,
+    first_touch_bytes: u64,
+}
+
 pub(super) struct InFlight {
     pub(super) request: IoRequest,
     /// Number of the request's first block in the entry.
@@ -125,6 +133,9 @@ pub(super) struct InFlight {
     /// When the first attempt was submitted.
     submitted: Option<Nanos>,
     attempts: u32,
+    /// Of a write, bytes of blocks that had never been written before; they count when it is done,
+    /// as its other bytes do.
+    first_touch_bytes: u64,
     future: DeviceFuture,
 }
 
@@ -386,6 +397,7 @@ impl Transfer<'_> {
         let blocks = (extent_blocks - done).min(self.io_blocks).min(left);
         let (start_block, first_block) = (extent.start_block + done, self.next_block);
         let bytes = blocks * BLOCK_BYTES;
+        let mut first_touch_bytes = 0;
         let kind = match self.spec.direction {
             Direction::Read => IoKind::Read,
             Direction::Write => {
@@ -404,14 +416,7 @@ impl Transfer<'_> {
                         fill::fill_for_device(buffer, &self.spec.name, first_block);
                     }
                 }
-                let fresh = self.path.config.device.first_touch_bytes(start_block, blocks);
-                if fresh > 0 {
-                    let now = self.path.config.clock.now();
-                    self.path
-                        .config
-                        .measure
-                        .record(now, |metrics| metrics.first_touch_bytes += fresh);
-                }
+                first_touch_bytes = self.path.config.device.first_touch_bytes(start_block, blocks);
                 IoKind::Write
             }
         };
@@ -421,9 +426,10 @@ impl Transfer<'_> {
             length_bytes: bytes as u32,
             buffer_offset: 0,
         };
+        let begun = Begun { request, first_block, first_touch_bytes };
         match self.spec.source.clone() {
-            EntryData::Gpu(entry) => self.fetch(&entry, request, first_block, ticket),
-            EntryData::Elsewhere | EntryData::Host(_) => self.submit(request, first_block, ticket),
+            EntryData::Gpu(entry) => self.fetch(&entry, begun, ticket),
+            EntryData::Elsewhere | EntryData::Host(_) => self.submit(begun, ticket),
         }
         self.next_block += blocks;
         self.extent =
@@ -432,10 +438,17 @@ impl Transfer<'_> {
     }
 
     /// Gives the device a whole I/O.
-    pub(super) fn submit(&mut self, request: IoRequest, first_block: u64, ticket: Ticket) {
+    pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
+        let Begun { request, first_block, first_touch_bytes } = begun;
         let future = self.path.config.device.submit(request, Some(ticket));
-        let in_flight = InFlight { request, first_block, submitted: None, attempts: 0, future };
-        self.in_flight.push(in_flight);
+        self.in_flight.push(InFlight {
+            request,
+            first_block,
+            submitted: None,
+            attempts: 0,
+            first_touch_bytes,
+            future,
+        });
     }
 
     /// Takes what has completed; whether there was anything.
@@ -469,6 +482,7 @@ impl Transfer<'_> {
                 let bytes = u64::from(request.length_bytes);
                 let entry_bytes = self.entry_bytes(io.first_block, bytes);
                 self.path.config.measure.io(request.kind, bytes, entry_bytes, whole);
+                self.touched(io.first_touch_bytes, completion.completed);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
                     self.land(&io, ticket);
@@ -498,8 +512,11 @@ impl Transfer<'_> {
                     let bytes = u64::from(whole_bytes);
                     let entry_bytes = self.entry_bytes(io.first_block, bytes);
                     self.path.config.measure.io(request.kind, bytes, entry_bytes, completion);
+                    let first_touch_bytes = io.first_touch_bytes.min(bytes);
+                    self.touched(first_touch_bytes, now);
                     let part = InFlight {
                         request: IoRequest { length_bytes: whole_bytes, ..request },
+                        first_touch_bytes: io.first_touch_bytes - first_touch_bytes,
                         ..io
                     };
                     if request.kind == IoKind::Read {
@@ -511,6 +528,13 @@ impl Transfer<'_> {
                     self.resubmit(io, completion, ticket, 0);
                 }
             }
+        }
+    }
+
+    /// Counts bytes that were the first to their blocks.
+    fn touched(&self, bytes: u64, now: Nanos) {
+        if bytes > 0 {
+            self.path.config.measure.record(now, |metrics| metrics.first_touch_bytes += bytes);
         }
     }
 
@@ -534,6 +558,7 @@ impl Transfer<'_> {
             // A retry's latency counts from the first attempt; a resumed rest from its own.
             submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
+            first_touch_bytes: io.first_touch_bytes,
             future,
         });
     }

@@ -7,14 +7,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::data_path::{Content, InFlight, Transfer};
+use super::data_path::{Begun, Content, InFlight, Transfer};
 use super::{EntryData, OperationTimes, Shard};
 use crate::buffer::Ticket;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::VerifyMode;
 use crate::key::Tier;
 use crate::placement::EntryView;
-use crate::ring::IoRequest;
 use crate::tier::cpu::CpuEntry;
 use crate::tier::gpu::lane::Range;
 use crate::tier::gpu::{GpuEntry, GpuFault, GpuJob, GpuLane, Holding, WorkDone};
@@ -211,7 +210,7 @@ fn gpu_error(fault: &GpuFault, operation: Operation, range: Range) -> IoError {
 #[derive(Default)]
 pub(super) struct GpuTransfer {
     /// Bytes on their way to a buffer, to be written then.
-    fetching: Vec<(IoRequest, u64, GpuJob)>,
+    fetching: Vec<(Begun, GpuJob)>,
     /// Bytes that were read, on their way to GPU memory.
     landing: Vec<(Range, GpuJob)>,
 }
@@ -223,22 +222,22 @@ impl GpuTransfer {
     }
 }
 
+impl Begun {
+    /// The range of its entry.
+    fn range(&self) -> Range {
+        Range {
+            offset_bytes: self.first_block * BLOCK_BYTES,
+            length_bytes: u64::from(self.request.length_bytes),
+        }
+    }
+}
+
 impl Transfer<'_> {
     /// Has the bytes of an I/O copied from GPU memory to its buffer.
-    pub(super) fn fetch(
-        &mut self,
-        entry: &Rc<GpuEntry>,
-        request: IoRequest,
-        first_block: u64,
-        ticket: Ticket,
-    ) {
+    pub(super) fn fetch(&mut self, entry: &Rc<GpuEntry>, begun: Begun, ticket: Ticket) {
         let lane = self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane");
-        let range = Range {
-            offset_bytes: first_block * BLOCK_BYTES,
-            length_bytes: u64::from(request.length_bytes),
-        };
-        let job = lane.copy_to_buffer(entry, range, ticket);
-        self.gpu.fetching.push((request, first_block, job));
+        let job = lane.copy_to_buffer(entry, begun.range(), ticket);
+        self.gpu.fetching.push((begun, job));
     }
 
     /// Takes what was read from its buffer to where it is wanted besides.
@@ -273,13 +272,13 @@ impl Transfer<'_> {
     pub(super) fn collect_copies(&mut self, cx: &mut Context<'_>) -> bool {
         let (mut collected, mut index) = (false, 0);
         while index < self.gpu.fetching.len() {
-            let (_, _, job) = &mut self.gpu.fetching[index];
+            let (_, job) = &mut self.gpu.fetching[index];
             let Poll::Ready((result, holding)) = Pin::new(job).poll(cx) else {
                 index += 1;
                 continue;
             };
             collected = true;
-            let (request, first_block, _job) = self.gpu.fetching.swap_remove(index);
+            let (begun, _job) = self.gpu.fetching.swap_remove(index);
             let Holding::Ticket(ticket) = holding else {
                 unreachable!("the buffer comes back with the answer")
             };
@@ -288,14 +287,10 @@ impl Transfer<'_> {
                 Ok(_) if self.error.is_some() => drop(ticket),
                 Ok(done) => {
                     self.copy_ns += done.device_ns;
-                    self.submit(request, first_block, ticket);
+                    self.submit(begun, ticket);
                 }
                 Err(fault) => {
-                    let range = Range {
-                        offset_bytes: first_block * BLOCK_BYTES,
-                        length_bytes: u64::from(request.length_bytes),
-                    };
-                    self.fail_gpu(&gpu_error(&fault, Operation::Read, range));
+                    self.fail_gpu(&gpu_error(&fault, Operation::Read, begun.range()));
                 }
             }
         }

@@ -2,25 +2,21 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::outputs::outputs;
 use crate::config::Plan;
-use crate::escape::terminal_path;
+use crate::escape::{terminal, terminal_path};
 use crate::host::is_watched;
 use crate::results::{Document, RunResult};
 use crate::show::{Style, print_summary};
 
-/// A reader that has seen enough (`| head`) is no failure: the results are in their file.
+/// A reader that has seen enough (`| head`), or a terminal that was closed, is no failure: the
+/// results are in their file.
 pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
     match told {
-        Err(error)
-            if error.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-                == Some(std::io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(())
-        }
-        other => other,
+        Err(error) if error.downcast_ref().is_some_and(crate::commands::has_reader_left) => Ok(()),
+        other => other.context("what is to be read can't be written to the standard output"),
     }
 }
 
@@ -41,6 +37,11 @@ pub(super) fn show(
         for (_, path) in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
+        }
+    } else {
+        // Who asked for silence still learns why the status is 1.
+        for why in super::why_failed(result) {
+            crate::stderr::tell(format_args!("error: {}", terminal(&why)));
         }
     }
     Ok(())

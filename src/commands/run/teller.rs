@@ -173,7 +173,7 @@ impl Observer for Teller<'_> {
             storage_bytes: self.storage_bytes,
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
             token_bytes: self.token_bytes,
-            reclaimed_bytes: store.reclaimed_bytes(),
+            reclaimed_bytes: store.reclaimed_bytes,
             shortages: &self.shortages,
             gpu: self.gpu.as_ref(),
         };

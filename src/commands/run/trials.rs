@@ -100,10 +100,9 @@ fn all(
         match exit_of(&result) {
             Exit::Done => complete.push(ResultFile { path, document }),
             other => {
-                let what = match &result.failure {
-                    Some(sentence) => sentence.clone(),
-                    None if result.interrupted => "it was interrupted".to_owned(),
-                    None => "it had errors".to_owned(),
+                let what = match result.interrupted {
+                    true => "it was interrupted".to_owned(),
+                    false => super::why_failed(&result).join("; "),
                 };
                 tell(
                     plan,

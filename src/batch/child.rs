@@ -1,0 +1,179 @@
+//! One job as a child process.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
+
+use super::job::{Job, Outcome};
+use crate::exit::Exit;
+
+/// The variable that tells a job whose child it is.
+const PARENT: &str = "RINGFALL_BATCH_PID";
+/// The end of a log, in which the reason of a failure is looked for.
+const LOG_END_BYTES: u64 = 4096;
+
+/// Has this process told to end (SIGTERM) when the batch that started it dies. Does nothing in one
+/// that no batch started.
+///
+/// # Errors
+/// When the batch has died already: nobody waits for what this process would do.
+pub fn end_with_parent() -> std::io::Result<()> {
+    let Ok(parent) = std::env::var(PARENT) else { return Ok(()) };
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().to_string() == parent);
+    // A process that a job starts inherits the variable, and its parent is the job.
+    let is_of_a_job = !is_there && Path::new(&format!("/proc/{parent}")).exists();
+    match is_there || is_of_a_job {
+        true => Ok(()),
+        false => Err(std::io::Error::other("the batch that this job belongs to has ended")),
+    }
+}
+
+/// Files of a job.
+pub(super) fn output_of(directory: &Path, job: &Job) -> PathBuf {
+    directory.join(format!("{}.json", job.name))
+}
+
+pub(super) fn log_of(directory: &Path, job: &Job) -> PathBuf {
+    directory.join(format!("{}.log", job.name))
+}
+
+/// A job that runs.
+pub(super) struct Running {
+    /// Its place in the batch.
+    pub(super) place: usize,
+    child: Child,
+    began: Instant,
+    output: PathBuf,
+    log: PathBuf,
+}
+
+/// How a job's process ended.
+pub(super) enum End {
+    /// By itself.
+    Of(Outcome),
+    /// Because it was told to; it counts as not run.
+    Interrupted,
+}
+
+impl Running {
+    /// Starts the job in a process group of its own, which a terminal's Ctrl-C does not reach.
+    ///
+    /// # Errors
+    /// Its log can't be written, or no process can be started.
+    pub(super) fn start(
+        program: &Path,
+        directory: &Path,
+        place: usize,
+        job: &Job,
+        stdin: File,
+    ) -> Result<Running> {
+        let (output, log) = (output_of(directory, job), log_of(directory, job));
+        // What an earlier attempt left must not be taken for this one's.
+        match std::fs::remove_file(&output) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let what = format!("the old result {} can't be removed", output.display());
+                return Err(error).context(what);
+            }
+            _ => {}
+        }
+        if let Some(parent) = log.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("{} can't be made", parent.display()))?;
+        }
+        let unwritable = || format!("the log {} can't be written", log.display());
+        let printed = File::create(&log).with_context(unwritable)?;
+        let told = printed.try_clone().with_context(unwritable)?;
+        let child = Command::new(program)
+            .arg0("ringfall")
+            .args(&job.arguments)
+            .arg("--output")
+            .arg(&output)
+            .env(PARENT, std::process::id().to_string())
+            .stdin(stdin)
+            .stdout(printed)
+            .stderr(told)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("{} can't be started", program.display()))?;
+        Ok(Running { place, child, began: Instant::now(), output, log })
+    }
+
+    /// What it has taken so far, seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Tells it, and all that it started, to end in order.
+    ///
+    /// # Errors
+    /// The kernel refuses the signal.
+    pub(super) fn interrupt(&self) -> Result<()> {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        match group.map(|group| kill_process_group(group, Signal::TERM)) {
+            // It has ended in this moment.
+            None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
+            Some(Err(error)) => Err(error).context("a job can't be told to end"),
+        }
+    }
+
+    /// How it ended, once it has.
+    ///
+    /// # Errors
+    /// The kernel does not know the process.
+    pub(super) fn end(&mut self, was_told: bool) -> Result<Option<End>> {
+        let status = self.child.try_wait().context("a job can't be waited for")?;
+        Ok(status.map(|status| self.end_of(status, was_told)))
+    }
+
+    fn end_of(&self, status: ExitStatus, was_told: bool) -> End {
+        let seconds = self.seconds();
+        let is_interrupted = status.code() == Some(i32::from(Exit::Interrupted.status()))
+            || status.signal().is_some();
+        if was_told && is_interrupted {
+            return End::Interrupted;
+        }
+        let has_result = std::fs::metadata(&self.output).is_ok_and(|file| file.len() > 0);
+        if status.success() && has_result {
+            return End::Of(Outcome::Done { seconds });
+        }
+        let said = last_error(&self.log).map(|text| format!(": {text}")).unwrap_or_default();
+        let how = match (status.code(), status.signal()) {
+            (Some(0), _) => "it wrote no result".to_owned(),
+            (Some(130), _) => "it was interrupted (exit status 130)".to_owned(),
+            (Some(code), _) => format!("exit status {code}"),
+            (None, Some(signal)) => format!("it was killed by signal {signal}"),
+            (None, None) => "it ended without a status".to_owned(),
+        };
+        End::Of(Outcome::Failed { seconds, why: format!("{how}{said}") })
+    }
+}
+
+impl Drop for Running {
+    /// Only when the batch ends by an error: a job must not outlive it.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _it_ends_by_itself = self.interrupt();
+            let _reaped = self.child.wait();
+        }
+    }
+}
+
+/// The last line of a log that says what was wrong, or else its last line.
+fn last_error(log: &Path) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let bytes = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(LOG_END_BYTES))).ok()?;
+    let mut end = Vec::new();
+    file.take(LOG_END_BYTES).read_to_end(&mut end).ok()?;
+    let end = String::from_utf8_lossy(&end);
+    let lines = || end.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find_map(|line| line.strip_prefix("error: "));
+    error.or_else(|| lines().next()).map(str::to_owned)
+}

@@ -1,0 +1,90 @@
+//! Who works in a directory: one lock for the batch, and one that its jobs hold too, so that they
+//! are known to be there when the batch itself was killed.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::config::InputError;
+
+/// How long the jobs of a killed batch may take to end: they drain what is in flight and remove
+/// their data.
+const ORPHANS_END_WITHIN: Duration = Duration::from_secs(120);
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// The locks of a directory, given back when dropped.
+pub(super) struct Locks {
+    _batch: File,
+    jobs: File,
+}
+
+impl Locks {
+    /// Takes them. `waits` is told once when jobs of a killed batch have yet to end.
+    ///
+    /// # Errors
+    /// Another batch works in the directory, or jobs of a killed one don't end.
+    pub(super) fn take(
+        directory: &Path,
+        is_interrupted: &dyn Fn() -> bool,
+        waits: &mut dyn FnMut(),
+    ) -> Result<Locks> {
+        let batch = open(directory, ".batch.lock")?;
+        if !is_locked(&batch, directory)? {
+            return Err(InputError::new(format!(
+                "another batch is working in {}; wait until it has ended, or give another \
+                 directory",
+                directory.display()
+            ))
+            .into());
+        }
+        let jobs = open(directory, ".batch.jobs")?;
+        let began = Instant::now();
+        let mut told = false;
+        while !is_locked(&jobs, directory)? {
+            if !std::mem::replace(&mut told, true) {
+                waits();
+            }
+            let is_too_long = began.elapsed() > ORPHANS_END_WITHIN;
+            if is_interrupted() || is_too_long {
+                anyhow::bail!(
+                    "a job of an earlier batch in {} has not ended yet; `ps` shows it, and it \
+                     holds {}",
+                    directory.display(),
+                    directory.join(".batch.jobs").display()
+                );
+            }
+            std::thread::sleep(PERIOD);
+        }
+        Ok(Locks { _batch: batch, jobs })
+    }
+
+    /// The lock that a job holds as long as it lives: its standard input, which is empty.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub(super) fn for_job(&self) -> Result<File> {
+        self.jobs.try_clone().context("no file descriptor is left for a job")
+    }
+}
+
+fn open(directory: &Path, name: &str) -> Result<File> {
+    let path = directory.join(name);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    file.with_context(|| format!("{} can't be opened", path.display()))
+}
+
+/// Whether this process has the lock now.
+fn is_locked(file: &File, directory: &Path) -> Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| {
+            format!(
+                "no file in {} can be locked; give a directory on a file system with locks",
+                directory.display()
+            )
+        }),
+    }
+}
