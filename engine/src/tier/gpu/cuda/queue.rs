@@ -172,10 +172,10 @@ impl CudaQueue {
         let label = &stream.device.label;
         stream.device.enter()?;
         let (begun, ended) = (self.event(device)?, self.event(device)?);
-        // SAFETY: handles of this queue; the context is the device's.
-        let code = unsafe { (self.driver.event_record)(begun, stream.handle) };
-        self.driver.check(code, label)?;
         let begin = || {
+            // SAFETY: handles of this queue; the context is the device's.
+            let code = unsafe { (self.driver.event_record)(begun, stream.handle) };
+            self.driver.check(code, label)?;
             for (piece, offset) in ranges {
                 self.begin_range(stream, job, *piece, *offset, work)?;
             }
