@@ -14,14 +14,15 @@ pub mod escape;
 pub mod exit;
 pub mod facts;
 pub mod faultsim;
+pub mod group;
 pub mod host;
 pub mod interrupt;
 pub mod iostat;
 pub mod iotrace;
 mod log_lines;
+pub mod mlperf;
 pub mod precondition;
 pub mod remedy;
-pub mod rendezvous;
 pub mod results;
 pub mod run;
 pub mod saturate;
@@ -29,6 +30,7 @@ pub mod show;
 pub mod source;
 pub mod stderr;
 pub mod store;
+pub mod suite;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -61,6 +63,9 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Err(cli::Stop::Wrong(text)) => return wrong(&text),
     };
+    if cli.asks_for_presets() {
+        return page(&config::presets_page());
+    }
     match cli.command {
         cli::Command::Run(args) => match plan_of(&args) {
             Ok(plan) => {
@@ -85,7 +90,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
+        cli::Command::Suite(args) => ended(commands::suite::run(&args)),
+        cli::Command::Discover(args) => ended(commands::discover::run(&args)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
+        cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => {
@@ -100,7 +108,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look();
-    config::resolve(&args.options, file.as_ref(), &facts)
+    config::resolve(&args.typed()?, file.as_ref(), &facts)
 }
 
 /// The longest a run may last: a replay ends with its trace.
@@ -111,7 +119,7 @@ const REPLAY_SECONDS: i64 = 86_400;
 fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
-    let mut options = args.run.options.clone();
+    let mut options = args.run.typed()?;
     if options.replay_trace.is_some() {
         let what = "--replay-trace cannot be combined with `replay`, whose argument is the trace";
         return Err(InputError::new(what));

@@ -55,6 +55,8 @@ pub enum Place {
     Directory(CacheDir),
     /// A claimed block device, written over.
     Device(RawDevice),
+    /// Nowhere: there is no storage tier.
+    Nowhere,
 }
 
 /// An open store.
@@ -112,12 +114,26 @@ impl Store {
         Ok(Store { place, file, capacity_blocks, wanted_bytes, reclaimed_bytes })
     }
 
-    /// The directory or device, as the user would name it.
+    /// No store, for a run without a storage tier: no directory is made and no drive touched.
+    ///
+    /// # Errors
+    /// The kernel gives no file of memory.
+    pub fn nowhere() -> Result<Store, StoreError> {
+        let file = DataFile::of_no_blocks().map_err(|error| {
+            let what = format!("the kernel gives no file of memory: {error}");
+            SetupError::new(what, "raise the limit on open files (ulimit -n)")
+        })?;
+        let (place, file) = (Place::Nowhere, Arc::new(file));
+        Ok(Store { place, file, capacity_blocks: 0, wanted_bytes: None, reclaimed_bytes: 0 })
+    }
+
+    /// The directory or device, as the user would name it; `none` when there is no storage tier.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.place {
             Place::Directory(directory) => directory.path(),
             Place::Device(device) => device.path(),
+            Place::Nowhere => Path::new("none"),
         }
     }
 
@@ -128,7 +144,7 @@ impl Store {
     pub fn remove(self) -> Result<(), SetupError> {
         match self.place {
             Place::Directory(directory) => directory.remove(),
-            Place::Device(_) => Ok(()),
+            Place::Device(_) | Place::Nowhere => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ const PROGRAM: Table = &[
     ("iotrace", &[]),
     ("precondition", &[]),
     ("remedy", &[]),
-    ("rendezvous", &[]),
+    ("group", &[]),
     ("stderr", &[]),
     ("blocktrace", &["escape"]),
     ("interrupt", &["exit"]),
@@ -28,10 +28,7 @@ const PROGRAM: Table = &[
     ("saturate", &["config", "escape", "host", "interrupt", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
-    (
-        "run",
-        &["driver", "facts", "interrupt", "iotrace", "remedy", "rendezvous", "source", "store"],
-    ),
+    ("run", &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"]),
     ("faultsim", &["run"]),
     (
         "results",
@@ -49,6 +46,8 @@ const PROGRAM: Table = &[
     ),
     ("audit", &["iostat"]),
     ("analysis", &["host", "iostat", "results"]),
+    ("suite", &["escape", "host", "results"]),
+    ("mlperf", &["analysis", "results"]),
     (
         "show",
         &[
@@ -58,14 +57,16 @@ const PROGRAM: Table = &[
             "escape",
             "facts",
             "host",
+            "mlperf",
             "remedy",
             "results",
             "run",
             "saturate",
+            "suite",
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config"]),
+    ("cli", &["analysis", "config", "mlperf", "suite"]),
     (
         "commands",
         &[
@@ -82,8 +83,11 @@ const PROGRAM: Table = &[
             "host",
             "interrupt",
             "iotrace",
+            "log_lines",
+            "mlperf",
             "precondition",
-            "rendezvous",
+            "group",
+            "remedy",
             "results",
             "run",
             "saturate",
@@ -91,6 +95,7 @@ const PROGRAM: Table = &[
             "source",
             "stderr",
             "store",
+            "suite",
         ],
     ),
 ];

@@ -99,6 +99,36 @@ fn removed_and_too_large_entries_are_not_there() {
 }
 
 #[test]
+fn without_storage_what_fits_nowhere_is_dropped_and_counted() {
+    let file = Arc::new(DataFile::of_no_blocks().unwrap());
+    let builder = Engine::builder().file(file).without_storage().cpu_bytes(4 * MIB).shards(2);
+    let engine = builder.start().unwrap();
+    let entries = engine.entries();
+    let written: u64 = 40;
+    for key in 0..written {
+        let outcome = entries.write(EntryKey(u128::from(key)), 300_000).unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Cpu, .. }), "{outcome:?}");
+    }
+    let too_large = entries.write(EntryKey(99), 5 * MIB).unwrap();
+    assert_eq!(too_large, WriteOutcome::Refused { limit_bytes: 0 });
+    let hits = (0..written).filter(|key| match entries.read(EntryKey(u128::from(*key))).unwrap() {
+        ReadOutcome::Hit { tier, .. } => tier == Tier::Cpu,
+        outcome => {
+            assert_eq!(outcome, ReadOutcome::Miss);
+            false
+        }
+    });
+    let held = hits.count() as u64;
+    assert!((1..written).contains(&held), "{held} of {written}");
+    let statistics = engine.statistics().unwrap();
+    let metrics = &statistics.metrics;
+    assert_eq!(metrics.refused_entries, written - held + 1, "each that is gone is counted");
+    assert_eq!(statistics.tiers[Tier::Storage.index()].entries, 0);
+    assert_eq!((metrics.io_write.bytes, metrics.io_read.bytes, metrics.error_count()), (0, 0, 0));
+    engine.stop().unwrap();
+}
+
+#[test]
 fn entries_are_flushed_when_asked_for_or_each() {
     let directory = scratch("flush");
     for (durability, writes, flushes) in [(Durability::None, 0, 2), (Durability::Flush, 1, 3)] {

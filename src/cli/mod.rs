@@ -2,9 +2,12 @@
 
 mod analysis;
 mod audit;
+mod discover;
 mod faults;
+mod mlperf;
 mod saturate;
 mod simulate;
+mod suite;
 mod sweep;
 
 use std::ffi::OsString;
@@ -15,16 +18,19 @@ use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
+pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
+pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
+pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
-use crate::config::{NOT_YET, Options, SETTINGS, Setting, not_yet};
+use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "discover", "mlperf", "suite"];
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -78,9 +84,18 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
+    /// Run named workloads one after the other, with parameters for this machine, and compare them
+    /// in one table; an interrupted suite goes on where it was
+    #[command(after_help = SuiteArgs::list())]
+    Suite(SuiteArgs),
+    /// Describe this machine: processors, memory, GPUs, drives and what lies between; what would be
+    /// better set otherwise; and recommended flags for each workload
+    Discover(DiscoverArgs),
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),
+    /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
+    Mlperf(MlperfArgs),
 }
 
 /// Arguments of `run`.
@@ -89,9 +104,40 @@ pub struct RunArgs {
     /// YAML file with settings; flags on the command line take precedence
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Settings of a published invocation, such as llama3.1-8b-stress; flags on the command line
+    /// take precedence, and `list` shows all presets
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
     /// The settings.
     #[command(flatten)]
     pub options: Options,
+}
+
+impl RunArgs {
+    /// What the command line says: the flags, and below them the preset.
+    ///
+    /// # Errors
+    /// There is no such preset.
+    pub fn typed(&self) -> Result<Options, InputError> {
+        let options = self.options.clone();
+        match &self.preset {
+            Some(name) => Ok(options.over(Preset::by_name(name)?.options())),
+            None => Ok(options),
+        }
+    }
+}
+
+impl Cli {
+    /// Whether the list of presets is wanted, and nothing else.
+    #[must_use]
+    pub fn asks_for_presets(&self) -> bool {
+        let run = match &self.command {
+            Command::Run(run) => run,
+            Command::Config(config) => &config.run,
+            _ => return false,
+        };
+        run.preset.as_deref() == Some("list")
+    }
 }
 
 /// Arguments of `replay`.

@@ -10,7 +10,7 @@ use super::{figure, print, print_json, wrapped};
 use crate::analysis::compare::{Basis, Comparison, Row, compare};
 use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
-use crate::config::InputError;
+use crate::config::{InputError, PUBLISHED_SYSTEMS};
 use crate::escape::terminal;
 use crate::exit::Exit;
 use crate::results::metrics::Metric;
@@ -60,6 +60,15 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
         let word = advice.trust.word();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
         wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
+    }
+    for row in &comparison.published {
+        let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
+        let here = row.here.map_or("–".to_owned(), |here| format!("{here:.2}×"));
+        let text = format!(
+            "{}: {title} {:.2}× for {PUBLISHED_SYSTEMS}; here {here}",
+            row.preset, row.published
+        );
+        wrapped(&mut page, "published  ", &text);
     }
     for difference in
         comparison.configuration_differences.iter().chain(&comparison.machine_differences)

@@ -3,12 +3,15 @@
 pub mod analyze;
 pub mod audit;
 pub mod compare;
+pub mod discover;
 pub mod faults;
 pub mod merge;
+pub mod mlperf;
 pub mod report;
 pub mod run;
 pub mod saturate;
 pub mod simulate;
+pub mod suite;
 pub mod sweep;
 
 use std::fmt::Write as _;

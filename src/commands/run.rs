@@ -12,9 +12,10 @@ use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::terminal_path;
 use crate::exit::Exit;
+use crate::group::Group;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
-use crate::run::{self, Load};
+use crate::run::{self, Load, Start};
 use crate::saturate::Roofline;
 use crate::source::{self, OpenSource, Reading};
 
@@ -29,15 +30,19 @@ mod settings;
 mod shortages;
 pub(super) mod simulated;
 mod teller;
+mod together;
 mod trials;
 
 use document::document_of;
 pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart, write_fio_job};
 use outputs::{check_outputs, write_results};
+pub(super) use ranks::share_below;
 use result::result_of;
 use screen::{output, show, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
+pub(super) use together::Launch;
+use together::Together;
 
 /// Runs the plan and writes its results.
 ///
@@ -56,14 +61,43 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     tell_advice(plan);
     // Before the handler is there, Ctrl-C ends the reading with the process.
     let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
-    let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
-    let document = document_of(&result.0);
+    let launch = Launch::open(plan)?;
+    let group = launch.as_ref().map(Launch::join).transpose()?;
+    let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
+    let measured =
+        measure(plan, sources, command_line.clone(), &interrupt, with_banner, group.clone())?;
+    let Measured { result, cleaned } = measured;
+    let document = document_of(&result);
     let written = write_results(plan, &document);
+    let is_complete = is_complete(&result) && written.is_ok();
+    let together = group.map_or(Ok(Together::default()), |group| {
+        together::conclude(plan, &group, is_complete, &command_line)
+    });
+    if let Some(launch) = launch {
+        launch.close(together.as_ref().is_ok_and(|together| together.is_orderly));
+    }
     // What was measured is shown also when it could not be kept.
-    unless_reader_left(show(plan, &result.0, &document, written.is_ok()))?;
+    let told = match &together {
+        Ok(Together { merged: Some(merged), .. }) => screen::show_merged(plan, merged),
+        Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
+        _ => show(plan, &result, &document, written.is_ok()),
+    };
+    unless_reader_left(told)?;
     written?;
-    result.1?;
-    Ok(exit_of(&result.0))
+    cleaned?;
+    together?;
+    Ok(exit_of(&result))
+}
+
+/// Whether it came to its end.
+fn is_complete(result: &RunResult) -> bool {
+    !result.interrupted && result.failure.is_none()
+}
+
+/// What was measured, and whether cleaning up worked.
+struct Measured {
+    result: RunResult,
+    cleaned: Result<()>,
 }
 
 /// Says what of the plan can't be met as it may have been meant.
@@ -108,25 +142,27 @@ impl Sources {
     }
 }
 
-/// Runs the plan once: what was measured, and whether cleaning up worked.
+/// Runs the plan once, with the other ranks of a group if there is one.
 fn measure(
     plan: &Plan,
     sources: Sources,
     command_line: Vec<String>,
     interrupt: &Interrupt,
     with_banner: bool,
-) -> Result<(RunResult, Result<()>)> {
+    group: Option<Arc<Group>>,
+) -> Result<Measured> {
     let mut given = plan.clone();
     let gpu = gpu::open(&mut given)?;
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
     settings.gpu_memory = gpu.memory;
-    settings.start = ranks::start(plan, settings.start)?;
+    settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
     teller.gpu = gpu.outcome;
     let Sources { opened, validation, roofline } = sources;
+    (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
@@ -140,7 +176,7 @@ fn measure(
     result.block_trace = block_trace;
     result.roofline = result.roofline.or(roofline);
     result.warnings = warnings_of(&result);
-    Ok((result, cleaned))
+    Ok(Measured { result, cleaned })
 }
 
 /// A flag that is missing is a mistake of usage, found before anything is opened.

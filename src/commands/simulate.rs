@@ -73,7 +73,7 @@ fn letters(place: usize) -> String {
 fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look().of_no_machine();
-    let options = &args.run.options;
+    let options = &args.run.typed()?;
     let models: Vec<Option<String>> = match args.what_if_models.is_empty() {
         true => vec![options.model.clone()],
         false => args.what_if_models.iter().cloned().map(Some).collect(),

@@ -237,6 +237,9 @@ impl Check<'_> {
 
     /// A tier that can't hold the smallest entry serves no request at all.
     fn entries_fit(&mut self, plan: &Plan) {
+        if plan.is_without_storage {
+            return self.memory_tiers_hold_entries(plan);
+        }
         if let Some((smallest, largest, held)) = entries_and_room(plan)
             && smallest > held
         {
@@ -245,6 +248,31 @@ impl Check<'_> {
                 format_args!(
                     "of {} can't hold even the smallest entry of {}, {}: no request could be \
                      served; give at least {}, which its largest takes",
+                    human(held),
+                    plan.model,
+                    human(smallest),
+                    human(largest),
+                ),
+            );
+        }
+    }
+
+    /// Without storage the tiers of memory are all there is.
+    fn memory_tiers_hold_entries(&mut self, plan: &Plan) {
+        let held = plan.cpu_memory_bytes.max(plan.gpu_memory_bytes);
+        if held == 0 {
+            let cpu = self.name_of("cpu_mem_gb");
+            self.wrong("disable_storage", format_args!("leaves no tier at all: give {cpu} 8, say"));
+            return;
+        }
+        let Traffic::Drawn = plan.traffic else { return };
+        let [smallest, largest] = plan.workload_config().turn_bytes();
+        if smallest > held {
+            self.wrong(
+                "disable_storage",
+                format_args!(
+                    "leaves tiers of {} that can't hold even the smallest entry of {}, {}: give \
+                     one of them at least {}, which its largest takes",
                     human(held),
                     plan.model,
                     human(smallest),
@@ -324,6 +352,9 @@ fn is_mostly_documents(estimate: &PopulationEstimate) -> bool {
 
 /// What the tiers hold together, bytes; none where the storage tier takes what the file system has.
 fn tiers_bytes(plan: &Plan) -> Option<u64> {
+    if plan.is_without_storage {
+        return Some(plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes));
+    }
     let storage = Some(plan.storage_capacity_bytes).filter(|bytes| *bytes > 0)?;
     Some(storage.saturating_add(plan.cpu_memory_bytes).saturating_add(plan.gpu_memory_bytes))
 }
@@ -348,6 +379,7 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 #[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
     let mut sentences = plan.told.clone();
+    sentences.extend(closed_division(plan));
     if !plan.tensor_parallel.is_power_of_two() {
         sentences.push(format!(
             "--tensor-parallel {} is not a power of two: the run goes on, but few deployments \
@@ -383,6 +415,20 @@ pub fn advice(plan: &Plan) -> Vec<String> {
         ));
     }
     sentences
+}
+
+/// That another engine's results are none of the CLOSED division, where they would lie in a tree of
+/// it: `closed/ORGANIZATION/results/SYSTEM/kv_cache/...`.
+fn closed_division(plan: &Plan) -> Option<String> {
+    let mut parts = plan.output.components().map(|part| part.as_os_str());
+    let is_closed = parts.any(|part| part == "closed") && parts.any(|part| part == "kv_cache");
+    is_closed.then(|| {
+        format!(
+            "--output {} lies in a tree of MLPerf Storage's CLOSED division, which allows the \
+             reference benchmark's engine alone: this result can't be submitted there",
+            plan.output.display()
+        )
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod nearest;
 mod options;
 mod page;
 mod plan;
+mod preset;
 mod rank;
 mod reference;
 mod resolve;
@@ -35,11 +36,12 @@ pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, LogLevel,
-    Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil,
-    Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
-    Traffic, Verify,
+    MergeRanks, Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked,
+    PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer,
+    TraceEpoch, TraceKind, Traffic, Verify,
 };
-pub use rank::{Cores, Rank, RankFacts};
+pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
+pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;
 pub use workload::WorkloadSection;

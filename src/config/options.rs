@@ -12,7 +12,7 @@ use super::kinds::{AutoPath, Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Se
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, LogLevel,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, LogLevel, MergeRanks,
     PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
     ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
 };
@@ -171,6 +171,12 @@ settings! {
         ///
         /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
+        /// are dropped, and counted
+        ///
+        /// It needs a CPU or a GPU tier. An entry that is evicted from the last tier, or that is
+        /// larger than any, is gone: reading it is a miss.
+        disable_storage as is_without_storage: bool = "false", "BOOL";
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
         /// The check is made once, when the run begins.
@@ -278,8 +284,17 @@ settings! {
         ///
         /// auto: each rank takes its share of its machine's cores, memory and free space, adds its
         /// number to the seed, keeps its data and results in directories rank_N, and waits for the
-        /// others, so that all of them measure at the same time.
+        /// others, so that all of them measure at the same time. They meet in the directory that
+        /// holds the results of all, which each of them must see, or by MPI in a program that was
+        /// built with it (cargo's feature mpi); `directory` and `mpi` choose one of the two.
         ranks: Ranks = "auto", "MODE", keeps demo;
+        /// Merge the results of all ranks into one when they have ended
+        ///
+        /// Rank 0 writes it to --output itself, beside the rank_N directories, and to --xlsx-output
+        /// and --html-output where they are given. auto: unless a wrapper has given each rank paths
+        /// of its own, with rank_N in them. With --start-at, ranks know nothing of each other:
+        /// `ringfall merge` merges them.
+        merge_ranks: MergeRanks = "auto", "MODE", keeps demo;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.

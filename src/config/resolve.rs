@@ -282,6 +282,7 @@ impl Check<'_> {
         let phases = self.phases(&settings);
         let rag_documents = self.rag(&settings, phases);
         let precondition = self.precondition(&settings, &typed);
+        self.without_storage(&settings);
         let mut plan = Plan {
             model_spec: model_spec?,
             users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),
@@ -321,6 +322,9 @@ impl Check<'_> {
     fn rank(&mut self, rank: &mut Rank, settings: &mut Settings, is_seed_drawn: bool) {
         if let Some(what) = rank.is_misplaced(settings) {
             self.wrong("cache_dir", what);
+        }
+        if settings.ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
+            self.wrong("ranks", super::rank::NO_MPI);
         }
         rank.place(settings, is_seed_drawn);
         if rank.cores == Cores::Crowded {
@@ -365,6 +369,24 @@ impl Check<'_> {
         }
         if self.sentences.is_empty() {
             self.fits(plan, facts);
+        }
+    }
+
+    /// What is asked of a tier that is left out.
+    fn without_storage(&mut self, settings: &Settings) {
+        if !settings.is_without_storage {
+            return;
+        }
+        let other = self.name_of("disable_storage");
+        let asked = [
+            ("storage_capacity_gb", settings.storage_capacity_bytes > 0),
+            ("precondition", settings.is_preconditioned),
+            ("roofline", settings.roofline.is_some()),
+            ("enable_latency_tracing", settings.latency_tracing),
+            ("fio_output", settings.fio_output.is_some() && !settings.latency_tracing),
+        ];
+        for (key, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
+            self.wrong(key, format_args!("has no effect with {other}: leave one of them out"));
         }
     }
 

@@ -105,6 +105,9 @@ impl Driver {
                     Outcome::Written
                 }
                 WriteOutcome::AlreadyThere => Outcome::Written,
+                // Without storage an entry that fits nowhere is dropped, as one that is evicted
+                // from the last tier is: whoever looks for it misses it. The engine has counted it.
+                WriteOutcome::Refused { limit_bytes: 0 } => Outcome::Written,
                 WriteOutcome::Refused { .. } => Outcome::Refused,
                 WriteOutcome::Failed(_) => Outcome::Failed,
             };

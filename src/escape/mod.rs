@@ -11,6 +11,7 @@
 //! | HTML, SVG | [`html`] | become markup or script |
 //! | terminal | [`terminal`], [`terminal_page`] | move the cursor, colour, hide or reorder words |
 //! | JSON on a terminal | [`json`] | as on a terminal; files keep what they are given |
+//! | shell | [`shell`] | become other words, or other commands |
 //! | bpftrace | [`bpftrace`] | end the string that it is in, and become a program |
 
 mod bpftrace;
@@ -19,6 +20,7 @@ mod fio;
 mod hidden;
 mod html;
 mod json;
+mod shell;
 mod terminal;
 mod xlsx;
 mod yaml;
@@ -28,6 +30,7 @@ pub use csv::csv;
 pub use fio::fio;
 pub use html::html;
 pub use json::json;
+pub use shell::shell;
 pub use terminal::{terminal, terminal_page, terminal_path};
 pub use xlsx::xlsx;
 pub use yaml::{yaml, yaml_key};

@@ -49,14 +49,14 @@ impl Scenario {
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));
         let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
-        // Some have entries of several of the CPU tier's chunks.
-        let scale = if rng.random_range(0..8) == 0 { 6 } else { 1 };
+        let scale = scale(rng);
         let settings = RunSettings {
             shards,
             cpus: None,
             cache_dir: None,
             destroy_device_contents: false,
             is_strict: false,
+            has_storage: true,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
             gpu_capacity_bytes: 0,
@@ -76,6 +76,7 @@ impl Scenario {
             verify: VerifyMode::Full,
             seed: rng.random(),
             start: crate::run::Start::WhenReady,
+            keeps_early: false,
             warmup: 0,
             duration: SECOND,
             max_inflight_requests: rng.random_range(1..=16),
@@ -155,6 +156,11 @@ fn gpu_flaws(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> GpuFlawPlan {
         true => GpuFlawPlan::Never,
         false => GpuFlawPlan::Random { seed: rng.random(), refused, failed, wrong, late },
     }
+}
+
+/// Some have entries of several of the CPU tier's chunks.
+fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
+    if rng.random_range(0..8) == 0 { 6 } else { 1 }
 }
 
 /// Shares that an eviction leaves of a tier, and at which an entry skips it.

@@ -47,6 +47,18 @@ pub struct MountFacts {
 }
 
 impl Machine {
+    /// What this machine says of itself, for a run that keeps no data on any storage.
+    #[must_use]
+    pub fn look_without_store() -> Machine {
+        Machine {
+            cache_dir: None,
+            mount: None,
+            device: None,
+            device_chain: Vec::new(),
+            ..Machine::look(Path::new("/"))
+        }
+    }
+
     /// What this machine says of itself, and of what is below `path`, which exists.
     #[must_use]
     pub fn look(path: &Path) -> Machine {

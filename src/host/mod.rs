@@ -4,15 +4,18 @@ mod blockstat;
 mod cost;
 mod cpus;
 mod device;
+mod direct;
 mod launcher;
 mod machine;
 mod pipe;
 mod room;
+pub mod survey;
 
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
+pub use direct::takes_direct_io;
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use pipe::{is_strange_pipe, open_to_read, open_to_write};

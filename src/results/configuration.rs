@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::config::PRESETS;
 use crate::results::Document;
 
 /// MiB of a GiB.
@@ -12,24 +13,6 @@ const MIB_PER_GIB: f64 = 1024.0;
 const MIB: u64 = 1 << 20;
 /// Largest CPU tier that a file name is believed, GiB (`--cpu-mem-gb`'s bound).
 const CPU_MEMORY_GIB_MAX: f64 = 131_072.0;
-
-/// A published invocation that is known by its name: the first two words of the name, the model,
-/// CPU tier in GiB, allocations at once, users. Tokens are not waited for in any of them.
-type Invocation = (&'static str, &'static str, &'static str, u64, u64, u64);
-
-/// The invocations that the reference's authors recommend, by the names that they give the results:
-/// `MODEL_stress_trialN.json`, `MODEL_tput_trialN.json`, and those of the results summary with
-/// `mlperf` in the model's place and the host's name before the trial.
-const INVOCATIONS: [Invocation; 8] = [
-    ("llama2-7b", "stress", "llama2-7b", 0, 0, 150),
-    ("llama2-7b", "throughput", "llama2-7b", 4, 4, 200),
-    ("llama3.1-8b", "stress", "llama3.1-8b", 0, 0, 200),
-    ("llama3.1-8b", "throughput", "llama3.1-8b", 4, 0, 150),
-    ("llama3.1-70b", "stress", "llama3.1-70b-instruct", 0, 0, 70),
-    ("llama3.1-70b", "throughput", "llama3.1-70b-instruct", 4, 4, 20),
-    ("mlperf", "stress", "llama3.1-8b", 0, 16, 200),
-    ("mlperf", "storage", "llama3.1-8b", 4, 0, 100),
-];
 
 /// The settings by which published results are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -101,8 +84,9 @@ impl Configuration {
         Configuration::from_file_name(name).or_else(|| Configuration::from_invocation(name))
     }
 
-    /// The published invocation that a result is named after (`MODEL_stress_trial2.json`): what its
-    /// authors gave with that name. `None` when the name is no such one.
+    /// The published invocation that a result is named after: `MODEL_stress_trialN.json`,
+    /// `MODEL_tput_trialN.json`, and those of the results summary with `mlperf` in the model's
+    /// place and the host's name before the trial. `None` when the name is no such one.
     #[must_use]
     pub fn from_invocation(name: &str) -> Option<Configuration> {
         let name = name.rsplit(['/', '\\']).next()?;
@@ -114,13 +98,13 @@ impl Configuration {
         let is_trial = |word: &str| word.starts_with("trial");
         // A host's name may stand between `mlperf_stress` and the trial.
         let known = words.next().is_none_or(is_trial) || first == "mlperf";
-        let (_, _, model, cpu_gib, max_concurrent_allocs, users) =
-            INVOCATIONS.iter().find(|of| known && (of.0, of.1) == (first, second))?;
+        let named = |name: &str| name.rsplit_once('-') == Some((first, second));
+        let preset = PRESETS.iter().find(|preset| known && named(preset.name))?;
         Some(Configuration {
-            cpu_memory_mib: cpu_gib * 1024,
-            model: (*model).to_owned(),
-            users: *users,
-            max_concurrent_allocs: *max_concurrent_allocs,
+            cpu_memory_mib: u64::from(preset.cpu_memory_gib) * 1024,
+            model: preset.model.to_owned(),
+            users: preset.users.into(),
+            max_concurrent_allocs: preset.max_concurrent_allocs.into(),
             generation_mode: "none".to_owned(),
         })
     }

@@ -11,6 +11,7 @@ pub mod document;
 pub(crate) mod health;
 mod json;
 pub mod metrics;
+pub mod published;
 mod run_result;
 mod saturation;
 mod simulation;

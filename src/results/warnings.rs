@@ -274,7 +274,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             gib(last_tier_bytes(result)),
         );
         warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
-    } else if engine.refused_entries > 0 {
+    } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
         let text = format!(
             "{} entries were larger than the last tier ({:.2} GiB) and could not be stored",
             engine.refused_entries,

@@ -4,6 +4,7 @@
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
 mod fleet;
+mod over_ranks;
 mod phases;
 mod scaling;
 mod start;
@@ -63,6 +64,8 @@ pub struct RunSettings {
     pub is_strict: bool,
     /// Most that the storage tier may hold, bytes; 0: 95 % of what is free.
     pub storage_capacity_bytes: u64,
+    /// Whether there is a storage tier.
+    pub has_storage: bool,
     /// At most this part of the free space, percent.
     pub storage_free_percent_max: Option<u64>,
     /// What the GPU tier holds, bytes; 0: there is none.
@@ -93,6 +96,9 @@ pub struct RunSettings {
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
+    /// Whether what was measured is handed over as soon as the run ends early, before what is in
+    /// flight has ended: a launcher kills its processes a second after it has asked them to end.
+    pub keeps_early: bool,
     /// Unmeasured time at the start, ns.
     pub warmup: Nanos,
     /// Measured time, ns.
@@ -135,6 +141,9 @@ pub trait Observer {
     fn window_began(&mut self);
     /// The measurement window has ended.
     fn window_ended(&mut self);
+    /// The run ends early, and this is what it has measured: the same comes again when what is in
+    /// flight has ended, if the process lives as long.
+    fn kept(&mut self, outcome: RunOutcome);
     /// About every 50 ms.
     fn progress(&mut self, progress: &Progress<'_>);
 }
@@ -247,11 +256,9 @@ impl RunOutcome {
     }
 
     /// Adds what came out of the autoscaler, and the seconds of the window.
-    fn conclude(&mut self, scaling: Option<Scaling>, timeline: Timeline) {
+    fn conclude(&mut self, scaling: Option<&Scaling>, timeline: Timeline) {
         if let Some(scaling) = scaling {
-            let (conclusion, users) = scaling.conclude();
-            self.autoscale = Some(conclusion);
-            self.users = users;
+            (self.autoscale, self.users) = scaling.conclude();
         }
         self.timeline = timeline;
         self.timeline.cut_to(self.window.1 - self.window.0, &self.totals.seconds);
@@ -293,10 +300,13 @@ pub fn run(
         shards: settings.shards,
         preallocate: settings.preallocate,
     };
-    let opened = Store::open(&request, &mut |done_bytes, all_bytes| {
-        observer.giving_space(done_bytes, all_bytes);
-        !interrupt.is_set()
-    });
+    let opened = match settings.has_storage {
+        false => Store::nowhere(),
+        true => Store::open(&request, &mut |done_bytes, all_bytes| {
+            observer.giving_space(done_bytes, all_bytes);
+            !interrupt.is_set()
+        }),
+    };
     let store = match opened {
         Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
         opened => opened?,
@@ -347,12 +357,15 @@ fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
     if let Some(memory) = &settings.gpu_memory {
         engine = engine.gpu_memory(Arc::clone(memory));
     }
+    let engine = match settings.has_storage {
+        true => engine.storage_bytes(storage_bytes),
+        false => engine.without_storage(),
+    };
     engine
         .gpu_bytes(settings.gpu_capacity_bytes)
         .promote_on_hit(settings.promotes_on_hit)
         .shards(settings.shards)
         .seed(settings.seed)
-        .storage_bytes(storage_bytes)
         .cpu_bytes(settings.cpu_capacity_bytes)
         .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)

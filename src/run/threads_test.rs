@@ -25,6 +25,7 @@ impl Observer for Nobody {
     fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
     fn window_began(&mut self) {}
     fn window_ended(&mut self) {}
+    fn kept(&mut self, _: RunOutcome) {}
     fn progress(&mut self, _: &Progress<'_>) {}
 }
 
@@ -60,6 +61,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         cpus: None,
         cache_dir: Some(directory.to_owned()),
         destroy_device_contents: false,
+        has_storage: true,
         storage_capacity_bytes: 64 * MIB,
         storage_free_percent_max: None,
         gpu_capacity_bytes: 0,
@@ -77,6 +79,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         verify: VerifyMode::Sample,
         seed: 5,
         start: crate::run::Start::WhenReady,
+        keeps_early: false,
         warmup: 0,
         duration: 300 * SECOND,
         max_inflight_requests: 8,

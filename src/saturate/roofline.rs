@@ -48,6 +48,19 @@ pub struct Roofline {
     pub range_left_bytes: u64,
     /// Reads, writes and mixes.
     pub limits: Vec<Limit>,
+    /// Ranks that measured together, by number; empty where one process did alone. Every figure is
+    /// then that of all ranks together, and `machine` is that of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankOfLimits>,
+}
+
+/// One of several ranks that measured together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankOfLimits {
+    /// Number of the rank, from 0.
+    pub rank: u32,
+    /// Name of its machine.
+    pub host: String,
 }
 
 /// The limits of one direction or mix.
@@ -102,6 +115,9 @@ pub struct Measured {
     pub steady: bool,
     /// How long it was measured, s.
     pub seconds: f64,
+    /// Bytes a second of each rank, by number; empty where one process measured alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks_bytes_per_s: Vec<f64>,
 }
 
 impl Best {
@@ -235,6 +251,7 @@ pub(super) mod tests {
             seconds: 1.0,
             time_limit_s: None,
             range_left_bytes: 0,
+            ranks: Vec::new(),
             limits: vec![limit(100, read), limit(0, write)],
         }
     }

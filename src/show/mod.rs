@@ -3,20 +3,29 @@
 //! What must not be here: deciding what a figure is or whether it can be trusted (`results`).
 
 mod audit;
+mod discover;
 mod fio_job;
 mod gpu;
 mod html;
+mod mlperf;
 pub mod progress;
 pub mod prose;
 mod sheet;
+mod suite;
 mod terminal;
 mod verdict;
 mod what_if;
 
 pub use audit::audit_page;
+pub use discover::discovery_page;
 pub use fio_job::fio_job;
-pub use html::{write_audit_html, write_html, write_roofline_html, write_what_if_html};
-pub use sheet::{write_audit_csv, write_sheet};
+pub use html::{
+    write_audit_html, write_html, write_mlperf_html, write_roofline_html, write_suite_html,
+    write_what_if_html,
+};
+pub use mlperf::{MlperfRun, mlperf_text};
+pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
+pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow};
 

@@ -112,12 +112,13 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     for shortage in banner.shortages {
         writeln!(out, "            {}", style.warn(&escape::terminal(&shortage.to_string())))?;
     }
-    writeln!(
-        out,
-        "  storage   {} ({})",
-        escape::terminal(&banner.directory),
-        escape::terminal(&banner.below)
-    )?;
+    if plan.is_without_storage {
+        writeln!(out, "  storage   left out: entries that fit in no other tier are dropped")?;
+    } else {
+        let (directory, below) = (&banner.directory, &banner.below);
+        let (directory, below) = (escape::terminal(directory), escape::terminal(below));
+        writeln!(out, "  storage   {directory} ({below})")?;
+    }
     writeln!(
         out,
         "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
@@ -390,6 +391,13 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
                 gib(state.capacity_bytes),
             )?;
         }
+    }
+    if result.plan.is_without_storage {
+        let dropped = result.engine.refused_entries;
+        writeln!(
+            text,
+            "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
+        )?;
     }
     within_target(text, result)?;
     verdict::health(text, style, &health::judge(result))

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::{Device, DeviceFuture, TouchedRanges};
 use crate::buffer::Ticket;
@@ -84,6 +84,17 @@ impl DataFile {
             kept_free_bytes: 0,
             damage: OnceLock::new(),
         })
+    }
+
+    /// A file of memory that holds nothing, for engines without a storage tier: no drive is
+    /// touched, and no I/O is ever made on it.
+    ///
+    /// # Errors
+    /// When the kernel gives no such file.
+    pub fn of_no_blocks() -> std::io::Result<DataFile> {
+        let file = File::from(memfd_create("ringfall-no-storage", MemfdFlags::CLOEXEC)?);
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+        DataFile::new(file, path, Preallocate::Reserve)
     }
 
     /// Has the steps of a file that grows leave so much free space on its file system.

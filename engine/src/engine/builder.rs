@@ -37,6 +37,7 @@ pub struct EngineBuilder {
     pub(super) place: Option<Place>,
     pub(super) preallocate: Preallocate,
     pub(super) storage_bytes: u64,
+    has_storage: bool,
     pub(super) cpus: Option<Vec<usize>>,
     pub(super) allocations_max: Option<u32>,
     pub(super) shards: u16,
@@ -62,6 +63,7 @@ impl Default for EngineBuilder {
             place: None,
             preallocate: Preallocate::Reserve,
             storage_bytes: 0,
+            has_storage: true,
             cpus: None,
             allocations_max: None,
             shards: 1,
@@ -118,6 +120,16 @@ impl EngineBuilder {
     #[must_use]
     pub fn storage_bytes(mut self, bytes: u64) -> Self {
         self.storage_bytes = bytes;
+        self
+    }
+
+    /// Leaves storage out: an entry that fits in no tier of memory is dropped, and counted among
+    /// [`crate::metrics::EngineMetrics::refused_entries`]. The shards want a file all the same:
+    /// [`DataFile::of_no_blocks`].
+    #[must_use]
+    pub fn without_storage(mut self) -> Self {
+        self.storage_bytes = 0;
+        self.has_storage = false;
         self
     }
 
@@ -352,7 +364,7 @@ impl EngineBuilder {
         if !is_blocks(self.io_bytes) || self.io_bytes > IO_BYTES_MAX {
             return Err(SettingsError::IoBytes { bytes: self.io_bytes });
         }
-        if self.storage_bytes < BLOCK_BYTES {
+        if self.has_storage && self.storage_bytes < BLOCK_BYTES {
             return Err(SettingsError::StorageBytes { bytes: self.storage_bytes });
         }
         if let Some(bytes) = self.segment_bytes.filter(|&bytes| !is_blocks(bytes)) {
@@ -399,6 +411,7 @@ mod tests {
         }
         let bytes = 4095;
         assert_eq!(error(good().storage_bytes(bytes)), SettingsError::StorageBytes { bytes });
+        assert_eq!(good().without_storage().check(), Ok(()));
         assert_eq!(error(good().segment_bytes(bytes)), SettingsError::SegmentBytes { bytes });
         assert_eq!(error(good().allocations_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().requests_max(Some(0))), SettingsError::Permits);

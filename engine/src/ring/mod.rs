@@ -6,6 +6,7 @@ mod probe;
 mod reactor;
 mod setup;
 mod slot;
+mod trial;
 mod turn;
 
 pub use lanes::{LaneIo, LaneRing, Polling, SILENCE_MAX, probe_polling};
@@ -14,3 +15,4 @@ pub use probe::{RingFeatures, check_allowed, kernel_release};
 pub use reactor::{CompletionBell, Ring};
 pub use setup::{RingConfig, RingSetup};
 pub use slot::{Completion, IoFuture, SlotToken, Slots};
+pub use trial::RingTrial;

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::analysis::merge::tests::{file, run};
 use crate::facts::TimelineSecond;
-use crate::results::document::Agreed;
+use crate::results::document::{Agreed, ConfigReport};
 use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::tests::to_json;
 use crate::results::trust::{Situation, Trust};
@@ -142,4 +142,30 @@ fn a_situation_is_read_from_where_a_result_has_it() {
     assert!(situation.queued_at_end.is_some() && situation.seconds.is_some());
     assert!(situation.users.is_some() && situation.arrivals_open.is_some());
     assert!(situation.ended_by_requests.is_some() && situation.generation_waits.is_some());
+}
+
+#[test]
+fn what_was_published_of_a_preset_stands_beside_the_ratio_of_whoever_ran_it() {
+    let preset = |name: &str, per_second: u64, users: u32| {
+        let mut file = result(name, 0..3_000, per_second);
+        let config = file.document.ringfall.config.as_ref().unwrap().clone();
+        file.document.ringfall.config = Agreed::of(ConfigReport {
+            model: Some("llama3.1-8b".to_owned()),
+            cpu_memory_bytes: Some(0),
+            num_users: Some(users),
+            max_concurrent_allocs: None,
+            generation_mode: Some("none".to_owned()),
+            ..config
+        });
+        file
+    };
+    let (slow, fast) = (preset("a", 10, 200), preset("b", 20, 200));
+    for (one, other) in [(&slow, &fast), (&fast, &slow)] {
+        let found = compare(vec![one.clone()], vec![other.clone()]).unwrap().published;
+        assert_eq!((found.len(), found[0].preset), (1, "llama3.1-8b-stress"));
+        assert_eq!((found[0].metric, found[0].published), (WALL_CLOCK, 2.70));
+        assert!((found[0].here.unwrap() - 2.0).abs() < 0.05, "{found:?}");
+    }
+    let other = preset("c", 20, 100);
+    assert!(compare(vec![slow], vec![other]).unwrap().published.is_empty());
 }

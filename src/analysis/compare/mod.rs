@@ -10,8 +10,10 @@ use super::merge::merge;
 use super::stats::{self, Interval, Slice};
 use crate::results::Document;
 use crate::results::cold::ColdReads;
+use crate::results::configuration::Configuration;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
 use crate::results::metrics::{Better, METRICS, Metric};
+use crate::results::published::{Published, published};
 use crate::results::trust::{Advice, Situation, advise};
 use evidence::{Evidence, evidence_of};
 
@@ -107,6 +109,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Which of them to go by, and why.
     pub trust: Vec<Advice>,
+    /// What was published of the configuration that both sides ran, if anything was.
+    pub published: Vec<Published>,
     /// Settings that are not the same.
     pub configuration_differences: Vec<Difference>,
     /// Facts of the machine that are not.
@@ -212,10 +216,27 @@ pub fn compare(
                 Some(ColdSide { side: name, reads: reads.clone() })
             })
             .collect(),
+        published: published_of(&a, &b, &rows),
         rows,
         configuration_differences: configuration,
         machine_differences: machine,
     })
+}
+
+/// Only where every run had the same of these settings.
+fn published_of(a: &Side, b: &Side, rows: &[Row]) -> Vec<Published> {
+    let configuration = |file: &ResultFile| {
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        let own = Configuration::from_result(&file.document);
+        own.or_else(|| Configuration::from_name(&name))
+    };
+    let mut all = a.files.iter().chain(&b.files).map(configuration);
+    let Some(Some(first)) = all.next() else { return Vec::new() };
+    let ratio_of = |key: &str| rows.iter().find(|row| row.metric == key)?.ratio;
+    match all.all(|other| other.as_ref() == Some(&first)) {
+        true => published(&first, ratio_of),
+        false => Vec::new(),
+    }
 }
 
 fn add_new(all: &mut Vec<Difference>, more: Vec<Difference>) {

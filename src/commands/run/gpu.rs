@@ -39,8 +39,10 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
             Ok(OpenGpu { memory: Some(memory), outcome })
         }
         Err(why) => {
-            let must_have = plan.gpu_backend == GpuBackend::Cuda || plan.strict;
-            if must_have && plan.gpu_backend != GpuBackend::None {
+            let is_only_tier = plan.is_without_storage && plan.cpu_memory_bytes == 0;
+            let must_have = plan.gpu_backend == GpuBackend::Cuda
+                || (plan.strict && plan.gpu_backend != GpuBackend::None);
+            if must_have || is_only_tier {
                 return Err(InputError::new(format!(
                     "--gpu-mem-gb {}: {why}",
                     plan.typed.gpu_mem_gb.unwrap_or_default()

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use super::outputs::outputs;
+use crate::commands::merge::{Merged, sorted};
 use crate::config::Plan;
 use crate::escape::{terminal, terminal_path};
 use crate::host::is_watched;
@@ -42,6 +43,28 @@ pub(super) fn show(
         // Who asked for silence still learns why the status is 1.
         for why in super::why_failed(result) {
             crate::stderr::tell(format_args!("error: {}", terminal(&why)));
+        }
+    }
+    Ok(())
+}
+
+/// Of ranks, rank 0 shows what all of them are together.
+pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
+    if plan.json {
+        crate::commands::print_json(&sorted(&merged.document)?)?;
+    }
+    if !plan.quiet {
+        let mut out = output(plan);
+        write!(out, "\n{}", merged.page)?;
+        let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+        let outputs = outputs.map(|outputs| {
+            let more = [&outputs.xlsx_output, &outputs.html_output];
+            std::iter::once(&outputs.output).chain(more.into_iter().flatten())
+        });
+        let mut label = "results";
+        for path in outputs.into_iter().flatten() {
+            writeln!(out, "{label:<12} {}", terminal_path(path))?;
+            label = "";
         }
     }
     Ok(())

@@ -122,9 +122,11 @@ pub fn run(
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
-    if settings.storage_capacity_bytes == 0 {
-        settings.storage_capacity_bytes = STORAGE_BYTES_DEFAULT;
-    }
+    settings.storage_capacity_bytes = match settings.storage_capacity_bytes {
+        _ if !settings.has_storage => 0,
+        0 => STORAGE_BYTES_DEFAULT,
+        bytes => bytes,
+    };
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.storage_bytes = settings.storage_capacity_bytes;
     teller.gpu = gpu.outcome;

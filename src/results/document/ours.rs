@@ -221,7 +221,9 @@ pub struct ErrorsReport {
     pub requests_failed: Sum<u64>,
     /// Number of requests that ended in the window because no tier could hold their entry.
     pub requests_refused: Sum<u64>,
-    /// Number of entries not stored because they were larger than the last tier.
+    /// Number of entries not stored because they were larger than the last tier. Without a storage
+    /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
+    /// last tier, and those that fitted in none.
     pub entries_refused: Sum<u64>,
     /// Number of entries that should have been written before the measurement but could not be.
     pub population_failed: Sum<u64>,

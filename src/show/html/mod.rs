@@ -7,9 +7,11 @@ mod block;
 mod chart;
 mod gpu;
 mod heat;
+mod mlperf;
 mod page;
 mod parts;
 mod roofline;
+mod suite;
 mod verdict;
 mod what_if;
 
@@ -19,7 +21,9 @@ use super::Named;
 #[cfg(test)]
 use crate::results::Document;
 pub use audit::write_audit_html;
+pub use mlperf::write_mlperf_html;
 pub use roofline::write_roofline_html;
+pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;
 
 const STYLE: &str = include_str!("style.css");

@@ -4,6 +4,7 @@
 mod audit;
 mod columns;
 mod csv;
+mod suite;
 mod xlsx;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::path::Path;
 use super::Named;
 pub use audit::write_audit_csv;
 use columns::{Cell, Columns};
+pub use suite::write_suite_sheet;
 
 /// The Summary table: the same columns for every result.
 struct Rows {

@@ -71,7 +71,12 @@ fn pairs(
     Ok(())
 }
 
-fn put(sheet: &mut Worksheet, row: u32, column: u16, cell: &Cell) -> Result<(), XlsxError> {
+pub(super) fn put(
+    sheet: &mut Worksheet,
+    row: u32,
+    column: u16,
+    cell: &Cell,
+) -> Result<(), XlsxError> {
     match cell {
         Cell::Text(text) => sheet.write_string(row, column, escape::xlsx(text))?,
         Cell::Number(number) => sheet.write(row, column, *number)?,

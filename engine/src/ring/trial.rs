@@ -1,0 +1,76 @@
+//! Whether a ring with registered buffers can be made and used here, found out by doing it.
+
+#![allow(unsafe_code, reason = "registering memory, and pushing an entry that has no buffer")]
+
+use io_uring::opcode;
+
+use super::probe::{RingFeatures, setup_failure};
+use super::setup::{RingConfig, RingSetup};
+use crate::buffer::{Mapping, PageKind};
+use crate::error::SetupError;
+use crate::units::MIB;
+
+/// What a trial found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingTrial {
+    /// Flags that the kernel took.
+    pub features: RingFeatures,
+    /// The positive errno with which the kernel refused to register the buffers; none when it
+    /// registered them. Without registration each I/O pins its pages: slower, not wrong.
+    pub buffers_errno: Option<i32>,
+    /// What backs the buffers.
+    pub pages: PageKind,
+}
+
+impl RingTrial {
+    /// Makes a ring as a shard does, with `entries` entries and `buffer_bytes` of buffers in pieces
+    /// of 1 MiB, has the kernel complete one request that does nothing, and takes all of it down.
+    ///
+    /// # Errors
+    /// When io_uring is missing, forbidden or out of a resource, or there is no memory.
+    pub fn run(entries: u32, buffer_bytes: u64) -> Result<RingTrial, SetupError> {
+        let bytes = usize::try_from(buffer_bytes).unwrap_or(usize::MAX / 2).max(1);
+        let memory = Mapping::new(bytes, true)?;
+        let mut setup = RingSetup::new(RingConfig { entries: entries.max(1) })?;
+        // SAFETY: `memory` outlives `setup`, which is declared after it and so dropped before it;
+        // and the kernel holds registered pages whatever is unmapped.
+        let registered =
+            unsafe { setup.register_buffers(memory.as_ptr(), memory.len(), MIB as usize) };
+        let nothing = opcode::Nop::new().build();
+        // SAFETY: the entry refers to no memory.
+        let pushed = unsafe { setup.ring.submission().push(&nothing) };
+        let full = || {
+            SetupError::new(
+                "a new io_uring has no room for one entry".to_owned(),
+                "try \
+            again, and report it if that is no accident",
+            )
+        };
+        pushed.map_err(|_| full())?;
+        let done = setup.ring.submit_and_wait(1);
+        done.map_err(|error| setup_failure(error.raw_os_error().unwrap_or(0)))?;
+        let completed = setup.ring.completion().next().map(|completion| completion.result());
+        if let Some(result @ ..0) = completed {
+            return Err(setup_failure(-result));
+        }
+        Ok(RingTrial {
+            features: setup.features(),
+            buffers_errno: registered.err().map(|error| error.raw_os_error().unwrap_or(0)),
+            pages: memory.page_kind(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_is_made_used_and_taken_down() {
+        let trial = RingTrial::run(8, 2 * MIB).unwrap();
+        assert_eq!(trial.features.registered_buffers, trial.buffers_errno.is_none());
+        assert!(!trial.features.registered_file, "no file was given");
+        let again = RingTrial::run(0, 0).unwrap();
+        assert_eq!(again.features.defer_taskrun, trial.features.defer_taskrun);
+    }
+}

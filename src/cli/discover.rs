@@ -1,0 +1,20 @@
+//! Arguments of `discover`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `discover`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DiscoverArgs {
+    /// Directory to keep data in; when not given, the best place is chosen among the mounted file
+    /// systems
+    #[arg(short = 'c', long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// Model for the recommended flags
+    #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
+    pub model: String,
+    /// Print everything as JSON, with all devices and the reason for every flag
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,43 @@
+//! `ringfall discover`: what this machine has, what would be better set otherwise, and the flags of
+//! each workload for it.
+
+use anyhow::Result;
+use ringfall_engine::ring::RingTrial;
+
+use super::{print, print_json};
+use crate::cli::DiscoverArgs;
+use crate::config::{Facts, Options, resolve};
+use crate::exit::Exit;
+use crate::host::Room;
+use crate::host::survey::{Root, Survey};
+use crate::host::takes_direct_io;
+use crate::remedy::told_setup;
+use crate::show::discovery_page;
+use crate::suite::{Asked, Discovery, Engine, IoUring, Machine};
+
+/// Looks at the machine and says what it found.
+///
+/// # Errors
+/// The model is not known, or standard output can't be written.
+pub fn run(args: &DiscoverArgs) -> Result<Exit> {
+    // What a run of this model is made with here; the model may be the beginning of a name.
+    let typed = Options { model: Some(args.model.clone()), ..Options::default() };
+    let plan = resolve(&typed, None, &Facts::look())?;
+    let engine = Engine {
+        shards: u32::from(plan.shards),
+        queue_depth: plan.queue_depth,
+        io_bytes: u64::from(plan.io_size_bytes),
+        buffer_bytes: plan.io_buffer_bytes,
+    };
+    let survey = Survey::look(&Root::machine(), Some(&Room::look()));
+    let machine = Machine::of(&survey, args.cache_dir.as_deref());
+    let trial = RingTrial::run(engine.queue_depth, engine.buffer_bytes);
+    let ring = IoUring::of(trial.map_err(|error| told_setup(&error)), engine.buffer_bytes);
+    let direct = takes_direct_io(&std::path::absolute(&machine.place.directory)?);
+    let asked = Asked { model: plan.model.clone(), ..Asked::default() };
+    let found = Discovery::of(survey, &asked, &machine, engine, (ring, direct));
+    match args.json {
+        true => print_json(&found),
+        false => print(&discovery_page(&found)),
+    }
+}

@@ -1,0 +1,238 @@
+//! `ringfall suite`: the named workloads one after the other, and a table of all.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+
+use super::{print, print_json};
+use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
+use crate::cli::{self, Command, SuiteArgs};
+use crate::config::{ConfigFile, Facts, InputError, Options, Plan, compact_utc, resolve};
+use crate::escape;
+use crate::exit::Exit;
+use crate::host::Room;
+use crate::host::survey::{Root, Survey};
+use crate::interrupt::Interrupt;
+use crate::results::Document;
+use crate::results::document::ResultFile;
+use crate::results::write_json;
+use crate::show::{
+    suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
+};
+use crate::suite::{End, Invocation, Machine, Place, Row, SavedSuite, Table, invocations};
+
+/// What a run takes besides its measurement, s: opening, draining, writing results.
+const BESIDES_S: f64 = 6.0;
+
+/// Runs the workloads that are not done, and makes the tables.
+///
+/// # Errors
+/// Something is wrong with what is asked for, or results can't be written. A workload that fails is
+/// no error of the suite's.
+pub fn run(args: &SuiteArgs) -> Result<Exit> {
+    let (directory, suite) = match &args.resume {
+        Some(directory) => {
+            let saved = SavedSuite::read(directory)?;
+            let missing = || {
+                InputError::new(format!(
+                    "--resume {}: no suite was begun there (it has no suite.plan)",
+                    directory.display()
+                ))
+            };
+            (directory.clone(), saved.ok_or_else(missing)?)
+        }
+        None => planned(args)?,
+    };
+    let jobs = jobs(&suite)?;
+    let say = |page: &str| match (args.quiet, args.json) {
+        (true, _) => {}
+        (false, true) => crate::stderr::tell(format_args!("{}", escape::terminal_page(page))),
+        // A reader that has seen enough ends nothing.
+        (false, false) => drop(print(page)),
+    };
+    say(&outlook(&suite, &directory));
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("{} can't be made", directory.display()))?;
+    write_json(&suite, &SavedSuite::path(&directory))
+        .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
+    let baseline = args.baseline.as_deref();
+    let batch = Batch::new("suite", &directory, jobs);
+    let mut screen = Screen::new(args.quiet || args.json);
+    screen.lines(&[suite_head()]);
+    let mut rows = |ended: &Ended<'_>| vec![suite_row(&row_of(&suite, ended, baseline))];
+    let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut rows)?;
+    let table = table(&suite, &batch, &report, &directory, baseline);
+    write_tables(&table, &directory)?;
+    say(&format!("{}{}", suite_page(&table), left(&report, &directory)));
+    if args.json {
+        print_json(&table)?;
+    }
+    Ok(match (report.is_interrupted, report.failed()) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Done,
+        (false, _) => Exit::Failed,
+    })
+}
+
+/// What is asked for, or the suite that was begun there with the same.
+fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
+    let workloads = args.chosen().map_err(InputError::new)?;
+    let mut asked = args.asked();
+    // The beginning of a name is enough; what it stands for is kept.
+    let model = Options { model: Some(asked.model.clone()), ..Options::default() };
+    asked.model = resolve(&model, None, &Facts::look())?.model.clone();
+    let survey = Survey::look(&Root::machine(), Some(&Room::look()));
+    let mut machine = Machine::of(&survey, args.cache_dir.as_deref());
+    machine.place = Place::usual(&survey, args.cache_dir.as_deref());
+    let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
+    let more = (args.cache_dir.clone(), args.more_flags.clone());
+    let suite = SavedSuite::new(survey.host.clone(), asked, workloads, more, runs);
+    let directory = args.output_dir.clone().unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
+        format!("results/suite-{}", compact_utc(now)).into()
+    });
+    let Some(begun) = SavedSuite::read(&directory)? else { return Ok((directory, suite)) };
+    let differences = suite.differences(&begun);
+    if !differences.is_empty() {
+        return Err(InputError::new(format!(
+            "--output-dir {} holds a suite that was begun with other settings: {}; give another \
+             directory, or --resume {} to go on with it",
+            directory.display(),
+            differences.join(", "),
+            directory.display()
+        ))
+        .into());
+    }
+    Ok((directory, begun))
+}
+
+/// The runs that are possible here. Each is checked before the first begins.
+fn jobs(suite: &SavedSuite) -> Result<Vec<Job>> {
+    let possible = suite.invocations.iter().filter(|one| one.impossible.is_none());
+    let jobs = possible.map(|invocation| {
+        let mut arguments = invocation.arguments();
+        arguments.extend(suite.more_flags.iter().cloned());
+        let plan = plan_of(&arguments).map_err(|error| in_run(&invocation.name, error))?;
+        let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
+        let trials = f64::from(plan.trials);
+        Ok(Job::new(&*invocation.name, arguments, trials * (measured_s + BESIDES_S)))
+    });
+    jobs.collect()
+}
+
+fn in_run(name: &str, error: InputError) -> InputError {
+    let sentences = error.sentences.into_iter();
+    InputError { sentences: sentences.map(|one| format!("{name}: {one}")).collect() }
+}
+
+/// What a run with these arguments would be.
+fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
+    let words = std::iter::once("ringfall".into()).chain(arguments.iter().map(Into::into));
+    let args = match cli::parse(words) {
+        Ok(cli::Cli { command: Command::Run(args) }) => args,
+        Ok(_) => return Err(InputError::new("this is no run")),
+        Err(cli::Stop::Said(_)) => {
+            return Err(InputError::new("after -- only flags that a run has can be given"));
+        }
+        Err(cli::Stop::Wrong(text)) => return Err(InputError::new(text)),
+    };
+    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
+    resolve(&args.typed()?, file.as_ref(), &Facts::look())
+}
+
+/// What will be run, before it begins.
+fn outlook(suite: &SavedSuite, directory: &Path) -> String {
+    let data = suite.invocations.iter().flat_map(|one| &one.flags);
+    let data = data
+        .filter(|flag| flag.flag == "--cache-dir")
+        .find_map(|flag| Some(format!("{}: {}", flag.value.as_ref()?, flag.reason)));
+    format!(
+        "Suite of {} runs; --seed 42 for all of them\n  {:<20} {}\n  {:<20} {}\n{}\n",
+        suite.invocations.iter().filter(|one| one.impossible.is_none()).count(),
+        "data",
+        escape::terminal(&data.unwrap_or_else(|| "no run needs storage".to_owned())),
+        "results",
+        escape::terminal_path(directory),
+        suite_plan_page(&suite.invocations, &suite.more_flags)
+    )
+}
+
+fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Path>) -> Row {
+    let end = match ended.outcome {
+        Outcome::Done { .. } => End::Done,
+        Outcome::Failed { why, .. } => End::Failed(why.clone()),
+    };
+    let invocation = suite.invocations.iter().find(|one| one.name == ended.job.name);
+    // The jobs are made of the invocations.
+    let lost = || Invocation { name: ended.job.name.clone(), ..suite.invocations[0].clone() };
+    let invocation = invocation.cloned().unwrap_or_else(lost);
+    with_documents(&invocation, end, &ended.output, baseline)
+}
+
+/// The row of an invocation, with what its result holds.
+fn with_documents(
+    invocation: &Invocation,
+    end: End,
+    output: &Path,
+    baseline: Option<&Path>,
+) -> Row {
+    let read = |path: &Path| ResultFile::read_ours(path).map(|file| file.document);
+    let (document, end) = match (&end, read(output)) {
+        (_, Ok(document)) => (Some(document), end),
+        (End::Done, Err(problem)) => (None, End::Failed(problem.to_string())),
+        (_, Err(_)) => (None, end),
+    };
+    let other: Option<Document> =
+        baseline.and_then(|other| read(&other.join(format!("{}.json", invocation.name))).ok());
+    Row::of(invocation, &end, document.as_ref(), other.as_ref())
+}
+
+fn table(
+    suite: &SavedSuite,
+    batch: &Batch,
+    report: &Report,
+    directory: &Path,
+    baseline: Option<&Path>,
+) -> Table {
+    let rows = suite.invocations.iter().map(|invocation| {
+        let place = batch.jobs.iter().position(|job| job.name == invocation.name);
+        let outcome = place.and_then(|place| report.outcomes.get(place)?.as_ref());
+        let output = directory.join(format!("{}.json", invocation.name));
+        match outcome {
+            Some(Outcome::Done { .. }) => with_documents(invocation, End::Done, &output, baseline),
+            Some(Outcome::Failed { why, .. }) => {
+                with_documents(invocation, End::Failed(why.clone()), &output, baseline)
+            }
+            None => Row::of(invocation, &End::NotRun, None, None),
+        }
+    });
+    Table::new(suite.host.clone(), baseline.map(Path::to_owned), rows.collect())
+}
+
+fn write_tables(table: &Table, directory: &Path) -> Result<()> {
+    let told = |path: &Path| format!("the table can't be written to {}", path.display());
+    let path = directory.join("table.html");
+    write_suite_html(table, &path).with_context(|| told(&path))?;
+    let path = directory.join("table.xlsx");
+    write_suite_sheet(table, &path).with_context(|| told(&path))?;
+    let tables = directory.join("table");
+    std::fs::create_dir_all(&tables).with_context(|| told(&tables))?;
+    // Not beside the results, where `analyze` and `report` would take it for one.
+    let path = tables.join("table.json");
+    write_json(table, &path).with_context(|| told(&path))
+}
+
+/// Where everything is, and how to go on.
+fn left(report: &Report, directory: &Path) -> String {
+    let shown = escape::terminal(&escape::shell(&directory.to_string_lossy()));
+    let mut page = format!("  tables       {shown}/table.html, table.xlsx, table/table.json\n");
+    if report.outcomes.iter().any(|outcome| !outcome.as_ref().is_some_and(Outcome::is_done)) {
+        page.push_str(&format!("  to go on     ringfall suite --resume {shown}\n"));
+    }
+    page
+}

@@ -1,0 +1,207 @@
+//! File systems that could hold a run's data: where they are mounted, on what, and how.
+
+use serde::Serialize;
+
+use super::disk::Disk;
+use super::root::Root;
+
+/// A mounted file system that holds files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FileSystem {
+    /// Directory where it is mounted.
+    pub mount_point: String,
+    /// Its type: `ext4`, `xfs`, `nfs4` …
+    pub kind: String,
+    /// What was mounted: a device, `host:/path` …
+    pub source: String,
+    /// Device numbers, as `major:minor`.
+    pub numbers: String,
+    /// Options of the mount and of the file system.
+    pub options: Vec<String>,
+    /// Name of the disk that it is on; null when it is on none, or on several.
+    pub disk: Option<String>,
+    /// Drives that its bytes end on, through partitions and whatever is built of drives.
+    pub drives: Vec<String>,
+    /// Size, bytes.
+    pub size_bytes: Option<u64>,
+    /// Space that this process may still take, bytes.
+    pub free_bytes: Option<u64>,
+    /// Whether this process may make files at the mount point.
+    pub is_writable: bool,
+}
+
+/// Types that keep their files on other machines.
+const REMOTE: [&str; 10] =
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "lustre", "beegfs", "gpfs"];
+/// Types that keep their files in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+impl FileSystem {
+    /// Whether its files are in memory, with no drive below.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        IN_MEMORY.contains(&self.kind.as_str())
+    }
+
+    /// Whether its files are on another machine, or with a program (FUSE).
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        REMOTE.contains(&self.kind.as_str()) || self.kind.starts_with("fuse")
+    }
+
+    /// Whether an option is set: `sync`, or `data=journal`.
+    #[must_use]
+    pub fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|own| own == option)
+    }
+
+    /// Whether a path is on it, going by the mount point alone.
+    #[must_use]
+    pub fn holds(&self, path: &std::path::Path) -> bool {
+        path.starts_with(&self.mount_point)
+    }
+}
+
+/// Parts of the system where nobody keeps data: what is mounted below them is left out.
+const SYSTEM: [&str; 6] = ["/proc", "/sys", "/run", "/boot", "/snap", "/dev"];
+
+/// All that hold files, in the order in which they were mounted.
+pub(super) fn file_systems(root: &Root, disks: &[Disk]) -> Vec<FileSystem> {
+    let mountinfo = root.page("/proc/self/mountinfo").unwrap_or_default();
+    let mut all: Vec<FileSystem> = Vec::new();
+    for found in mountinfo.lines().filter_map(parse) {
+        let is_system = SYSTEM.iter().any(|part| found.holds(part.as_ref()) || below(&found, part));
+        let is_memory = found.mount_point == "/dev/shm";
+        let is_kept = found.source.starts_with('/') || found.is_in_memory() || found.is_remote();
+        let is_place = root.is_dir(&found.mount_point);
+        if !is_kept || !is_place || (is_system && !is_memory && found.mount_point != "/") {
+            continue;
+        }
+        // A later mount hides an earlier one at the same place.
+        all.retain(|earlier| earlier.mount_point != found.mount_point);
+        all.push(complete(root, disks, found));
+    }
+    all
+}
+
+fn below(found: &FileSystem, part: &str) -> bool {
+    std::path::Path::new(&found.mount_point).starts_with(part)
+}
+
+/// A line of `/proc/self/mountinfo` (proc(5)).
+fn parse(line: &str) -> Option<FileSystem> {
+    let (left, right) = line.split_once(" - ")?;
+    let left: Vec<&str> = left.split(' ').collect();
+    let right: Vec<&str> = right.split(' ').collect();
+    let mut options: Vec<String> = Vec::new();
+    for option in
+        left.get(5)?.split(',').chain(right.get(2).copied().unwrap_or_default().split(','))
+    {
+        if !option.is_empty() && !options.iter().any(|known| known == option) {
+            options.push(option.to_owned());
+        }
+    }
+    Some(FileSystem {
+        mount_point: unescape(left.get(4)?),
+        kind: (*right.first()?).to_owned(),
+        source: unescape(right.get(1)?),
+        numbers: (*left.get(2)?).to_owned(),
+        options,
+        ..FileSystem::default()
+    })
+}
+
+/// Blanks, tabs, line breaks and backslashes are written as three octal digits there.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = |digits: &[u8]| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 8).ok()
+        };
+        match tail.get(..3).filter(|_| byte == b'\\').and_then(octal) {
+            Some(meant) => {
+                bytes.push(meant);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn complete(root: &Root, disks: &[Disk], found: FileSystem) -> FileSystem {
+    let space = rustix::fs::statvfs(root.path(&found.mount_point)).ok();
+    let bytes = |blocks: fn(&rustix::fs::StatVfs) -> u64| {
+        let space = space.as_ref()?;
+        blocks(space).checked_mul(space.f_frsize)
+    };
+    let on = |numbers: &str| {
+        disks.iter().find(|disk| {
+            disk.numbers == numbers || disk.partition_numbers.iter().any(|part| part == numbers)
+        })
+    };
+    // A file system that spans devices (btrfs) has numbers of its own: its source says more.
+    let by_source = || {
+        let source = root.linked_name(&found.source);
+        let name = source.or_else(|| found.source.rsplit('/').next().map(str::to_owned))?;
+        disks.iter().find(|disk| disk.name == name || disk.partitions.contains(&name))
+    };
+    let disk = on(&found.numbers).or_else(by_source);
+    let mut drives = Vec::new();
+    if let Some(disk) = disk {
+        drives_below(disks, disk, &mut drives, 0);
+    }
+    FileSystem {
+        disk: disk.map(|disk| disk.name.clone()),
+        drives,
+        size_bytes: bytes(|space| space.f_blocks),
+        free_bytes: bytes(|space| space.f_bavail),
+        is_writable: root.is_writable(&found.mount_point) && !found.has("ro"),
+        ..found
+    }
+}
+
+/// Follows what is built of drives down to them.
+fn drives_below(disks: &[Disk], disk: &Disk, drives: &mut Vec<String>, depth: u32) {
+    // dm on md on partitions is three; more than this is a circle.
+    const DEPTH_MAX: u32 = 16;
+    if disk.members.is_empty() || depth > DEPTH_MAX {
+        if !drives.contains(&disk.name) {
+            drives.push(disk.name.clone());
+        }
+        return;
+    }
+    for member in &disk.members {
+        let found =
+            disks.iter().find(|disk| disk.name == *member || disk.partitions.contains(member));
+        match found {
+            Some(below) => drives_below(disks, below, drives, depth + 1),
+            None if !drives.contains(member) => drives.push(member.clone()),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_whatever_is_in_their_names() {
+        assert_eq!(unescape("/a\\040b\\134\\011c"), "/a b\\\tc");
+        assert_eq!(unescape("/a\\04"), "/a\\04");
+        assert_eq!(unescape("/a\\999\\"), "/a\\999\\");
+        let line = "36 35 98:0 /m1 /mnt2\\012x rw,noatime master:1 - ext3 /dev/root rw,errors=c";
+        let found = parse(line).unwrap();
+        assert_eq!((found.mount_point.as_str(), found.kind.as_str()), ("/mnt2\nx", "ext3"));
+        assert_eq!(found.options, ["rw", "noatime", "errors=c"]);
+        assert!(found.has("noatime") && !found.has("atime"));
+        assert_eq!(parse("garbage - "), None);
+        assert_eq!(parse(""), None);
+    }
+}

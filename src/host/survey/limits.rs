@@ -1,0 +1,162 @@
+//! Limits of this process and of the kernel that a run can come up against.
+
+use serde::Serialize;
+
+use super::processor::value_of;
+use super::root::Root;
+
+/// Limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Files that this process may have open (`ulimit -n`); null: any number.
+    pub open_files: Option<u64>,
+    /// What that may be raised to without root; null: any number.
+    pub open_files_hard: Option<u64>,
+    /// Memory that this process may lock, bytes (`ulimit -l`); null: any amount.
+    pub locked_memory_bytes: Option<u64>,
+    /// Threads and processes that this user may have (`ulimit -u`); null: any number.
+    pub processes: Option<u64>,
+    /// Whether this process may lock any amount of memory, whatever the limit (CAP_IPC_LOCK).
+    pub may_lock_memory: Option<bool>,
+    /// Whether this process may change the settings of the kernel (CAP_SYS_ADMIN).
+    pub is_admin: Option<bool>,
+    /// `kernel.io_uring_disabled`: 0 anybody may use it, 1 only members of a group, 2 nobody.
+    pub io_uring_disabled: Option<u64>,
+    /// `kernel.io_uring_group`; null when none is set.
+    pub io_uring_group: Option<u64>,
+    /// Limits on I/O that a cgroup sets for a device.
+    pub throttles: Vec<Throttle>,
+}
+
+/// What a cgroup lets a device move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Throttle {
+    /// Device numbers, as `major:minor`.
+    pub numbers: String,
+    /// The file that says so.
+    pub file: String,
+    /// What it says: `rbps=104857600`.
+    pub limit: String,
+}
+
+/// Numbers of capabilities (linux/capability.h).
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_ADMIN: u32 = 21;
+
+impl Limits {
+    pub(super) fn look(root: &Root) -> Limits {
+        let limits = root.page("/proc/self/limits").unwrap_or_default();
+        let soft = |name| limit(&limits, name, 0);
+        let status = root.page("/proc/self/status").unwrap_or_default();
+        let effective =
+            value_of(&status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        let capable = |number: u32| effective.map(|mask| mask & (1 << number) != 0);
+        Limits {
+            open_files: soft("Max open files"),
+            open_files_hard: limit(&limits, "Max open files", 1),
+            locked_memory_bytes: soft("Max locked memory"),
+            processes: soft("Max processes"),
+            may_lock_memory: capable(CAP_IPC_LOCK),
+            is_admin: capable(CAP_SYS_ADMIN),
+            io_uring_disabled: root.number("/proc/sys/kernel/io_uring_disabled"),
+            // -1: none.
+            io_uring_group: root.number("/proc/sys/kernel/io_uring_group"),
+            throttles: throttles(root),
+        }
+    }
+}
+
+/// The columns of a row of `/proc/self/limits` after its name; `unlimited` is none.
+fn limit(page: &str, name: &str, column: usize) -> Option<u64> {
+    let row = page.lines().find_map(|line| line.strip_prefix(name))?;
+    row.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
+/// What the cgroups of this process, from its own up to the root, say of devices.
+fn throttles(root: &Root) -> Vec<Throttle> {
+    let own = root.page("/proc/self/cgroup").unwrap_or_default();
+    let mounts = root.page("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = |is: &dyn Fn(&str) -> bool| {
+        let line = mounts
+            .lines()
+            .find(|line| line.split_once(" - ").is_some_and(|(_, right)| is(right)))?;
+        line.split(' ').nth(4).map(str::to_owned)
+    };
+    let unified = own.lines().find_map(|line| line.strip_prefix("0::"));
+    let old = own.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "blkio").then_some(path)
+    });
+    let is_old = |right: &str| {
+        right.starts_with("cgroup ")
+            && right.rsplit(' ').next().is_some_and(|all| all.split(',').any(|one| one == "blkio"))
+    };
+    let mut found = Vec::new();
+    if let (Some(path), Some(top)) = (unified, mounted(&|right| right.starts_with("cgroup2 "))) {
+        for directory in levels(&top, path) {
+            read(root, &format!("{directory}/io.max"), None, &mut found);
+        }
+    }
+    if let (Some(path), Some(top)) = (old, mounted(&is_old)) {
+        for directory in levels(&top, path) {
+            for what in ["read_bps", "write_bps", "read_iops", "write_iops"] {
+                let file = format!("{directory}/blkio.throttle.{what}_device");
+                read(root, &file, Some(what), &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// The cgroup's directory and all above it; none when the path leaves the tree (as it does in a
+/// container that sees only a part of it).
+fn levels(top: &str, path: &str) -> Vec<String> {
+    if path.contains("..") {
+        return Vec::new();
+    }
+    let mut levels = vec![top.to_owned()];
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let above = levels.last().map_or(top, String::as_str);
+        levels.push(format!("{above}/{part}"));
+    }
+    levels
+}
+
+/// A line a device: `8:0 rbps=1048576 wbps=max`, or in version 1 `8:0 1048576`.
+fn read(root: &Root, file: &str, what: Option<&str>, found: &mut Vec<Throttle>) {
+    for line in root.page(file).unwrap_or_default().lines() {
+        let Some((numbers, limits)) = line.split_once(' ') else { continue };
+        for limit in limits.split_ascii_whitespace().filter(|limit| !limit.ends_with("=max")) {
+            found.push(Throttle {
+                numbers: numbers.to_owned(),
+                file: file.to_owned(),
+                limit: what.map_or_else(|| limit.to_owned(), |what| format!("{what}={limit}")),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_by_column() {
+        let page = "Limit                     Soft Limit           Hard Limit           Units\n\
+                    Max locked memory         8388608              unlimited            bytes\n\
+                    Max open files            1024                 524288               files\n";
+        assert_eq!(limit(page, "Max open files", 0), Some(1024));
+        assert_eq!(limit(page, "Max open files", 1), Some(524_288));
+        assert_eq!(limit(page, "Max locked memory", 1), None);
+        assert_eq!(limit(page, "Max processes", 0), None);
+    }
+
+    #[test]
+    fn cgroups_are_looked_at_up_to_the_root() {
+        assert_eq!(
+            levels("/sys/fs/cgroup", "/a/b"),
+            ["/sys/fs/cgroup", "/sys/fs/cgroup/a", "/sys/fs/cgroup/a/b"]
+        );
+        assert!(levels("/sys/fs/cgroup", "/../a").is_empty());
+    }
+}

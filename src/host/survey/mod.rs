@@ -1,0 +1,87 @@
+//! What a machine says about itself, all of it: processors, memory, GPUs, drives and the way to
+//! them, file systems, limits. It is read from a tree that may be another than this machine's.
+//!
+//! What must not be here: what to think of it. That is `suite`'s business.
+
+mod disk;
+mod file_system;
+mod gpu;
+mod limits;
+mod pci;
+mod processor;
+mod root;
+
+use serde::Serialize;
+
+pub use disk::Disk;
+pub use file_system::FileSystem;
+pub use gpu::Gpu;
+pub use limits::{Limits, Throttle};
+pub use pci::{PciLink, PciPath};
+pub use processor::{Cache, HugePages, Memory, NumaNode, Processor};
+pub use root::Root;
+
+use super::Room;
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Survey {
+    /// Its name.
+    pub host: Option<String>,
+    /// Release of the Linux kernel.
+    pub kernel: Option<String>,
+    /// Its processors.
+    pub processor: Processor,
+    /// Its NUMA nodes.
+    pub numa_nodes: Vec<NumaNode>,
+    /// Its main memory.
+    pub memory: Memory,
+    /// Its GPUs and accelerators.
+    pub gpus: Vec<Gpu>,
+    /// Its disks.
+    pub disks: Vec<Disk>,
+    /// File systems that could hold data.
+    pub file_systems: Vec<FileSystem>,
+    /// Limits of this process and of the kernel.
+    pub limits: Limits,
+}
+
+impl Survey {
+    /// Looks at a machine. `room` is what this process can have of it, where that is known.
+    #[must_use]
+    pub fn look(root: &Root, room: Option<&Room>) -> Survey {
+        let disks = disk::disks(root);
+        let mut memory = Memory::look(root);
+        if let Some(limit) = room.and_then(|room| room.memory.as_ref()) {
+            memory.room_bytes = Some(limit.bytes);
+            memory.room_source = Some(limit.source.clone());
+        }
+        Survey {
+            host: root.text("/proc/sys/kernel/hostname"),
+            kernel: root.text("/proc/sys/kernel/osrelease"),
+            processor: Processor::look(root),
+            numa_nodes: processor::numa_nodes(root),
+            memory,
+            gpus: gpu::gpus(root),
+            file_systems: file_system::file_systems(root, &disks),
+            limits: Limits::look(root),
+            disks,
+        }
+    }
+
+    /// The disk of that name.
+    #[must_use]
+    pub fn disk(&self, name: &str) -> Option<&Disk> {
+        self.disks.iter().find(|disk| disk.name == name)
+    }
+
+    /// The file system that a path is on, going by the mount points.
+    #[must_use]
+    pub fn file_system_of(&self, path: &std::path::Path) -> Option<&FileSystem> {
+        let holding = self.file_systems.iter().filter(|system| system.holds(path));
+        holding.max_by_key(|system| system.mount_point.len())
+    }
+}
+
+#[cfg(test)]
+mod survey_test;
