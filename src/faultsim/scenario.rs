@@ -97,10 +97,7 @@ impl Scenario {
             (rng.random_range(0..8) == 0).then(|| rng.random_range(0..200 * MILLISECOND));
         let gpu_flaws = gpu_flaws(rng, is_flawless);
         let settings = RunSettings {
-            gpu_capacity_bytes: match rng.random_range(0..2) {
-                0 => 0,
-                _ => scale * rng.random_range(32..=2_048) * KIB,
-            },
+            gpu_capacity_bytes: gpu_capacity_bytes(rng, scale),
             promotes_on_hit: rng.random_range(0..3) == 0,
             ..settings
         };
@@ -146,6 +143,12 @@ fn rates(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> FlawRates {
         is_reordering: rng.random(),
     };
     if is_flawless { FlawRates::default() } else { rates }
+}
+
+/// Half of the systems have a GPU tier.
+fn gpu_capacity_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
+    let bytes = scale * rng.random_range(32..=2_048) * KIB;
+    if rng.random() { bytes } else { 0 }
 }
 
 /// What goes wrong with a GPU tier: nothing where nothing goes wrong at all.

@@ -62,7 +62,7 @@ impl GpuFlawPlan {
         match self {
             GpuFlawPlan::Never => None,
             GpuFlawPlan::Nth(nth, flaw) => (number == nth).then_some(flaw),
-            GpuFlawPlan::Every(every, flaw) => (number % every.max(1) == 0).then_some(flaw),
+            GpuFlawPlan::Every(every, flaw) => number.is_multiple_of(every.max(1)).then_some(flaw),
             GpuFlawPlan::Random { seed, refused, failed, wrong, late } => {
                 let random = mix64(seed ^ mix64(number.wrapping_add(1)));
                 let polls = 1 + (random >> 32) as u32 % 20;

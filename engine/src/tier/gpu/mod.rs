@@ -1,8 +1,8 @@
 //! The GPU tier: entries in GPU memory, whose content is made and checked by the GPU itself.
 //!
 //! What lives here: what GPU memory can do ([`GpuMemory`], [`GpuQueue`]) and who does it; its
-//! space, taken once and handed out in pieces ([`space`]); a shard's jobs in flight ([`lane`]). What must
-//! not: which entry goes where.
+//! space, taken once and handed out in pieces ([`space`]); a shard's jobs in flight ([`lane`]).
+//! What must not: which entry goes where.
 //!
 //! | | memory | for |
 //! |---|---|---|

@@ -288,7 +288,8 @@ mod tests {
                 let entry = held.swap_remove((random >> 8) as usize % held.len());
                 mark(&mut owner, &entry, false);
             } else {
-                let bytes = 1 + (random >> 16) % if random % 7 == 0 { 7 * MIB } else { 300_000 };
+                let bytes =
+                    1 + (random >> 16) % if random.is_multiple_of(7) { 7 * MIB } else { 300_000 };
                 let shard = &shards[(random >> 40) as usize % 3];
                 match shard.allocate(bytes) {
                     Some(entry) => {

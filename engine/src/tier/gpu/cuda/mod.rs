@@ -133,9 +133,11 @@ impl Device {
         // SAFETY: writes two sizes.
         tried("say what is free", unsafe { (driver.memory_info)(&raw mut free, &raw mut all) })?;
         let (free, all) = (free as u64, all as u64);
-        // SAFETY: writes an address, which `drop` gives back.
         let code = match usize::try_from(bytes) {
-            Ok(bytes) => unsafe { (driver.memory_alloc)(&raw mut device.start, bytes) },
+            Ok(bytes) => {
+                // SAFETY: writes an address, which `drop` gives back.
+                unsafe { (driver.memory_alloc)(&raw mut device.start, bytes) }
+            }
             Err(_) => OUT_OF_MEMORY,
         };
         if code == OUT_OF_MEMORY {
