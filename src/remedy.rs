@@ -6,12 +6,17 @@ use std::error::Error;
 
 use ringfall_engine::error::{ErrorKind, IoError, SetupError};
 use ringfall_engine::load::LoadError;
+use ringfall_engine::tier::Tier;
 use rustix::io::Errno;
 
 /// A failed I/O and what to do about it.
 #[must_use]
 pub fn told_io(error: &IoError) -> String {
-    format!("{}; {}", error.what(), io_remedy(error.kind))
+    let remedy = match error.tier {
+        Tier::Gpu => error.remedy(),
+        Tier::Cpu | Tier::Storage => io_remedy(error.kind),
+    };
+    format!("{}; {remedy}", error.what())
 }
 
 /// What kept the engine from starting and what to do about it.
@@ -60,6 +65,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
         SetupError::CpuTierMemory { .. } => "lower --cpu-mem-gb, or free memory",
         SetupError::CpuTierTooLarge { .. } => "lower --cpu-mem-gb",
+        SetupError::Gpu { .. } => "see whether nvidia-smi works, or give --gpu-mem-gb 0",
         SetupError::NotADirectory { .. } => {
             "give --cache-dir a directory on the file system to measure"
         }

@@ -25,8 +25,8 @@ fn wrong_flags_are_told_with_the_remedy() {
             &["--io-size 1000 is out of bounds: 4KiB to 64MiB, a multiple of 4KiB"],
         ),
         (
-            &["run", "--gpu-mem-gb", "16"],
-            &["--gpu-mem-gb 16: this version has no GPU tier; give 0", "--cpu-mem-gb"],
+            &["run", "--gpu-mem-gb", "16", "--gpu-devices", "0,1"],
+            &["--gpu-devices 0,1 does not name as many GPUs as --num-gpus (1)"],
         ),
         (
             &["run", "--prefill-only", "--decode-only"],

@@ -11,6 +11,7 @@ mod compare;
 mod discover;
 mod faults;
 mod fuzz;
+mod gpu;
 mod interrupt;
 mod launcher;
 mod limits;

@@ -110,7 +110,7 @@ const ENGINE: Table = &[
     ("placement", &["clock", "key", "space", "units"]),
     ("metrics", &["clock", "error", "key", "units"]),
     ("buffer", &["error", "units"]),
-    ("tier", &["buffer", "error", "key", "space", "units"]),
+    ("tier", &["buffer", "clock", "error", "fill", "key", "space", "units"]),
     ("ring", &["buffer", "clock", "error", "units"]),
     ("device", &["buffer", "clock", "error", "key", "ring", "space", "units"]),
     ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "units"]),

@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+
 use crate::cli::FaultsArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
@@ -25,6 +27,7 @@ struct Sums {
     empty: u64,
     damaged: u64,
     wrong_blocks: u64,
+    gpu: GpuFlawCounts,
     failures: Vec<(u64, String)>,
 }
 
@@ -40,6 +43,9 @@ impl Sums {
                 self.empty += run.flaws.empty.iter().sum::<u64>();
                 self.damaged += run.flaws.damaged_ios;
                 self.wrong_blocks += run.flaws.wrong_blocks;
+                self.gpu.failed += run.gpu_flaws.failed;
+                self.gpu.wrong_blocks += run.gpu_flaws.wrong_blocks;
+                self.gpu.late += run.gpu_flaws.late;
             }
             Err(what) => self.failures.push((seed, what)),
         }
@@ -85,7 +91,8 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         page,
         "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
          drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
-         read",
+         read\n\
+         GPUs: {} jobs failed, {} late, {} with wrong bytes",
         sums.runs,
         began.elapsed().as_secs_f64(),
         sums.requests,
@@ -94,7 +101,10 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         sums.short,
         sums.empty,
         sums.damaged,
-        sums.wrong_blocks
+        sums.wrong_blocks,
+        sums.gpu.failed,
+        sums.gpu.late,
+        sums.gpu.wrong_blocks
     );
     for (seed, what) in sums.failures.iter().take(FAILURES_SHOWN) {
         let _infallible =

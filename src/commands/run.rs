@@ -20,6 +20,7 @@ use crate::saturate::Roofline;
 use crate::source::{self, OpenSource, Reading};
 
 mod document;
+mod gpu;
 mod outputs;
 mod prepare;
 mod ranks;
@@ -155,11 +156,16 @@ fn measure(
     with_banner: bool,
     group: Option<Arc<Group>>,
 ) -> Result<Measured> {
+    let mut given = plan.clone();
+    let gpu = gpu::open(&mut given)?;
+    let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
+    settings.gpu_memory = gpu.memory;
     settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
+    teller.gpu = gpu.outcome;
     let Sources { opened, validation, roofline } = sources;
     (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };

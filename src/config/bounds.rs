@@ -8,7 +8,7 @@ use ringfall_workloads::PopulationEstimate;
 use super::auto::CPU_STEP_BYTES;
 use super::resolve::Check;
 use super::values::Auto;
-use super::{Facts, Plan, Traffic};
+use super::{Facts, GpuBackend, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
 
@@ -142,6 +142,12 @@ impl Check<'_> {
             // Otherwise it gets what the others leave.
             if plan.strict {
                 parts.push(self.cpu_tier(plan, facts));
+            }
+            if plan.gpu_backend == GpuBackend::Emulated {
+                let gib = plan.gpu_memory_bytes_each as f64 / GIB as f64;
+                let name = format!("{} {gib}", self.name_of("gpu_mem_gb"));
+                let (what, remedy) = ("to stand in for the GPUs'", "give less");
+                parts.push(part(name, plan.gpu_memory_bytes, what, remedy));
             }
             let name = self.name_of("io_buffer_mb");
             let (bytes, remedy) = (plan.io_buffer_bytes, "lower it, --io-size or --shards");
@@ -350,7 +356,7 @@ fn tiers_bytes(plan: &Plan) -> Option<u64> {
         return Some(plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes));
     }
     let storage = Some(plan.storage_capacity_bytes).filter(|bytes| *bytes > 0)?;
-    Some(storage.saturating_add(plan.cpu_memory_bytes))
+    Some(storage.saturating_add(plan.cpu_memory_bytes).saturating_add(plan.gpu_memory_bytes))
 }
 
 /// Bytes that are written before the measurement, and bytes that the tiers hold, where the first is

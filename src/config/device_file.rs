@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::device::{DeviceModel, DirectionModel, WriteCacheModel};
-use ringfall_engine::units::MIB;
+use ringfall_engine::units::{GIB, MIB};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -19,6 +19,29 @@ const MEMORY_MB_PER_S_DEFAULT: f64 = 8_000.0;
 /// What an operation on host memory takes besides the copying.
 pub const MEMORY_LATENCY_NS: Nanos = 1_000;
 
+/// What a GPU's link moves when the file doesn't say: 85 % of what PCIe 5.0 x16 carries in one
+/// direction, 64 GB/s by its specification.
+const GPU_LINK_MB_PER_S_DEFAULT: f64 = 55_000.0;
+/// What a GPU's own memory moves when the file doesn't say: an H100's is given as 2,000 to 3,350
+/// GB/s in its data sheet.
+const GPU_MEMORY_MB_PER_S_DEFAULT: f64 = 2_000_000.0;
+/// What a job on a GPU takes besides when the file doesn't say: a launch and its completion take
+/// some microseconds each.
+const GPU_LATENCY_US_DEFAULT: f64 = 10.0;
+
+/// A described GPU. All GPUs of a run are alike, and share one link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GpuModel {
+    /// Its memory, bytes; none: as the run asks.
+    pub capacity_bytes: Option<u64>,
+    /// Bytes a second between host and GPU memory.
+    pub link_bytes_per_s: f64,
+    /// Bytes a second that it makes or checks in its own memory.
+    pub memory_bytes_per_s: f64,
+    /// What an operation takes besides, ns; > 0.
+    pub latency_ns: Nanos,
+}
+
 /// A described system: its drive, and what its memory does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFile {
@@ -30,6 +53,8 @@ pub struct DeviceFile {
     pub model: DeviceModel,
     /// Bytes that one core copies a second.
     pub memory_bytes_per_s: f64,
+    /// Its GPUs.
+    pub gpu: GpuModel,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +73,17 @@ struct Text {
     burst_ms: Option<Spanned<f64>>,
     write_cache: Option<CacheText>,
     memory_mb_per_s: Option<Spanned<f64>>,
+    #[serde(default)]
+    gpu: GpuText,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct GpuText {
+    gib: Option<Spanned<f64>>,
+    copy_mb_per_s: Option<Spanned<f64>>,
+    memory_mb_per_s: Option<Spanned<f64>>,
+    latency_us: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +137,7 @@ impl DeviceFile {
         let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
         let memory =
             optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
+        let gpu = check.gpu(&parsed.gpu);
         let burst_ms = optional(&mut check, "burst_ms", &parsed.burst_ms, 0.0, 60_000.0);
         let cache = parsed.write_cache.as_ref().map(|cache| WriteCacheModel {
             // Within 2^53.
@@ -133,6 +170,7 @@ impl DeviceFile {
             source: shown(parsed.source),
             model,
             memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,
+            gpu,
         })
     }
 }
@@ -178,6 +216,23 @@ impl Check<'_> {
         self.within(key, value, 0.0, f64::from(high)) as u32
     }
 
+    fn gpu(&mut self, text: &GpuText) -> GpuModel {
+        let mut given = |key, value: &Option<Spanned<f64>>, low, high| {
+            value.as_ref().map(|value| self.within(key, value, low, high))
+        };
+        // Within 2^53.
+        let capacity = given("gib", &text.gib, 0.0, 65_536.0).map(|gib| (gib * GIB as f64) as u64);
+        let link = given("copy_mb_per_s", &text.copy_mb_per_s, 1.0, MB_PER_S_MAX);
+        let memory = given("memory_mb_per_s", &text.memory_mb_per_s, 1.0, MB_PER_S_MAX);
+        let latency = given("latency_us", &text.latency_us, 0.001, US_MAX);
+        GpuModel {
+            capacity_bytes: capacity,
+            link_bytes_per_s: link.unwrap_or(GPU_LINK_MB_PER_S_DEFAULT) * MB,
+            memory_bytes_per_s: memory.unwrap_or(GPU_MEMORY_MB_PER_S_DEFAULT) * MB,
+            latency_ns: ns(latency.unwrap_or(GPU_LATENCY_US_DEFAULT)),
+        }
+    }
+
     fn direction(&mut self, text: &DirectionText) -> DirectionModel {
         let median = self.within("latency_us", &text.latency_us, 0.0, US_MAX);
         let tail = match &text.latency_p99_us {
@@ -209,6 +264,10 @@ parallel_ios: 128
 mixed_penalty: 0.1
 write_cache: {mib: 64, mb_per_s: 2000, volatile: true}
 memory_mb_per_s: 5000
+gpu:
+  gib: 80
+  copy_mb_per_s: 50000
+  latency_us: 8
 ";
 
     #[test]
@@ -223,10 +282,18 @@ memory_mb_per_s: 5000
         let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 2e9, is_volatile: true };
         assert_eq!(file.model.write_cache, cache);
         assert_eq!(file.memory_bytes_per_s, 5e9);
+        let gpu = GpuModel {
+            capacity_bytes: Some(80 * GIB),
+            link_bytes_per_s: 5e10,
+            memory_bytes_per_s: 2e12,
+            latency_ns: 8_000,
+        };
+        assert_eq!(file.gpu, gpu);
         let short: String = GOOD.lines().take(6).map(|line| format!("{line}\n")).collect();
         let file = DeviceFile::parse("d.yaml", &short).unwrap();
         assert_eq!((file.model.write_cache.bytes, file.model.mixed_penalty), (0, 0.0));
         assert_eq!(file.memory_bytes_per_s, 8e9);
+        assert_eq!((file.gpu.capacity_bytes, file.gpu.link_bytes_per_s), (None, 5.5e10));
     }
 
     #[test]
@@ -245,6 +312,9 @@ memory_mb_per_s: 5000
                 "parallel_ios: 0.5 is not a whole number",
             ),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
+            ("gib: 80", "gib: -1", 13, "gib: -1 is out of bounds"),
+            ("copy_mb_per_s: 50000", "copy: 1", 14, "copy_mb_per_s"),
+            ("latency_us: 8\n", "latency_us: 0\n", 15, "latency_us: 0 is out of bounds"),
             ("name: a drive", "name: [a", 1, "d.yaml"),
         ] {
             assert!(GOOD.contains(from), "{from}");

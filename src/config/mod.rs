@@ -25,7 +25,7 @@ pub mod values;
 mod workload;
 
 pub use bounds::advice;
-pub use device_file::{DeviceFile, MEMORY_LATENCY_NS};
+pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY_NS};
 pub use effective::render;
 pub use eviction::Eviction;
 pub use facts::{Facts, compact_utc};
@@ -35,10 +35,10 @@ pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, MergeRanks,
-    Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil,
-    Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
-    Traffic, Verify,
+    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, LogLevel,
+    MergeRanks, Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked,
+    PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer,
+    TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};

@@ -12,7 +12,7 @@ use super::kinds::{AutoPath, Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Se
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, MergeRanks,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, LogLevel, MergeRanks,
     PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
     ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
 };
@@ -138,7 +138,9 @@ settings! {
     }
 
     section "Tiers" {
-        /// Capacity of the GPU tier in GiB per GPU; this version has no GPU tier, so it must be 0
+        /// Capacity of the GPU tier in GiB per GPU; 0 means no GPU tier
+        ///
+        /// Where no GPU can be used, the run goes on without the tier, and its results say why.
         gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
         /// Capacity of the CPU tier in GiB
         ///
@@ -150,6 +152,13 @@ settings! {
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
         /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
+        /// What stands behind the GPU tier
+        gpu_backend: GpuBackend = "auto", "BACKEND";
+        /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
+        ///
+        /// auto: the first ones, in the order of the driver.
+        gpu_devices: String = "auto", "LIST",
+            real_only "a simulated run has no GPUs to choose from";
         /// Directory for the data files, or a block device
         ///
         /// auto: a new directory under the system's temporary directory, which may be slow or in
@@ -185,7 +194,7 @@ settings! {
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
         precondition_until: PreconditionUntil = "size", "END", keeps demo;
-        /// What a hit below the fastest tier does to the entry; this version supports only none
+        /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE";
     }
 
@@ -321,7 +330,7 @@ impl FromArgMatches for Options {
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
-pub const NOT_YET: &[&str] = &["gpu_tier"];
+pub const NOT_YET: &[&str] = &["gpu_transfer"];
 
 /// What is said of a feature of a later version.
 #[must_use]

@@ -140,6 +140,21 @@ choice! {
 }
 
 choice! {
+    /// What stands behind the GPU tier.
+    GpuBackend {
+        /// NVIDIA GPUs, through their driver, where they can be used; otherwise the run goes on
+        /// without the tier.
+        Auto = "auto",
+        /// NVIDIA GPUs, through their driver; the run ends where they cannot be used.
+        Cuda = "cuda",
+        /// Host memory that stands in for a GPU's; its figures say nothing of a GPU.
+        Emulated = "emulated",
+        /// Nothing: the run goes on without the tier.
+        None = "none",
+    }
+}
+
+choice! {
     /// What a hit below the fastest tier does to the entry.
     Promotion {
         /// The entry stays where it is.
@@ -406,8 +421,11 @@ pub struct Plan {
     pub model_spec: ModelSpec,
     /// Simulated users when the run begins, 1..=100,000.
     pub users: u32,
-    /// GPU tier, all GPUs together; 0: no such tier.
+    /// GPU tier, all GPUs together, as asked for or, once a run has begun, as it is; 0: no such
+    /// tier.
     pub gpu_memory_bytes: u64,
+    /// Numbers of the GPUs to use; none: the first ones.
+    pub gpu_indices: Option<Vec<u32>>,
     /// Prefill, decode, or both.
     pub phases: Phases,
     /// Documents ingested before the run; 0: no retrieval.

@@ -12,7 +12,7 @@ use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
     Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, PreconditionUntil, Promotion, Rank, Ranks, Settings, WorkloadSection,
+    PreconditionAsked, PreconditionUntil, Rank, Ranks, Settings, WorkloadSection,
 };
 
 /// Farthest that a start may lie ahead, s: a day.
@@ -174,7 +174,8 @@ impl Check<'_> {
         }
     }
 
-    fn gpu(&mut self, settings: &Settings, typed: &Options) {
+    /// Complains about GPUs that do not go together; the numbers of those to use.
+    fn gpu(&mut self, settings: &Settings) -> Option<Vec<u32>> {
         let (gpus, parallel) = (settings.gpus, settings.tensor_parallel);
         if parallel > gpus {
             let other = self.name_of("num_gpus");
@@ -183,19 +184,32 @@ impl Check<'_> {
                 format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
             );
         }
-        if settings.gpu_memory_bytes_each > 0 {
-            let value = typed.gpu_mem_gb.unwrap_or_default();
-            self.wrong(
-                "gpu_mem_gb",
-                format_args!(
-                    "{value}: this version has no GPU tier; give 0, and use --cpu-mem-gb for a \
-                     tier faster than storage"
+        let list = settings.gpu_devices.trim();
+        if list == "auto" {
+            return None;
+        }
+        let mut indices = Vec::new();
+        for word in list.split(',').map(str::trim) {
+            match word.parse::<u32>() {
+                Ok(index) if !indices.contains(&index) => indices.push(index),
+                Ok(_) => self.wrong("gpu_devices", format_args!("{list} names GPU {word} twice")),
+                Err(_) => self.wrong(
+                    "gpu_devices",
+                    format_args!(
+                        "{list}: {word:?} is not the number of a GPU: give numbers as `nvidia-smi \
+                         -L` shows them, such as 0,1, or auto"
+                    ),
                 ),
+            }
+        }
+        if indices.len() != gpus as usize {
+            let other = self.name_of("num_gpus");
+            self.wrong(
+                "gpu_devices",
+                format_args!("{list} does not name as many GPUs as {other} ({gpus})"),
             );
         }
-        if settings.promotion == Promotion::OnHit {
-            self.wrong("promotion", "on-hit is not in this version; leave it out");
-        }
+        Some(indices)
     }
 
     /// Two results in one file: the second would overwrite the first.
@@ -259,7 +273,7 @@ impl Check<'_> {
         self.judging(&settings, &workload);
         let autoscaler = self.autoscaler(&mut settings, &traffic);
         let autoscaler = autoscaler.map(|autoscaler| autoscaler.within(&workload.autoscaler));
-        self.gpu(&settings, &typed);
+        let gpu_indices = self.gpu(&settings);
         self.buffers_suffice(&settings);
         self.outputs_and_trials(&settings);
         if settings.latency_tracing && settings.fio_output.is_none() {
@@ -273,6 +287,7 @@ impl Check<'_> {
             model_spec: model_spec?,
             users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),
             gpu_memory_bytes: settings.gpu_memory_bytes_each * u64::from(settings.gpus),
+            gpu_indices,
             phases,
             rag_documents,
             traffic,

@@ -185,7 +185,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
         assert!(error.contains(&format!("my.yaml, line {line}")), "{error}");
         assert!(error.contains(&format!("did you mean {near:?}")), "{error}");
     }
-    let error = file("gpu_tier: true").unwrap_err().to_string();
+    let error = file("gpu_transfer: gds").unwrap_err().to_string();
     assert!(error.contains("not in this version"), "{error}");
 }
 
@@ -232,7 +232,9 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--io-buffer-mb 1", ["--io-buffer-mb 1", "4 MiB"]),
         ("--tensor-parallel 2", ["--tensor-parallel 2", "--num-gpus (1)"]),
         ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
-        ("--gpu-mem-gb 16", ["--gpu-mem-gb 16", "no GPU tier"]),
+        ("--gpu-devices 0,x", ["--gpu-devices 0,x", "nvidia-smi -L"]),
+        ("--num-gpus 2 --gpu-devices 1,1", ["--gpu-devices 1,1", "twice"]),
+        ("--num-gpus 2 --gpu-devices 1", ["--gpu-devices 1", "--num-gpus (2)"]),
         ("--arrival poisson", ["--arrival poisson", "--request-rate"]),
         ("--request-rate -1", ["--request-rate -1", "out of bounds"]),
         ("--use-burst-trace", ["--use-burst-trace", "--burst-trace-path"]),

@@ -9,4 +9,6 @@ pub struct SimulationFigures {
     pub drive_crowded_share: f64,
     /// Share of the window in which a core was busy copying, the mean over the shards.
     pub memory_busy_share: f64,
+    /// Share of the window in which something was copied between host and GPU memory.
+    pub gpu_link_busy_share: f64,
 }

@@ -6,6 +6,8 @@ use ringfall_engine::metrics::{ErrorRecord, Metrics};
 use ringfall_engine::ring::IoKind;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::cpu::CHUNK_BYTES;
+use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+use ringfall_engine::tier::gpu::{self, GpuSpace};
 use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
@@ -66,7 +68,7 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
     same("tasks that never end", world.runtime.task_count(), 0)?;
     let settings = &scenario.settings;
     let (mut committed, mut used, mut leased) = ([0; 2], [0; 2], 0);
-    let (mut resident, mut gone) = (0, 0);
+    let (mut resident, mut gone, mut gpu_entries) = (0, 0, 0);
     let mut tier_bytes = [0; 3];
     for driver in &world.drivers {
         let shard = driver.shard();
@@ -82,6 +84,8 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
         }
         leased += sums.leased_blocks;
         same(&format!("shard {id}: questions and arrivals"), shard.pending(), 0)?;
+        same(&format!("shard {id}: GPU jobs in flight"), shard.gpu_in_flight(), 0)?;
+        gpu_entries += shard.counts(Tier::Gpu).entries;
         for tier in Tier::ALL {
             let counts = shard.counts(tier);
             tier_bytes[tier.index()] += counts.bytes;
@@ -98,9 +102,11 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
         written,
     )?;
     chunks_are_entries(world, tier_bytes[1])?;
+    gpu_memory_is_entries(world, tier_bytes[0], gpu_entries, settings.io_size_bytes)?;
     let budgets = &world.shared.budgets;
     for tier in [Tier::Gpu, Tier::Cpu] {
         let at = tier.index();
+        same(&format!("{tier:?}: doors"), budgets.door(tier).available(), 1)?;
         same(&format!("{tier:?}: bytes committed"), budgets.committed_bytes(tier), committed[at])?;
         same(&format!("{tier:?}: bytes used"), budgets.used_bytes(tier), used[at])?;
         same(&format!("{tier:?}: committed is used, at rest"), committed[at], used[at])?;
@@ -119,7 +125,6 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
     for tier in Tier::ALL {
         same(&format!("{tier:?}: batons"), budgets.baton(tier).available(), 1)?;
     }
-    same("doors", budgets.door(Tier::Cpu).available(), 1)?;
     // A request under way when the run stops goes no further and keeps its slot.
     let slots = i64::from(settings.max_inflight_requests) - i64::from(at_stop.serving);
     same("serving slots", world.shared.requests.available(), slots)?;
@@ -157,6 +162,7 @@ pub(super) fn report_tells_what_happened(
     world: &World,
     scenario: &Scenario,
     flaws: &FlawCounts,
+    gpu: &GpuFlawCounts,
 ) -> Result<(), String> {
     let metrics = metrics_of(world);
     let errors = |of: &dyn Fn(&ErrorRecord) -> bool| -> u64 {
@@ -169,9 +175,12 @@ pub(super) fn report_tells_what_happened(
         _ => same(&format!("{kind:?}: {what}"), counted, done),
     };
     counted("bytes", IoKind::Write, metrics.io_write.bytes, flaws.written_bytes)?;
-    same("wrong blocks noticed", metrics.verify.blocks_bad, flaws.wrong_blocks)?;
+    gpu_tells_what_happened(&metrics, scenario, gpu)?;
+    let gpu_wrong = metrics.verify.blocks_bad.saturating_sub(flaws.wrong_blocks);
+    let wrong = flaws.wrong_blocks + gpu.wrong_blocks.min(gpu_wrong);
+    same("wrong blocks noticed", metrics.verify.blocks_bad, wrong)?;
     let corrupt = errors(&|error| error.kind == ErrorKind::Corrupt);
-    same("wrong blocks told", corrupt > 0, flaws.wrong_blocks > 0)?;
+    same("wrong blocks told", corrupt > 0, wrong > 0)?;
     for (direction, kind) in [IoKind::Read, IoKind::Write].into_iter().enumerate() {
         let operation = operation_of(kind);
         let truncated = |error: &ErrorRecord| {
@@ -188,8 +197,53 @@ pub(super) fn report_tells_what_happened(
     }
     let failed = errors(&|error| error.errno != 0);
     counted("failed in all", IoKind::Write, failed, flaws.failures())?;
-    if scenario.rates == Default::default() {
+    if scenario.rates == Default::default() && gpu.failed + gpu.wrong_blocks == 0 {
         same("errors of a drive without flaws", metrics.error_count(), 0)?;
+    }
+    Ok(())
+}
+
+/// What the engine counted of the GPU tier is what its devices did: all of it, but for jobs of
+/// operations that were dropped.
+fn gpu_tells_what_happened(
+    metrics: &Metrics,
+    scenario: &Scenario,
+    gpu: &GpuFlawCounts,
+) -> Result<(), String> {
+    let of_gpu = |corrupt: bool| -> u64 {
+        let is_it = |row: &&ErrorRecord| {
+            row.first.tier == Tier::Gpu && (row.kind == ErrorKind::Corrupt) == corrupt
+        };
+        metrics.errors.iter().filter(is_it).map(|row| row.count).sum()
+    };
+    for (what, told, done) in [
+        ("GPU jobs failed", of_gpu(false), gpu.failed),
+        ("GPU jobs with wrong bytes", of_gpu(true), gpu.wrong_blocks),
+    ] {
+        if told > done || (told < done && !scenario.cancels) {
+            return Err(format!("{what}: {told} told, {done} happened"));
+        }
+    }
+    Ok(())
+}
+
+/// The GPU tier's memory is taken for its entries, and by each shard for what it reads.
+fn gpu_memory_is_entries(
+    world: &World,
+    entry_bytes: u64,
+    entries: u64,
+    io_bytes: u64,
+) -> Result<(), String> {
+    let Some(gpu) = &world.shared.gpu else { return Ok(()) };
+    let shards = world.drivers.iter().map(|driver| driver.shard());
+    let idle: u64 = shards.map(|shard| shard.gpu_idle_bytes()).sum();
+    let free = gpu.space.free_chunks() as u64 * gpu::CHUNK_BYTES;
+    let taken = gpu.memory.bytes() - free - idle;
+    let landing = world.drivers.len() as u64 * GpuSpace::landing_bytes(io_bytes);
+    // Entries are rounded up to whole blocks.
+    let most = entry_bytes + entries * BLOCK_BYTES + landing;
+    if taken > most || taken < entry_bytes + landing {
+        return Err(format!("{taken} bytes of GPU memory are taken for {entry_bytes} of entries"));
     }
     Ok(())
 }

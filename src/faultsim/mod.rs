@@ -1,8 +1,8 @@
 //! Whole systems, small and on a simulated clock, whose drive goes wrong in ways drawn from a seed.
 //!
-//! Everything is real but the clock and the drive: users, placement, the data path with its bytes
-//! and their verification. After each run every sum must hold, nothing may be held, and what the
-//! engine reports must be what the drive did, to the byte.
+//! Everything is real but the clock, the drive and the GPU: users, placement, the data path with
+//! its bytes and their verification. After each run every sum must hold, nothing may be held, and
+//! what the engine reports must be what drive and GPU did, to the byte.
 
 mod check;
 mod scenario;
@@ -10,6 +10,7 @@ mod stranger;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,6 +20,7 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawCounts};
 use ringfall_engine::units::BLOCK_BYTES;
 
 use crate::run::{
@@ -39,6 +41,8 @@ const PAUSE_MAX: Nanos = 100 * MILLISECOND;
 pub struct FaultRun {
     /// What the drive did wrong.
     pub flaws: FlawCounts,
+    /// What the GPU tier did wrong.
+    pub gpu_flaws: GpuFlawCounts,
     /// Requests that finished.
     pub requests: u64,
     /// Operations that were dropped half-way.
@@ -67,7 +71,8 @@ const SPAWN_STREAM: u64 = 0x5350_4157_4e00_0000;
 
 fn one(seed: u64) -> Result<FaultRun, String> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let scenario = Scenario::draw(&mut rng);
+    let mut scenario = Scenario::draw(&mut rng);
+    let gpu = scenario.open_gpu()?;
     let world = build(&scenario)?;
     // Of a stream of its own, so that the system of a seed stays what it is.
     let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
@@ -76,6 +81,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
         strangers: Strangers::new(rng.random()),
         scenario: &scenario,
         world,
+        gpu,
         rng,
         steps: 0,
         is_still: false,
@@ -124,6 +130,7 @@ fn build(scenario: &Scenario) -> Result<World, String> {
 struct Faulty<'a> {
     scenario: &'a Scenario,
     world: World,
+    gpu: Option<Arc<FaultyMemory>>,
     strangers: Strangers,
     rng: Xoshiro256PlusPlus,
     steps: u64,
@@ -221,10 +228,12 @@ impl Faulty<'_> {
         self.run_until(Nanos::MAX)?;
         check::at_rest(&self.world, self.scenario, &self.at_stop)?;
         let flaws = self.world.drive.flaws().unwrap_or_default();
-        check::report_tells_what_happened(&self.world, self.scenario, &flaws)?;
+        let gpu_flaws = self.gpu.as_ref().map(|gpu| gpu.counts()).unwrap_or_default();
+        check::report_tells_what_happened(&self.world, self.scenario, &flaws, &gpu_flaws)?;
         self.strangers.check()?;
         Ok(FaultRun {
             flaws,
+            gpu_flaws,
             requests: self.world.drivers.iter().map(|driver| driver.completed()).sum(),
             cancelled: self.strangers.cancelled(),
             steps: self.steps,
@@ -278,13 +287,16 @@ mod tests {
 
     #[test]
     fn a_few_hundred_seeds_lose_nothing() {
-        let (mut flaws, mut cancelled, mut requests) = (Vec::new(), 0, 0);
+        let (mut flaws, mut gpu_flaws, mut cancelled, mut requests) =
+            (Vec::new(), Vec::new(), 0, 0);
         for seed in 0..300 {
             match run(seed) {
                 Ok(run) => {
                     let FlawCounts { damaged_ios, late, stalls, overtaken, .. } = run.flaws;
                     let short: u64 = run.flaws.short.iter().sum();
                     flaws.push([run.flaws.failures(), short, damaged_ios, late, stalls, overtaken]);
+                    let gpu = run.gpu_flaws;
+                    gpu_flaws.push([gpu.failed, gpu.wrong_blocks, gpu.late]);
                     cancelled += run.cancelled;
                     requests += run.requests;
                 }
@@ -294,6 +306,10 @@ mod tests {
         for kind in 0..6 {
             let often: u64 = flaws.iter().map(|counts| counts[kind]).sum();
             assert!(often > 50, "kind {kind} of flaw happened {often} times");
+        }
+        for kind in 0..3 {
+            let often: u64 = gpu_flaws.iter().map(|counts| counts[kind]).sum();
+            assert!(often > 50, "kind {kind} of the GPU's flaws happened {often} times");
         }
         assert!(cancelled > 300 && requests > 3_000, "they did next to nothing");
     }

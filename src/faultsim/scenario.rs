@@ -9,6 +9,9 @@ use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::Durability;
+use ringfall_engine::tier::gpu::GpuSpace;
+use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
+use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::units::{KIB, MIB};
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
@@ -22,6 +25,8 @@ pub(super) struct Scenario {
     pub(super) load: Load,
     pub(super) model: DeviceModel,
     pub(super) rates: FlawRates,
+    /// What goes wrong with the GPU tier, if there is one.
+    pub(super) gpu_flaws: GpuFlawPlan,
     /// Whether operations are dropped half-way.
     pub(super) cancels: bool,
     /// How long, on the simulated clock, before it is stopped.
@@ -61,6 +66,9 @@ impl Scenario {
             has_storage: true,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
+            gpu_capacity_bytes: 0,
+            gpu_memory: None,
+            promotes_on_hit: false,
             cpu_capacity_bytes: cpu_bytes(rng, scale),
             watermarks: watermarks(rng),
             memory_gauge: None,
@@ -86,32 +94,74 @@ impl Scenario {
         model.flush_ns = rng.random_range(0..MILLISECOND);
         model.read.latency_p99_ns = model.read.latency_ns + rng.random_range(0..500) * MICROSECOND;
         let is_flawless = rng.random_range(0..10) == 0;
-        let rates = FlawRates {
-            failing: rate(rng, 20),
-            transient: rate(rng, 20),
-            short: rate(rng, 50),
-            empty: rate(rng, 5),
-            late: rate(rng, 10),
-            stalling: rate(rng, 2),
-            corrupt: rate(rng, 10),
-            misdirected: rate(rng, 10),
-            is_reordering: rng.random(),
-        };
-        let rates = if is_flawless { FlawRates::default() } else { rates };
+        let rates = rates(rng, is_flawless);
         let load =
             Load { config: Arc::new(workload(rng, users)), source: Source::Synthetic, rows: None };
         let populates_for_ns =
             (rng.random_range(0..8) == 0).then(|| rng.random_range(0..200 * MILLISECOND));
+        let gpu_flaws = gpu_flaws(rng, is_flawless);
+        let settings = RunSettings {
+            gpu_capacity_bytes: gpu_capacity_bytes(rng, scale),
+            promotes_on_hit: rng.random_range(0..3) == 0,
+            ..settings
+        };
         Scenario {
             settings,
             load,
             model,
             rates,
+            gpu_flaws,
             cancels: rng.random(),
             run_ns: rng.random_range(10 * MILLISECOND..4 * SECOND),
             populates_for_ns,
             ends_gently: rng.random(),
         }
+    }
+
+    /// Opens the GPU tier, if it has one.
+    pub(super) fn open_gpu(&mut self) -> Result<Option<Arc<FaultyMemory>>, String> {
+        let settings = &mut self.settings;
+        if settings.gpu_capacity_bytes == 0 {
+            return Ok(None);
+        }
+        let (bytes, shards) = (settings.gpu_capacity_bytes, settings.shards);
+        let memory = GpuSpace::memory_bytes(bytes, 1, shards, settings.io_size_bytes);
+        let memory = EmulatedMemory::new(1, memory).map_err(|error| error.to_string())?;
+        let memory = FaultyMemory::new(memory, self.gpu_flaws);
+        settings.gpu_memory = Some(memory.clone());
+        Ok(Some(memory))
+    }
+}
+
+/// What goes wrong with the drive.
+fn rates(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> FlawRates {
+    let rates = FlawRates {
+        failing: rate(rng, 20),
+        transient: rate(rng, 20),
+        short: rate(rng, 50),
+        empty: rate(rng, 5),
+        late: rate(rng, 10),
+        stalling: rate(rng, 2),
+        corrupt: rate(rng, 10),
+        misdirected: rate(rng, 10),
+        is_reordering: rng.random(),
+    };
+    if is_flawless { FlawRates::default() } else { rates }
+}
+
+/// Half of the systems have a GPU tier.
+fn gpu_capacity_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
+    let bytes = scale * rng.random_range(32..=2_048) * KIB;
+    if rng.random() { bytes } else { 0 }
+}
+
+/// What goes wrong with a GPU tier: nothing where nothing goes wrong at all.
+fn gpu_flaws(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> GpuFlawPlan {
+    let mut permille = |most| u16::try_from(rate(rng, most)).unwrap_or(u16::MAX);
+    let (refused, failed, wrong, late) = (permille(10), permille(10), permille(20), permille(300));
+    match is_flawless {
+        true => GpuFlawPlan::Never,
+        false => GpuFlawPlan::Random { seed: rng.random(), refused, failed, wrong, late },
     }
 }
 

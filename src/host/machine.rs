@@ -22,7 +22,7 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// Number of NUMA nodes of the machine.
     pub numa_nodes: Option<u32>,
-    /// Name of the GPU; always null, as this version looks for none.
+    /// Names of the GPUs that the run used; null when it used none.
     pub gpu: Option<String>,
     /// Directory or block device that holds the data files.
     pub cache_dir: Option<String>,

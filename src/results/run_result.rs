@@ -13,7 +13,7 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
+    CacheStats, GpuOutcome, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
     WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
@@ -50,6 +50,8 @@ pub struct RunResult {
     pub tiers: [TierState; TIER_COUNT],
     /// Tiers that got less space than they were to have.
     pub shortages: Vec<TierShortage>,
+    /// The GPU tier that was asked for; none where none was.
+    pub gpu: Option<GpuOutcome>,
     /// One row a second of the window.
     pub timeline: Vec<TimelineSecond>,
     /// What was waited for outside the engine's operations: an allocation permit.

@@ -30,6 +30,8 @@ pub enum Binding {
     DriveParallelism,
     /// The cores copy all the time, or users wait for copies more than for anything else.
     Memory,
+    /// Something is copied between host and GPU memory all the time.
+    GpuLink,
     /// As many I/Os are in flight as the queue depth allows.
     QueueDepth,
     /// Requests wait for one of the `--max-inflight-requests` serving slots.
@@ -50,6 +52,7 @@ impl Binding {
             Binding::Drive => "drive",
             Binding::DriveParallelism => "drive parallelism",
             Binding::Memory => "memory copies",
+            Binding::GpuLink => "GPU link",
             Binding::QueueDepth => "queue depth",
             Binding::ServingSlots => "serving slots",
             Binding::DriveLatency => "drive latency",
@@ -78,6 +81,9 @@ pub struct SimulationReport {
     pub drive_crowded_share: OfRun<f64>,
     /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
     pub memory_busy_share: OfRun<f64>,
+    /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
+    /// without a GPU tier.
+    pub gpu_link_busy_share: OfRun<f64>,
     /// Resource that limited the run.
     pub binds: Same<Binding>,
     /// Reason for which `binds` is thought to be the limit.
@@ -132,6 +138,9 @@ impl SimulationReport {
             drive_busy_share: OfRun::of(figures.drive_busy_share),
             drive_crowded_share: OfRun::of(figures.drive_crowded_share),
             memory_busy_share: OfRun::of(figures.memory_busy_share),
+            gpu_link_busy_share: OfRun::maybe(
+                (result.plan.gpu_memory_bytes > 0).then_some(figures.gpu_link_busy_share),
+            ),
             binds: Same::of(binds),
             because: Same::of(because),
             io_trace: OfRun::maybe(io_trace),
@@ -157,6 +166,11 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     if figures.memory_busy_share >= BUSY_SHARE {
         let busy = percent(figures.memory_busy_share);
         return (Binding::Memory, format!("each core was busy copying {busy} of the time"));
+    }
+    if figures.gpu_link_busy_share >= BUSY_SHARE {
+        let busy = percent(figures.gpu_link_busy_share);
+        let why = format!("{drive}; the link to the GPUs was busy {busy} of the time");
+        return (Binding::GpuLink, why);
     }
     let (in_flight, places) = io_places(result);
     if in_flight >= BUSY_SHARE * places {

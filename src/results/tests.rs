@@ -39,6 +39,7 @@ pub(crate) fn nothing() -> RunResult {
         requests: RequestStats::default(),
         cache: CacheStats::default(),
         tiers: Default::default(),
+        gpu: None,
         shortages: Vec::new(),
         timeline: Vec::new(),
         allocation_wait: Histogram::new(),

@@ -7,6 +7,8 @@
 
 use serde::Serialize;
 
+use ringfall_engine::units::MIB;
+
 use super::Document;
 use super::configuration::Configuration;
 use super::document::ResultFile;
@@ -70,7 +72,7 @@ impl Advice {
 /// What matters of a run; `None`: the result doesn't say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Situation {
-    /// CPU tier, MiB.
+    /// CPU tier, and GPU tier where there is one, MiB.
     pub cpu_memory_mib: Option<u64>,
     /// Whether generated tokens are waited for.
     pub generation_waits: Option<bool>,
@@ -126,7 +128,14 @@ impl Situation {
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
-            ..configuration.as_ref().map(Situation::of_configuration).unwrap_or_default()
+            ..configuration
+                .map(|configuration| {
+                    let gpu_mib =
+                        ours.gpu.as_ref().map_or(0, |gpu| gpu.capacity_bytes.div_ceil(MIB));
+                    let cpu_memory_mib = configuration.cpu_memory_mib.saturating_add(gpu_mib);
+                    Situation::of_configuration(&Configuration { cpu_memory_mib, ..configuration })
+                })
+                .unwrap_or_default()
         }
     }
 

@@ -2,12 +2,14 @@
 
 use ringfall_engine::clock::{MILLISECOND, SECOND};
 use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::gpu::GpuKind;
 use ringfall_engine::units::gib;
 use ringfall_workloads::contract::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
+use crate::facts::GpuBacking;
 use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::cold::{ColdReads, ColdVerdict};
@@ -50,6 +52,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_device(result, &mut warnings);
     of_the_requests(result, &mut warnings);
     of_the_unfinished(result, &mut warnings);
+    of_the_gpu(result, &mut warnings);
     of_the_space(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
@@ -223,6 +226,29 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
                     queue grows for as long as they stay"
             .to_owned();
         warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
+    }
+}
+
+/// A GPU tier that was not one.
+fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let Some(gpu) = &result.gpu else { return };
+    if let Some(why) = &gpu.why_not {
+        let asked = gib(gpu.asked_bytes);
+        let text = format!("the GPU tier of {asked:.1} GiB was left out: {why}");
+        warnings.push(warning("gpu_left_out", text, Some("--gpu-mem-gb 0")));
+    }
+    if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
+        let text =
+            "host memory stood in for the GPU tier's: its figures say nothing of a GPU".to_owned();
+        warnings.push(warning("gpu_emulated", text, Some("--gpu-backend cuda")));
+    }
+    if result.engine.passed_over_entries > 0 {
+        let text = format!(
+            "{} entries passed the GPU tier by although it had room, because that room was in \
+             other shards' pieces of its memory",
+            result.engine.passed_over_entries
+        );
+        warnings.push(warning("gpu_passed_over", text, Some("--gpu-mem-gb")));
     }
 }
 

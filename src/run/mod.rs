@@ -27,6 +27,7 @@ use ringfall_engine::placement::{SharedBudgets, Shortage, SpaceFigures, TierCoun
 use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_engine::tier::cpu::MemoryGauge;
+use ringfall_engine::tier::gpu::GpuMemory;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -45,7 +46,7 @@ use scaling::Scaling;
 pub use start::Start;
 use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
-pub use virtual_run::{BEGIN, VirtualSystem, World, WorldParts, simulate};
+pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
 
 /// What a run is given.
@@ -67,6 +68,12 @@ pub struct RunSettings {
     pub has_storage: bool,
     /// At most this part of the free space, percent.
     pub storage_free_percent_max: Option<u64>,
+    /// What the GPU tier holds, bytes; 0: there is none.
+    pub gpu_capacity_bytes: u64,
+    /// Its memory; none where entries have no bytes.
+    pub gpu_memory: Option<Arc<dyn GpuMemory>>,
+    /// Whether a hit below the fastest tier moves the entry up.
+    pub promotes_on_hit: bool,
     /// Most that the CPU tier may hold, bytes.
     pub cpu_capacity_bytes: u64,
     /// When a tier above storage makes room, and what passes it by.
@@ -343,15 +350,20 @@ pub fn run(
 /// The engine that a run asks for, with a storage tier of that size.
 fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
     let permits = settings.max_concurrent_allocs;
-    let engine = match &settings.memory_gauge {
+    let mut engine = match &settings.memory_gauge {
         Some(gauge) => Engine::builder().memory_gauge(gauge.clone()),
         None => Engine::builder(),
     };
+    if let Some(memory) = &settings.gpu_memory {
+        engine = engine.gpu_memory(Arc::clone(memory));
+    }
     let engine = match settings.has_storage {
         true => engine.storage_bytes(storage_bytes),
         false => engine.without_storage(),
     };
     engine
+        .gpu_bytes(settings.gpu_capacity_bytes)
+        .promote_on_hit(settings.promotes_on_hit)
         .shards(settings.shards)
         .seed(settings.seed)
         .cpu_bytes(settings.cpu_capacity_bytes)

@@ -5,6 +5,7 @@
 mod audit;
 mod discover;
 mod fio_job;
+mod gpu;
 mod html;
 mod mlperf;
 pub mod progress;

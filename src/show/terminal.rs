@@ -8,11 +8,11 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
-use super::{prose, total, verdict};
+use super::{gpu, prose, total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
-use crate::facts::{RequestStats, TierShortage, class_index, quotient};
+use crate::facts::{GpuOutcome, RequestStats, TierShortage, class_index, quotient};
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
@@ -77,6 +77,8 @@ pub struct Banner<'a> {
     pub reclaimed_bytes: u64,
     /// Tiers that are smaller than asked for.
     pub shortages: &'a [TierShortage],
+    /// The GPU tier that was asked for.
+    pub gpu: Option<&'a GpuOutcome>,
 }
 
 /// Writes the banner.
@@ -104,6 +106,9 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         gib(banner.storage_bytes),
         banner.token_bytes / 1024,
     )?;
+    if let Some(gpu) = banner.gpu {
+        gpu::banner_lines(out, style, plan, gpu)?;
+    }
     for shortage in banner.shortages {
         writeln!(out, "            {}", style.warn(&escape::terminal(&shortage.to_string())))?;
     }
@@ -185,7 +190,7 @@ fn short_ms(ms: f64) -> String {
     }
 }
 
-fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
+pub(super) fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
     if histogram.count() == 0 {
         return;
     }
@@ -321,6 +326,7 @@ fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::R
     latency_row(text, "  of that, device", &storage.write.device);
     latency_row(text, "single I/O, read", &engine.io_read.latency);
     latency_row(text, "single I/O, write", &engine.io_write.latency);
+    gpu::latency_rows(text, engine.tier(Tier::Gpu), result.gpu.as_ref());
     latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
     latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
     latency_row(text, "request, storage I/O", &result.requests.storage_io);
@@ -375,10 +381,11 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
     for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
         let state = result.tiers[tier.index()];
         if state.capacity_bytes > 0 {
-            let left = result.engine.evictions[tier.index()].entries;
+            let backing = gpu::backing(tier, result.gpu.as_ref());
+            let left = result.engine.evicted_entries(tier);
             writeln!(
                 text,
-                "  {name:<12} {} entries, {:.1} of {:.1} GiB, {left} evicted",
+                "  {name:<12} {} entries, {:.1} of {:.1} GiB, {left} evicted{backing}",
                 state.entries,
                 gib(state.used_bytes),
                 gib(state.capacity_bytes),

@@ -40,6 +40,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
         storage_bytes: 0,
         buffer_bytes: 0,
         token_bytes: 0,
+        gpu: None,
         shortages: &[],
         reclaimed_bytes: 0,
     };

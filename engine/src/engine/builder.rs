@@ -14,6 +14,7 @@ use crate::placement::{BudgetConfig, Grown, SharedBudgets, SharedGate, Watermark
 use crate::shard::{Blueprint, Durability, EngineShared, ShardSpec};
 use crate::space::{Ground, Space, Steps};
 use crate::tier::cpu::{CHUNK_BYTES, CpuPool, MemoryGauge};
+use crate::tier::gpu::{GpuMemory, GpuTier};
 use crate::units::{BLOCK_BYTES, KIB, MIB};
 
 /// Largest I/O: the largest that the metrics tell apart.
@@ -41,7 +42,10 @@ pub struct EngineBuilder {
     pub(super) allocations_max: Option<u32>,
     pub(super) shards: u16,
     segment_bytes: Option<u64>,
+    gpu: Option<Arc<dyn GpuMemory>>,
+    gpu_bytes: u64,
     cpu_bytes: u64,
+    promotes: bool,
     watermarks: Watermarks,
     memory_gauge: Option<MemoryGauge>,
     io_bytes: u64,
@@ -64,7 +68,10 @@ impl Default for EngineBuilder {
             allocations_max: None,
             shards: 1,
             segment_bytes: None,
+            gpu: None,
+            gpu_bytes: 0,
             cpu_bytes: 0,
+            promotes: false,
             watermarks: Watermarks::default(),
             memory_gauge: None,
             io_bytes: IO_BYTES,
@@ -131,6 +138,29 @@ impl EngineBuilder {
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Size of the tier in GPU memory, bytes; by default there is none.
+    #[must_use]
+    pub fn gpu_bytes(mut self, bytes: u64) -> Self {
+        self.gpu_bytes = bytes;
+        self
+    }
+
+    /// The memory of that tier, at least [`crate::tier::gpu::GpuSpace::memory_bytes`] on each
+    /// device; by default there is none, which only entries without bytes can do with.
+    #[must_use]
+    pub fn gpu_memory(mut self, memory: Arc<dyn GpuMemory>) -> Self {
+        self.gpu = Some(memory);
+        self
+    }
+
+    /// Whether reading an entry that is not in the fastest tier moves it there, or to the fastest
+    /// that can hold it, evicting others; by default it stays where it is.
+    #[must_use]
+    pub fn promote_on_hit(mut self, promotes: bool) -> Self {
+        self.promotes = promotes;
         self
     }
 
@@ -290,7 +320,7 @@ impl EngineBuilder {
             self.segment_bytes.unwrap_or_else(|| segment_bytes(self.storage_bytes, self.shards));
         let config = BudgetConfig {
             shards: self.shards,
-            gpu_bytes: 0,
+            gpu_bytes: self.gpu_bytes,
             cpu_bytes: self.cpu_bytes,
             storage_blocks: self.storage_bytes / BLOCK_BYTES,
             segment_blocks: segment_bytes / BLOCK_BYTES,
@@ -306,6 +336,7 @@ impl EngineBuilder {
             seed: self.seed,
             shared: Arc::new(EngineShared {
                 budgets: SharedBudgets::growing(&config, grown),
+                gpu: self.gpu.clone().map(GpuTier::new),
                 cpu,
                 memory_ground,
                 storage_ground,
@@ -317,6 +348,7 @@ impl EngineBuilder {
             buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
             verify: self.verify,
             durability: self.durability,
+            promotes: self.promotes,
         })
     }
 

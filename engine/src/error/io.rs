@@ -155,11 +155,26 @@ pub struct IoError {
 }
 
 impl IoError {
+    /// What a person can do about it, in the engine's words.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match (self.tier, self.kind) {
+            (Tier::Gpu, ErrorKind::Resources) => "ask for less in flight at once",
+            (Tier::Gpu, ErrorKind::Corrupt) => "see whether nvidia-smi reports memory errors",
+            (Tier::Gpu, _) => "look at dmesg and nvidia-smi for what the GPU reports",
+            (Tier::Cpu | Tier::Storage, kind) => kind.remedy(),
+        }
+    }
+
     /// What happened and where, without a remedy.
     #[must_use]
     pub fn what(&self) -> String {
         let (operation, bytes) = (self.operation.name(), self.length_bytes);
         let (offset, file) = (self.offset_bytes, &self.file);
+        if self.tier == Tier::Gpu {
+            let what = format!("{operation} of {bytes} bytes at offset {offset} of an entry");
+            return format!("{what} failed in GPU memory ({}): {file}", self.kind.name());
+        }
         let why = match self.errno {
             0 => self.kind.name().to_owned(),
             errno => std::io::Error::from_raw_os_error(errno).to_string(),
@@ -170,7 +185,7 @@ impl IoError {
 
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.what(), self.kind.remedy())
+        write!(f, "{}; {}", self.what(), self.remedy())
     }
 }
 

@@ -30,6 +30,11 @@ pub enum SetupError {
         /// Bytes that were asked for.
         bytes: u64,
     },
+    /// A GPU that had given its memory did not give what a shard needs besides.
+    Gpu {
+        /// Which, and what its driver said.
+        what: String,
+    },
     /// The store's path is not a directory.
     NotADirectory {
         /// As it was given.
@@ -176,6 +181,7 @@ impl SetupError {
             SetupError::CpuTierMemory { bytes, errno } => {
                 format!("no memory for {bytes} bytes (errno {errno})")
             }
+            SetupError::Gpu { what } => format!("the GPU tier can't be used: {what}"),
             SetupError::CpuTierTooLarge { bytes } => {
                 format!("a CPU tier of {bytes} bytes is more than can be addressed")
             }
@@ -240,6 +246,7 @@ impl SetupError {
             }
             SetupError::CpuTierMemory { .. } => "ask for a smaller CPU tier, or free memory",
             SetupError::CpuTierTooLarge { .. } => "ask for a smaller CPU tier",
+            SetupError::Gpu { .. } => "see whether nvidia-smi works, or do without the GPU tier",
             SetupError::NotADirectory { .. } => {
                 "choose a directory on the file system that is to hold the data"
             }

@@ -141,6 +141,14 @@ pub fn fill_with(
     }
 }
 
+/// The two words to which a name hashes, from which every block of its entry is made: for devices
+/// that make the same blocks.
+#[must_use]
+pub fn name_words(name: &ContentName) -> (u64, u64) {
+    let NameHash { low, high } = NameHash::of(name);
+    (low, high)
+}
+
 /// The block numbers of a call must not leave the range that keeps lanes apart.
 fn assert_range(block_count: usize, first_block: u64) {
     assert!(first_block < BLOCKS_MAX, "block numbers are below 2^61");

@@ -72,6 +72,15 @@ pub struct EvictionMetrics {
     pub write: Histogram,
 }
 
+/// Entries moved up from a tier after a hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromotionMetrics {
+    /// Entries moved.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// Time spent waiting for something of the engine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitMetrics {
@@ -118,8 +127,12 @@ pub struct Metrics {
     pub io_write: IoMetrics,
     /// `fdatasync` calls.
     pub io_flush: IoMetrics,
-    /// By the tier evicted from, [`Tier::index`].
+    /// By the tier evicted from, [`Tier::index`], to the next one down.
     pub evictions: [EvictionMetrics; TIER_COUNT],
+    /// From the GPU tier past the CPU tier, which did not hold them, to storage.
+    pub evictions_gpu_to_storage: EvictionMetrics,
+    /// By the tier promoted from, then the one promoted to, [`Tier::index`].
+    pub promotions: [[PromotionMetrics; TIER_COUNT]; TIER_COUNT],
     /// Waiting.
     pub waits: WaitMetrics,
     /// Verification.
@@ -128,6 +141,9 @@ pub struct Metrics {
     pub first_touch_bytes: u64,
     /// Entries refused because they were larger than the last tier.
     pub refused_entries: u64,
+    /// Times that an entry passed a tier by that had promised it room and had none in pieces it
+    /// could use.
+    pub passed_over_entries: u64,
     /// Short transfers that were resumed.
     pub short_transfers: u64,
     /// I/Os retried after `EAGAIN` or `EINTR`.
@@ -143,6 +159,16 @@ impl DirectionMetrics {
         self.total.merge(&other.total);
         self.device.merge(&other.device);
         self.host.merge(&other.host);
+    }
+}
+
+impl EvictionMetrics {
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.entries += other.entries;
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
     }
 }
 
@@ -183,6 +209,30 @@ impl Metrics {
         self.errors.iter().map(|row| row.count).sum()
     }
 
+    /// Entries that left the tier to make room.
+    #[must_use]
+    pub fn evicted_entries(&self, from: Tier) -> u64 {
+        let past = if from == Tier::Gpu { self.evictions_gpu_to_storage.entries } else { 0 };
+        self.evictions[from.index()].entries + past
+    }
+
+    /// Bytes of the entries that left the tier to make room.
+    #[must_use]
+    pub fn evicted_bytes(&self, from: Tier) -> u64 {
+        let past = if from == Tier::Gpu { self.evictions_gpu_to_storage.bytes } else { 0 };
+        self.evictions[from.index()].bytes + past
+    }
+
+    /// What hits moved up to the tier.
+    #[must_use]
+    pub fn promoted_to(&self, tier: Tier) -> PromotionMetrics {
+        let rows = self.promotions.iter().map(|row| row[tier.index()]);
+        rows.fold(PromotionMetrics::default(), |sum, row| PromotionMetrics {
+            entries: sum.entries + row.entries,
+            bytes: sum.bytes + row.bytes,
+        })
+    }
+
     /// The tier's operations.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierMetrics {
@@ -199,10 +249,13 @@ impl Metrics {
         self.io_write.merge(&other.io_write);
         self.io_flush.merge(&other.io_flush);
         for (mine, theirs) in self.evictions.iter_mut().zip(&other.evictions) {
-            mine.bytes += theirs.bytes;
+            mine.merge(theirs);
+        }
+        self.evictions_gpu_to_storage.merge(&other.evictions_gpu_to_storage);
+        let promotions = self.promotions.as_flattened_mut().iter_mut();
+        for (mine, theirs) in promotions.zip(other.promotions.as_flattened()) {
             mine.entries += theirs.entries;
-            mine.read.merge(&theirs.read);
-            mine.write.merge(&theirs.write);
+            mine.bytes += theirs.bytes;
         }
         self.waits.room.merge(&other.waits.room);
         self.waits.buffer.merge(&other.waits.buffer);
@@ -211,6 +264,7 @@ impl Metrics {
         self.verify.blocks_bad += other.verify.blocks_bad;
         self.first_touch_bytes += other.first_touch_bytes;
         self.refused_entries += other.refused_entries;
+        self.passed_over_entries += other.passed_over_entries;
         self.short_transfers += other.short_transfers;
         self.retries += other.retries;
         for row in &other.errors {

@@ -242,10 +242,13 @@ fn happen(metrics: &mut Metrics, random: u64) {
         io_write,
         io_flush,
         evictions,
+        evictions_gpu_to_storage,
+        promotions,
         waits: WaitMetrics { room, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
         refused_entries,
+        passed_over_entries,
         short_transfers,
         retries,
         errors: _,
@@ -272,6 +275,11 @@ fn happen(metrics: &mut Metrics, random: u64) {
         *entry_bytes += next();
         latency.record(next());
     }
+    for PromotionMetrics { entries, bytes } in promotions.as_flattened_mut() {
+        *entries += next();
+        *bytes += next();
+    }
+    let evictions = evictions.iter_mut().chain([evictions_gpu_to_storage]);
     for EvictionMetrics { bytes, entries, read, write } in evictions {
         *bytes += next();
         *entries += next();
@@ -284,7 +292,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
         *count += next();
     }
-    for count in [short_transfers, retries] {
+    for count in [short_transfers, retries, passed_over_entries] {
         *count += next();
     }
     let errno = [libc::EIO, libc::ENOSPC, libc::EINVAL][(random % 3) as usize];

@@ -14,7 +14,9 @@ impl<D> Placement<D> {
     pub fn admit(&mut self, request: &mut AdmitState) -> Admission {
         let admission = loop {
             let tier = request.tier;
-            let step = if tier == Tier::Storage {
+            let step = if request.stop == Some(tier) {
+                Some(Admission::Refused { limit_bytes: 0 })
+            } else if tier == Tier::Storage {
                 Some(self.admit_to_storage(request))
             } else if self.shared.skips(tier, request.bytes) {
                 None

@@ -38,8 +38,9 @@ impl Model {
         Some(self.items.remove(oldest))
     }
 
-    fn find_tier(&mut self, bytes: u64, from: usize) -> Outcome {
-        for tier in from..2 {
+    /// The first tier from `from` on and above `stop` that has room, or makes it.
+    fn find_above(&mut self, bytes: u64, from: usize, stop: usize) -> Option<usize> {
+        for tier in from..stop {
             let capacity = self.capacity[tier];
             if capacity == 0 || bytes > capacity * 95 / 100 {
                 continue;
@@ -52,8 +53,15 @@ impl Model {
                 }
             }
             if self.held(tier) + bytes <= capacity {
-                return Outcome::In(Tier::ALL[tier]);
+                return Some(tier);
             }
+        }
+        None
+    }
+
+    fn find_tier(&mut self, bytes: u64, from: usize) -> Outcome {
+        if let Some(tier) = self.find_above(bytes, from, 2) {
+            return Outcome::In(Tier::ALL[tier]);
         }
         if blocks_for(bytes) > self.capacity[2] {
             return Outcome::Refused;
@@ -64,6 +72,25 @@ impl Model {
             }
         }
         Outcome::In(Tier::Storage)
+    }
+
+    /// A hit moves an entry up; not when making room has moved it, nor while others read it from
+    /// storage.
+    fn rise(&mut self, key: u128) {
+        let find = |model: &Model| model.items.iter().position(|item| item.key == key);
+        let Some(at) = find(self) else { return };
+        let (bytes, from) = (self.items[at].bytes, self.items[at].tier);
+        let Some(tier) = self.find_above(bytes, 0, from) else { return };
+        let Some(at) = find(self).filter(|&at| self.items[at].tier == from) else { return };
+        self.now += 1;
+        let now = self.now;
+        let item = &mut self.items[at];
+        if from < 2 || item.pins == 0 {
+            item.tier = tier;
+        }
+        if item.pins == 0 {
+            item.used_at = now;
+        }
     }
 
     fn put(&mut self, key: u128, bytes: u64, from: usize) -> Outcome {
@@ -80,6 +107,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Op {
     Write { key: u128, bytes: u64 },
+    Rise { key: u128 },
     Pin { key: u128 },
     Unpin { nth: usize },
     Remove { key: u128 },
@@ -90,6 +118,7 @@ fn op() -> impl Strategy<Value = Op> {
         // Up to 60 blocks: some pass over a tier, some over storage.
         6 => (0..40u128, prop_oneof![8 => 1..40_000u64, 1 => 1..250_000u64])
             .prop_map(|(key, bytes)| Op::Write { key, bytes }),
+        2 => (0..40u128).prop_map(|key| Op::Rise { key }),
         3 => (0..40u128).prop_map(|key| Op::Pin { key }),
         3 => (0..8usize).prop_map(|nth| Op::Unpin { nth }),
         1 => (0..40u128).prop_map(|key| Op::Remove { key }),
@@ -123,6 +152,11 @@ fn apply(sim: &mut Sim, model: &mut Model, op: &Op) -> Result<(), TestCaseError>
             sim.run_in_order();
             let expected = model.put(key, bytes, 0);
             prop_assert_eq!(sim.outcomes.pop(), Some(expected));
+        }
+        Op::Rise { key } => {
+            sim.rise(0, key);
+            sim.run_in_order();
+            model.rise(key);
         }
         Op::Pin { key } => {
             sim.pin(0, key);
@@ -220,6 +254,7 @@ proptest! {
                 6 => {
                     sim.remove(shard, key);
                 }
+                7 => sim.rise(shard, key),
                 _ => {
                     sim.step(rest);
                 }

@@ -28,6 +28,8 @@ enum Phase {
 enum Work {
     Write(EntryKey),
     Move(Victim),
+    /// Up from the tier and of the version in which the entry was then.
+    Rise(EntryView),
 }
 
 #[derive(Debug)]
@@ -131,6 +133,28 @@ impl Sim {
             id: None,
         };
         self.tasks.push(Some(task));
+    }
+
+    /// Moves an entry up, as a hit on it would.
+    pub(super) fn rise(&mut self, shard: usize, key: u128) {
+        let view = self.shards[shard].lookup(EntryKey(key));
+        let resident = view.filter(|view| view.state == EntryState::Resident);
+        if let Some(view) = resident
+            && let Some(admit) = AdmitState::for_promotion(view.bytes, view.tier)
+        {
+            self.spawn(shard, Work::Rise(view), admit);
+        }
+    }
+
+    /// Room is there: the entry may have moved meanwhile, or gone.
+    fn finish_rise(&mut self, shard: usize, view: &EntryView, grant: Grant) {
+        let placement = &mut self.shards[shard];
+        let now_there = placement.lookup(view.key);
+        let same = |now: &EntryView| (now.version, now.tier) == (view.version, view.tier);
+        let Some(now_there) = now_there.filter(same) else { return placement.cancel(grant) };
+        placement.pin(now_there.id);
+        let _moved = placement.finish_promotion(now_there.id, view.tier, grant, view.key.0);
+        placement.unpin(now_there.id, self.now);
     }
 
     fn demote(&mut self, shard: usize, victim: Victim) {
@@ -275,26 +299,30 @@ impl Sim {
                     }
                 }
             }
-            Phase::Bytes => {
-                self.now += 1;
-                match task.work {
-                    Work::Write(_) => {
-                        let id = task.id.unwrap();
-                        let tier = self.shards[shard].view(id).tier;
-                        self.shards[shard].write_done(id, self.now);
-                        self.outcomes.push(Outcome::In(tier));
-                    }
-                    Work::Move(victim) => {
-                        let grant = task.grant.take().unwrap();
-                        let placement = &mut self.shards[shard];
-                        placement.finish_move(victim.id, grant, victim.key.0, self.now);
-                    }
-                }
-            }
+            Phase::Bytes => self.end_bytes(task),
             Phase::Blocked | Phase::WaitRoom | Phase::WaitDoor(_) => unreachable!("not runnable"),
         }
         self.collect_wakeups(shard);
         self.collect_growths(shard);
+    }
+
+    /// The bytes are where they were to go.
+    fn end_bytes(&mut self, task: Task) {
+        self.now += 1;
+        let placement = &mut self.shards[task.shard];
+        match task.work {
+            Work::Write(_) => {
+                let id = task.id.unwrap();
+                let tier = placement.view(id).tier;
+                placement.write_done(id, self.now);
+                self.outcomes.push(Outcome::In(tier));
+            }
+            Work::Move(victim) => {
+                let grant = task.grant.unwrap();
+                placement.finish_move(victim.id, grant, victim.key.0, self.now);
+            }
+            Work::Rise(view) => self.finish_rise(task.shard, &view, task.grant.unwrap()),
+        }
     }
 
     fn after_admit(&mut self, n: usize, admission: Admission) {
@@ -318,7 +346,9 @@ impl Sim {
             Admission::NeedBaton(tier) => self.acquire(n, Gate::Baton(tier)),
             Admission::ReleaseBaton(_) => self.release_baton(n),
             Admission::Refused { limit_bytes } => {
-                assert_eq!(limit_bytes, self.shared.capacity_bytes(Tier::Storage));
+                let limit = self.shared.capacity_bytes(Tier::Storage);
+                let is_rise = matches!(task.work, Work::Rise(_));
+                assert_eq!(limit_bytes, if is_rise { 0 } else { limit });
                 self.end_without_room(n, Outcome::Refused);
             }
             Admission::Wait(tier) => {
@@ -334,6 +364,7 @@ impl Sim {
         let task = self.tasks[n].take().unwrap();
         match task.work {
             Work::Write(_) => self.outcomes.push(outcome),
+            Work::Rise(_) => {}
             Work::Move(victim) => {
                 self.shards[task.shard].move_failed(victim.id);
                 self.collect_wakeups(task.shard);

@@ -279,17 +279,47 @@ impl<D> Placement<D> {
             slot.data = Some(data);
             slot.state = EntryState::Resident;
             self.unuse(from, bytes);
-            for (tier, sign) in [(from, false), (tier, true)] {
-                let counts = &mut self.counts[tier.index()];
-                counts.entries = if sign { counts.entries + 1 } else { counts.entries - 1 };
-                counts.bytes = if sign { counts.bytes + bytes } else { counts.bytes - bytes };
-            }
+            self.recount(from, tier, bytes);
         } else {
             self.cancel_quietly(grant);
         }
         self.drop_pin(id, now);
         self.settle();
         alive
+    }
+
+    /// The bytes of an entry that its caller has pinned are in the grant's tier too, which lies
+    /// above: from now on it lives there, behind `data`, and what it took below is free. False when
+    /// it was removed or has moved from `from` meanwhile, or when others read it from storage: then
+    /// the grant is given back and `data` dropped. The caller's pin stays.
+    pub fn finish_promotion(&mut self, id: EntryId, from: Tier, grant: Grant, data: D) -> bool {
+        assert!(grant.entered, "an entry moves after its space was entered");
+        assert!(grant.tier < from, "a promotion leads up");
+        let slot = &self.table[id];
+        assert!(slot.pins > 0, "the entry is pinned by whoever moves it");
+        // Readers of memory hold it themselves; those of storage know nothing but where it was.
+        let is_free = from != Tier::Storage || slot.pins == 1;
+        let may_move = slot.state == EntryState::Resident && slot.tier == from && is_free;
+        if may_move {
+            let Grant { tier, bytes, extents, .. } = grant;
+            self.forget_grant(tier, bytes, extents.blocks());
+            let slot = &mut self.table[id];
+            assert!(slot.bytes == bytes, "a move keeps the size");
+            slot.tier = tier;
+            slot.data = Some(data);
+            let old = std::mem::replace(&mut slot.extents, extents);
+            if from == Tier::Storage {
+                self.free_extents(&old);
+            } else {
+                self.shared.uncommit(from, bytes);
+                self.unuse(from, bytes);
+            }
+            self.recount(from, tier, bytes);
+        } else {
+            self.cancel_quietly(grant);
+        }
+        self.settle();
+        may_move
     }
 
     /// The move of a victim failed, or no tier below can hold it: it is lost.
@@ -359,6 +389,15 @@ impl<D> Placement<D> {
         assert_eq!(sums.used_blocks, self.allocator.used_blocks(), "storage blocks");
         assert!(extents <= self.allocator.live_extents(), "extents");
         sums
+    }
+
+    fn recount(&mut self, from: Tier, to: Tier, bytes: u64) {
+        let counts = &mut self.counts[from.index()];
+        counts.entries -= 1;
+        counts.bytes -= bytes;
+        let counts = &mut self.counts[to.index()];
+        counts.entries += 1;
+        counts.bytes += bytes;
     }
 
     /// Time never runs backwards here, so that each list stays in the order of its stamps.

@@ -15,6 +15,8 @@ pub struct AdmitState {
     pub(super) tier: Tier,
     /// The first tier that was to be tried.
     top: Tier,
+    /// Not this one, and none below it.
+    pub(super) stop: Option<Tier>,
     pub(super) baton: Option<Tier>,
     pub(super) evicting: bool,
 }
@@ -33,9 +35,24 @@ impl AdmitState {
         Some(Self::from_tier(victim.bytes, below(victim.from)?))
     }
 
+    /// The way up of an entry that is in `from`: the tiers above it, fastest first. None when there
+    /// is none.
+    #[must_use]
+    pub fn for_promotion(bytes: u64, from: Tier) -> Option<Self> {
+        let stop = Some(from);
+        (from != Tier::Gpu).then(|| AdmitState { stop, ..Self::from_tier(bytes, Tier::Gpu) })
+    }
+
     fn from_tier(bytes: u64, tier: Tier) -> Self {
         assert!(bytes > 0, "an entry holds at least one byte");
-        AdmitState { bytes, tier, top: tier, baton: None, evicting: false }
+        AdmitState { bytes, tier, top: tier, stop: None, baton: None, evicting: false }
+    }
+
+    /// Begins anew below `tier`, which has promised room and has none in fact; its grant has been
+    /// given back.
+    pub fn pass_over(&mut self, tier: Tier) {
+        self.top = below(tier).unwrap_or(Tier::Storage);
+        self.begin_again();
     }
 
     /// Begins anew, after `Enter::Withdrawn`.
@@ -81,8 +98,8 @@ pub enum Admission {
     /// This tier is full of pinned entries, the next one is to be tried: give back the baton, call
     /// again.
     ReleaseBaton(Tier),
-    /// No tier can ever hold it. `limit_bytes` is the size of storage. Give back the baton, if
-    /// held.
+    /// No tier can ever hold it. `limit_bytes` is the size of storage; 0 for a promotion, when no
+    /// tier above has room for it. Give back the baton, if held.
     Refused {
         /// The largest entry that could be held.
         limit_bytes: u64,

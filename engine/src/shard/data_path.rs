@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::hollow::HollowMemory;
+use super::EntryData;
+use super::gpu_path::GpuTransfer;
+use super::hollow::Hollow;
 use super::measure::{Direction, Measure, Waiting};
 use super::message::OperationTimes;
 use super::notify::Notify;
@@ -18,7 +20,7 @@ use crate::fill::{self, ContentName, VerifyMode};
 use crate::key::Tier;
 use crate::placement::Extent;
 use crate::ring::{Completion, IoKind, IoRequest};
-use crate::tier::cpu::CpuEntry;
+use crate::tier::gpu::{GpuEntry, GpuLane, HostPages};
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 
 /// Bytes filled or copied before the device is kicked and the other tasks get a turn: about
@@ -45,13 +47,18 @@ pub enum Content {
     Real,
     /// They have sizes only: nothing is made, copied or checked, no memory is touched; copying
     /// takes the time that this memory says. For runs on a simulated clock and drive.
-    Hollow(HollowMemory),
+    Hollow(Hollow),
 }
 
 /// What a data path is made of.
 pub(super) struct DataPathConfig {
     /// The storage device.
     pub(super) device: Rc<dyn Device>,
+    /// The jobs of the GPU tier; none where there is no such tier. Before the buffers, which its
+    /// jobs may be reading when it is dropped.
+    pub(super) gpu: Option<Rc<GpuLane>>,
+    /// The buffers as the GPUs reach them.
+    pub(super) _gpu_pages: Option<HostPages>,
     /// Buffers and queue places.
     pub(super) tickets: Rc<Tickets>,
     /// The shard's clock.
@@ -64,6 +71,8 @@ pub(super) struct DataPathConfig {
     pub(super) durability: Durability,
     /// Whether entries have bytes.
     pub(super) content: Content,
+    /// GPU memory to which what is read goes, as a model would have it there: as long as a buffer.
+    pub(super) gpu_landing: Option<Rc<GpuEntry>>,
     /// Queue places asked for: tells a wait for a buffer from one for a place.
     pub(super) queue_depth: u32,
 }
@@ -103,14 +112,24 @@ pub(super) struct TransferSpec<'a> {
     pub bytes: u64,
     pub extents: &'a [Extent],
     pub urgency: Urgency,
-    /// Where written bytes come from; `None`: made afresh from the name.
-    pub source: Option<Rc<RefCell<CpuEntry>>>,
+    /// Where written bytes come from; `Elsewhere`: made afresh from the name.
+    pub source: EntryData,
+    /// Where bytes that are read go besides; `Elsewhere`: nowhere.
+    pub sink: EntryData,
 }
 
-struct InFlight {
-    request: IoRequest,
+/// An I/O that has its buffer.
+pub(super) struct Begun {
+    pub(super) request: IoRequest,
     /// Number of the request's first block in the entry.
-    first_block: u64,
+    pub(super) first_block: u64,
+    first_touch_bytes: u64,
+}
+
+pub(super) struct InFlight {
+    pub(super) request: IoRequest,
+    /// Number of the request's first block in the entry.
+    pub(super) first_block: u64,
     /// When the first attempt was submitted.
     submitted: Option<Nanos>,
     attempts: u32,
@@ -121,9 +140,9 @@ struct InFlight {
 }
 
 /// One transfer in progress.
-struct Transfer<'a> {
-    path: &'a DataPath,
-    spec: TransferSpec<'a>,
+pub(super) struct Transfer<'a> {
+    pub(super) path: &'a DataPath,
+    pub(super) spec: TransferSpec<'a>,
     /// Next extent, and blocks of it done.
     extent: (usize, u64),
     next_block: u64,
@@ -133,10 +152,12 @@ struct Transfer<'a> {
     acquire: Option<(Acquire, Nanos)>,
     first_submit: Option<Nanos>,
     last_completion: Nanos,
-    copy_ns: u64,
+    pub(super) copy_ns: u64,
+    /// Copies to and from GPU memory under way.
+    pub(super) gpu: GpuTransfer,
     /// Until its first I/O is started.
     waiting: Option<Waiting<'a>>,
-    error: Option<IoError>,
+    pub(super) error: Option<IoError>,
 }
 
 impl DataPath {
@@ -189,6 +210,7 @@ impl DataPath {
             first_submit: None,
             last_completion: begun,
             copy_ns: 0,
+            gpu: GpuTransfer::default(),
             waiting: Some(self.config.measure.wait(&self.config.clock)),
             error: None,
             spec,
@@ -301,10 +323,15 @@ impl Transfer<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), IoError>> {
         loop {
             let started_bytes = self.start_ios(cx);
+            // What came from GPU memory is written now.
+            let copied = self.collect_copies(cx);
             self.path.config.device.kick();
             // After the kick: it registers this task with what is still in flight.
-            let collected = self.collect(cx);
-            if self.in_flight.is_empty() && (self.is_all_started() || self.error.is_some()) {
+            let collected = self.collect(cx) | copied;
+            if self.in_flight.is_empty()
+                && self.gpu.is_idle()
+                && (self.is_all_started() || self.error.is_some())
+            {
                 return Poll::Ready(match self.error.take() {
                     Some(error) => Err(error),
                     None => Ok(()),
@@ -376,14 +403,15 @@ impl Transfer<'_> {
             Direction::Write => {
                 match &self.spec.source {
                     _ if matches!(self.path.config.content, Content::Hollow(_)) => {}
-                    Some(entry) => {
+                    EntryData::Gpu(_) => {}
+                    EntryData::Host(entry) => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
                         let before = self.path.config.clock.now();
                         let offset = (first_block * BLOCK_BYTES) as usize;
                         entry.borrow().copy_to(offset, buffer);
                         self.copy_ns += self.path.config.clock.now() - before;
                     }
-                    None => {
+                    EntryData::Elsewhere => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
                         fill::fill_for_device(buffer, &self.spec.name, first_block);
                     }
@@ -398,20 +426,29 @@ impl Transfer<'_> {
             length_bytes: bytes as u32,
             buffer_offset: 0,
         };
+        let begun = Begun { request, first_block, first_touch_bytes };
+        match self.spec.source.clone() {
+            EntryData::Gpu(entry) => self.fetch(&entry, begun, ticket),
+            EntryData::Elsewhere | EntryData::Host(_) => self.submit(begun, ticket),
+        }
+        self.next_block += blocks;
+        self.extent =
+            if done + blocks == extent_blocks { (index + 1, 0) } else { (index, done + blocks) };
+        bytes
+    }
+
+    /// Gives the device a whole I/O.
+    pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
+        let Begun { request, first_block, first_touch_bytes } = begun;
         let future = self.path.config.device.submit(request, Some(ticket));
-        let in_flight = InFlight {
+        self.in_flight.push(InFlight {
             request,
             first_block,
             submitted: None,
             attempts: 0,
             first_touch_bytes,
             future,
-        };
-        self.in_flight.push(in_flight);
-        self.next_block += blocks;
-        self.extent =
-            if done + blocks == extent_blocks { (index + 1, 0) } else { (index, done + blocks) };
-        bytes
+        });
     }
 
     /// Takes what has completed; whether there was anything.
@@ -448,6 +485,7 @@ impl Transfer<'_> {
                 self.touched(io.first_touch_bytes, completion.completed);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
+                    self.land(&io, ticket);
                 }
             }
             result if result < 0 => {
@@ -546,7 +584,7 @@ impl Transfer<'_> {
         }
     }
 
-    fn fail(&mut self, request: IoRequest, kind: ErrorKind, errno: i32, now: Nanos) {
+    pub(super) fn fail(&mut self, request: IoRequest, kind: ErrorKind, errno: i32, now: Nanos) {
         let error = self.path.io_error(request, kind, errno);
         self.path.config.measure.error(&error, now);
         self.error.get_or_insert(error);

@@ -1,4 +1,4 @@
-//! Host memory that only keeps time: for entries that have sizes and no bytes.
+//! Memory that only keeps time: for entries that have sizes and no bytes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,6 +6,16 @@ use std::rc::Rc;
 use super::local::VirtualTime;
 use crate::clock::{Nanos, SECOND};
 use crate::device::Occupation;
+
+/// The memories of a simulated shard.
+pub struct Hollow {
+    /// Host memory, which its thread copies.
+    pub host: HollowMemory,
+    /// What is between host memory and the GPUs', all shards' together.
+    pub gpu_link: Rc<HollowMemory>,
+    /// What the GPUs make and check in their own memory, all shards' together.
+    pub gpu_memory: Rc<HollowMemory>,
+}
 
 /// What one shard's thread can copy. It copies one piece after the other, as a thread does.
 pub struct HollowMemory {

@@ -271,17 +271,20 @@ impl Measure {
         }
     }
 
-    /// Entries left a tier.
+    /// Entries left a tier, for another or for good.
     pub fn eviction(
         &self,
-        from: Tier,
+        (from, to): (Tier, Option<Tier>),
         counts: VictimCounts,
         read_ns: Option<u64>,
         write_ns: Option<u64>,
         now: Nanos,
     ) {
         self.record(now, |metrics| {
-            let row = &mut metrics.evictions[from.index()];
+            let row = match (from, to) {
+                (Tier::Gpu, Some(Tier::Storage)) => &mut metrics.evictions_gpu_to_storage,
+                _ => &mut metrics.evictions[from.index()],
+            };
             row.entries += counts.entries;
             row.bytes += counts.bytes;
             if let Some(latency) = read_ns {

@@ -18,7 +18,8 @@ pub struct OperationTimes {
     pub total_ns: u64,
     /// First submit to last completion (CPU tier: the copying).
     pub device_ns: u64,
-    /// Of a write, the part of `total_ns` before its tier had room for it; of a read 0.
+    /// Of a write, the part of `total_ns` before its tier had room for it; of a read, before a
+    /// faster tier had, where hits move up.
     pub room_ns: u64,
 }
 

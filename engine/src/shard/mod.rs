@@ -5,6 +5,7 @@
 
 mod data_path;
 pub mod executor;
+mod gpu_path;
 mod hollow;
 pub mod local;
 mod measure;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use data_path::{Content, Durability};
-pub use hollow::HollowMemory;
+pub use hollow::{Hollow, HollowMemory};
 pub use measure::{
     COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
     VictimCounts,
@@ -38,7 +39,7 @@ pub use notify::{Notify, yield_now};
 pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};
 pub use thread::{ThreadSample, ThreadState};
 pub use turns::Turn;
-pub use waterfall::Demotion;
+pub use waterfall::Transition;
 
 use crate::clock::Clock;
 use crate::error::IoError;
@@ -46,6 +47,7 @@ use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
 use crate::space::Ground;
 use crate::tier::cpu::{CpuEntry, CpuPool};
+use crate::tier::gpu::{GpuEntry, GpuTier, ShardSpace};
 use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
@@ -54,6 +56,8 @@ use turns::Turns;
 pub struct EngineShared {
     /// Budgets of the tiers.
     pub budgets: Arc<SharedBudgets>,
+    /// Memory of the GPU tier; none where there is no such tier, or where it has no bytes.
+    pub gpu: Option<GpuTier>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
     /// Where the CPU tier takes more memory.
@@ -77,11 +81,19 @@ impl EngineShared {
     }
 }
 
-/// The bytes of an entry above storage.
-pub(crate) type EntryData = Option<Rc<RefCell<CpuEntry>>>;
+/// Where the bytes of an entry are.
+#[derive(Clone)]
+pub(crate) enum EntryData {
+    /// On storage, by its extents; or nowhere, when entries have no bytes.
+    Elsewhere,
+    /// In host memory.
+    Host(Rc<RefCell<CpuEntry>>),
+    /// In GPU memory.
+    Gpu(Rc<GpuEntry>),
+}
 
-/// Whoever wants to hear of demotions.
-pub type DemotionWatcher = Box<dyn Fn(Demotion)>;
+/// Whoever wants to hear of entries that change their tier.
+pub type TransitionWatcher = Box<dyn Fn(Transition)>;
 
 /// A task for the shard's own thread.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
@@ -96,6 +108,10 @@ pub struct Shard {
     measure: Rc<Measure>,
     placement: RefCell<Placement<EntryData>>,
     shared: Arc<EngineShared>,
+    /// Its part of the GPU tier's space.
+    gpu_space: Option<Rc<ShardSpace>>,
+    /// Whether a hit below the fastest tier moves the entry up.
+    promotes: bool,
     links: Box<dyn Links>,
     asks: Rc<Asks>,
     turns: Turns,
@@ -108,8 +124,8 @@ pub struct Shard {
     moves: Cell<u32>,
     /// Where CPU-tier bytes are made and checked.
     scratch: RefCell<Vec<u8>>,
-    /// Told of every demotion.
-    on_demotion: RefCell<Option<DemotionWatcher>>,
+    /// Told of every entry that has changed its tier.
+    on_transition: RefCell<Option<TransitionWatcher>>,
 }
 
 /// What a shard is made of.
@@ -130,6 +146,10 @@ struct ShardParts {
     links: Box<dyn Links>,
     /// Runs a task on this thread.
     spawn: Box<dyn Fn(LocalTask)>,
+    /// Whether a hit below the fastest tier moves the entry up.
+    promotes: bool,
+    /// Its part of the GPU tier's space.
+    gpu_space: Option<Rc<ShardSpace>>,
 }
 
 /// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
@@ -148,6 +168,8 @@ impl Shard {
             path: parts.path,
             placement: RefCell::new(placement),
             shared: parts.shared,
+            gpu_space: parts.gpu_space,
+            promotes: parts.promotes,
             links: parts.links,
             asks: Rc::default(),
             turns: Turns::default(),
@@ -156,7 +178,7 @@ impl Shard {
             spawn: parts.spawn,
             moves: Cell::new(0),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
-            on_demotion: RefCell::default(),
+            on_transition: RefCell::default(),
         })
     }
 
@@ -188,6 +210,12 @@ impl Shard {
     #[must_use]
     pub fn counts(&self, tier: Tier) -> TierCounts {
         self.placement.borrow().counts(tier)
+    }
+
+    /// The tier in which an entry of this shard is; none when it is not there. Not a use of it.
+    #[must_use]
+    pub fn tier_of(&self, key: EntryKey) -> Option<Tier> {
+        self.placement.borrow().lookup(key).map(|view| view.tier)
     }
 
     /// The state of its storage space.
@@ -222,9 +250,21 @@ impl Shard {
         self.path.close();
     }
 
-    /// Has `watcher` told of every demotion from now on, as it ends.
-    pub fn watch_demotions(&self, watcher: DemotionWatcher) {
-        *self.on_demotion.borrow_mut() = Some(watcher);
+    /// Has `watcher` told of every demotion and promotion from now on, as it ends.
+    pub fn watch_transitions(&self, watcher: TransitionWatcher) {
+        *self.on_transition.borrow_mut() = Some(watcher);
+    }
+
+    /// Jobs in flight on the GPU tier's devices.
+    #[must_use]
+    pub fn gpu_in_flight(&self) -> usize {
+        self.path.config.gpu.as_ref().map_or(0, |lane| lane.in_flight())
+    }
+
+    /// Bytes of GPU memory that lie idle in chunks which this shard has cut.
+    #[must_use]
+    pub fn gpu_idle_bytes(&self) -> u64 {
+        self.gpu_space.as_ref().map_or(0, |space| space.idle_bytes())
     }
 
     /// Demotions under way.

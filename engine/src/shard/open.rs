@@ -2,9 +2,9 @@
 //! file ([`open_shard`]); or over any device, where somebody else carries its messages
 //! ([`Blueprint::join`]).
 
-#![allow(unsafe_code, reason = "registering the pool's memory with the ring")]
+#![allow(unsafe_code, reason = "registering the pool's memory with the ring and the GPUs")]
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use super::executor;
@@ -13,12 +13,13 @@ use super::{
     ShardParts,
 };
 use crate::buffer::{BufferPool, PageKind, Tickets};
-use crate::clock::Clock;
+use crate::clock::{Clock, MILLISECOND, Nanos, monotonic_now};
 use crate::device::{DataFile, Device, FileDevice};
 use crate::error::SetupError;
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
 use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
+use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
 /// What all shards of one engine have in common.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Blueprint {
     pub verify: VerifyMode,
     /// Whether writes are flushed.
     pub durability: Durability,
+    /// Whether a hit below the fastest tier moves the entry up.
+    pub promotes: bool,
 }
 
 /// What is each shard's own: the world around it, and how it reaches the others.
@@ -78,10 +81,35 @@ impl Blueprint {
     /// When there is no memory for its buffers.
     pub fn join(&self, seat: Seat) -> Result<Rc<Shard>, SetupError> {
         let pool = BufferPool::new(self.io_bytes as usize, self.buffers())?;
-        Ok(self.join_with(pool, seat))
+        let (shard, _pages) = self.join_with(pool, seat, Bell::silent())?;
+        Ok(shard)
     }
 
-    fn join_with(&self, pool: BufferPool, seat: Seat) -> Rc<Shard> {
+    /// The shard, and whether its buffers are page-locked for the GPUs, where there are any.
+    fn join_with(
+        &self,
+        pool: BufferPool,
+        seat: Seat,
+        bell: Bell,
+    ) -> Result<(Rc<Shard>, Result<(), GpuFault>), SetupError> {
+        let gpu = match &self.shared.gpu {
+            Some(tier) => Some(GpuLane::new(tier.memory.open_queue(seat.clock.clone(), bell)?)),
+            None => None,
+        };
+        let pages = self.shared.gpu.as_ref().map(|tier| {
+            let (start, bytes) = pool.region();
+            // SAFETY: the answer is kept beside the tickets, which hold the pool, and is dropped
+            // before them.
+            unsafe { tier.memory.lock_pages(start, bytes) }
+        });
+        let (gpu_pages, locked) = match pages.transpose() {
+            Ok(pages) => (pages, Ok(())),
+            Err(fault) => (None, Err(fault)),
+        };
+        let gpu_space =
+            self.shared.gpu.as_ref().map(|tier| ShardSpace::new(Arc::clone(&tier.space)));
+        let landing_bytes = GpuSpace::landing_bytes(self.io_bytes);
+        let gpu_landing = gpu_space.as_ref().and_then(|space| space.allocate(landing_bytes));
         let path = DataPath::new(DataPathConfig {
             device: seat.device,
             tickets: Tickets::new(pool, self.queue_depth),
@@ -90,9 +118,12 @@ impl Blueprint {
             verify: self.verify,
             durability: self.durability,
             content: seat.content,
+            gpu,
+            _gpu_pages: gpu_pages,
+            gpu_landing,
             queue_depth: self.queue_depth,
         });
-        Shard::new(ShardParts {
+        let shard = Shard::new(ShardParts {
             id: seat.id,
             shards: self.shards,
             seed: self.seed,
@@ -101,7 +132,10 @@ impl Blueprint {
             shared: Arc::clone(&self.shared),
             links: seat.links,
             spawn: seat.spawn,
-        })
+            promotes: self.promotes,
+            gpu_space,
+        });
+        Ok((shard, locked))
     }
 }
 
@@ -124,6 +158,8 @@ pub struct ShardFacts {
     pub huge_pages: bool,
     /// Memory of the buffers, bytes.
     pub buffer_bytes: u64,
+    /// Whether GPUs reach the buffers without a copy between; none where there is no GPU.
+    pub gpu_reaches_buffers: Option<bool>,
     /// What was less than asked for, in a sentence each.
     pub shortfalls: Vec<String>,
 }
@@ -149,10 +185,11 @@ pub fn open_shard(
     let ring = Rc::new(Ring::new(setup, file.raw_fd(), Clock::Os)?);
     let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), file));
     executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
-    let facts = ShardFacts {
+    let mut facts = ShardFacts {
         ring: features,
         huge_pages: pool.page_kind() == PageKind::Huge,
         buffer_bytes: u64::from(pool.count()) * blueprint.io_bytes,
+        gpu_reaches_buffers: None,
         shortfalls,
     };
     let seat = Seat {
@@ -163,7 +200,46 @@ pub fn open_shard(
         links,
         spawn: Box::new(executor::spawn_local),
     };
-    Ok((blueprint.join_with(pool, seat), facts))
+    let (bell, rung) = flume::bounded(1);
+    // A bell that has rung and was not heard yet need not ring twice.
+    let bell = Bell::new(move || {
+        let _rings_already = bell.try_send(());
+    });
+    let (shard, locked) = blueprint.join_with(pool, seat, bell)?;
+    if let Some(lane) = &shard.path.config.gpu {
+        executor::spawn_local(answer_gpu(Rc::downgrade(lane), rung));
+        executor::spawn_local(look_after_gpu(Rc::downgrade(lane)));
+    }
+    let tier = blueprint.shared.gpu.as_ref();
+    if tier.is_some_and(|tier| tier.memory.facts().kind == GpuKind::Cuda) {
+        facts.gpu_reaches_buffers = Some(locked.is_ok());
+    }
+    if let Err(fault) = locked {
+        facts.shortfalls.push(format!(
+            "I/O buffers are not page-locked for the GPU, which makes copies slower ({fault})"
+        ));
+    }
+    Ok((shard, facts))
+}
+
+/// Between two looks at jobs whose bell did not ring, as when the device was lost.
+const GPU_LOOK: Nanos = 5 * MILLISECOND;
+
+/// Looks for jobs that have ended whenever the bell rings, for as long as the lane is there.
+async fn answer_gpu(lane: Weak<GpuLane>, rung: flume::Receiver<()>) {
+    while rung.recv_async().await.is_ok() {
+        let Some(lane) = lane.upgrade() else { return };
+        lane.reap();
+    }
+}
+
+/// The same every few milliseconds.
+async fn look_after_gpu(lane: Weak<GpuLane>) {
+    while let Some(lane) = lane.upgrade() {
+        lane.reap();
+        drop(lane);
+        executor::sleep_until(monotonic_now() + GPU_LOOK).await;
+    }
 }
 
 /// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of

@@ -7,7 +7,10 @@ use super::measure::Direction;
 use super::message::{Answer, GateName, Message};
 use super::notify::yield_now;
 use super::turns::Turn;
-use super::{OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome};
+use super::waterfall::HeldGrant;
+use super::{
+    EntryData, OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome,
+};
 use crate::buffer::Urgency;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName};
@@ -83,32 +86,102 @@ impl Shard {
 
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
         let begun = self.clock.now();
-        let view = loop {
+        let Some(mut view) = self.arrived(key).await else { return ReadOutcome::Miss };
+        let mut room_ns = 0;
+        let mut rise = None;
+        if self.promotes && view.tier != Tier::Gpu {
+            let asked = self.clock.now();
+            rise = match self.room_above(&view).await {
+                Ok(rise) => rise,
+                Err(error) => return ReadOutcome::Failed(error),
+            };
+            room_ns = self.clock.now() - asked;
+            // The entry may have moved meanwhile, or gone.
+            let Some(now_there) = self.arrived(key).await else { return ReadOutcome::Miss };
+            let is_same = (now_there.version, now_there.tier) == (view.version, view.tier);
+            rise = rise.filter(|_| is_same);
+            view = now_there;
+        }
+        self.place(|placement| placement.pin(view.id));
+        let _pin = Pin { shard: self, id: view.id };
+        let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
+        let result = match view.tier {
+            Tier::Storage => self.read_storage(&view, urgency, sink).await,
+            Tier::Cpu => self.read_memory(&view, sink).await,
+            Tier::Gpu => self.read_gpu(&view).await,
+        };
+        if let (Ok(_), Some((held, data))) = (&result, rise) {
+            self.finish_rise(&view, held, data);
+        }
+        let now = self.clock.now();
+        match result {
+            Ok(times) => {
+                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
+                self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
+                ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
+            }
+            Err(error) => ReadOutcome::Failed(error),
+        }
+    }
+
+    /// The entry of `key`, once writes of it that came before have ended.
+    async fn arrived(&self, key: EntryKey) -> Option<EntryView> {
+        loop {
             let changed = self.changed.notified();
             let found = self.placement.borrow().lookup(key);
             match found {
                 // A write that came before is waiting for room: it counts as before.
                 None if self.arriving.borrow().contains(&key) => changed.await,
-                None => return ReadOutcome::Miss,
                 // On its way in: it will be there, or gone, when its writer is done.
                 Some(view) if view.state == EntryState::Writing => changed.await,
-                Some(view) => break view,
+                found => return found,
             }
+        }
+    }
+
+    /// Room for an entry in a faster tier. The entry is not pinned the while: what makes room may
+    /// have to evict it.
+    async fn room_above<'a>(
+        self: &'a Rc<Self>,
+        view: &EntryView,
+    ) -> Result<Option<(HeldGrant<'a>, EntryData)>, IoError> {
+        let Some(mut state) = AdmitState::for_promotion(view.bytes, view.tier) else {
+            return Ok(None);
         };
-        self.place(|placement| placement.pin(view.id));
-        let _pin = Pin { shard: self, id: view.id };
-        let result = match view.tier {
-            Tier::Storage => self.transfer_storage(&view, Direction::Read, urgency).await,
-            Tier::Cpu | Tier::Gpu => self.read_memory(&view).await,
-        };
-        let now = self.clock.now();
-        match result {
-            Ok(times) => {
-                let times = OperationTimes { total_ns: now - begun, ..times };
-                self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
-                ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
-            }
-            Err(error) => ReadOutcome::Failed(error),
+        self.admit_with_memory(&mut state).await
+    }
+
+    /// An entry that was read is in its faster tier too: there it stays.
+    fn finish_rise(&self, view: &EntryView, held: HeldGrant<'_>, data: EntryData) {
+        let (to, grant) = (held.tier(), held.into_inner());
+        if self.place(|p| p.finish_promotion(view.id, view.tier, grant, data)) {
+            let now = self.clock.now();
+            self.measure.record(now, |metrics| {
+                let row = &mut metrics.promotions[view.tier.index()][to.index()];
+                row.entries += 1;
+                row.bytes += view.bytes;
+            });
+            self.tell_transition(view.key, view.bytes, view.tier, to);
+        }
+    }
+
+    async fn read_storage(
+        &self,
+        view: &EntryView,
+        urgency: Urgency,
+        sink: EntryData,
+    ) -> Result<OperationTimes, IoError> {
+        let times = self.transfer_storage(view, Direction::Read, urgency, sink).await?;
+        self.land_hollow(view).await;
+        Ok(times)
+    }
+
+    /// What is read goes to the model's GPU, where there is one.
+    async fn land_hollow(&self, view: &EntryView) {
+        if let Content::Hollow(hollow) = &self.path.config.content
+            && self.shared.budgets.capacity_bytes(Tier::Gpu) > 0
+        {
+            hollow.gpu_link.copy(view.bytes).await;
         }
     }
 
@@ -117,6 +190,7 @@ impl Shard {
         view: &EntryView,
         direction: Direction,
         urgency: Urgency,
+        sink: EntryData,
     ) -> Result<OperationTimes, IoError> {
         let extents = self.placement.borrow().extents(view.id).clone();
         let spec = TransferSpec {
@@ -125,22 +199,29 @@ impl Shard {
             bytes: view.bytes,
             extents: extents.as_slice(),
             urgency,
-            source: None,
+            source: EntryData::Elsewhere,
+            sink,
         };
         self.path.transfer(spec).await.map(|done| done.times)
     }
 
-    async fn read_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
-        if let Content::Hollow(memory) = &self.path.config.content {
+    async fn read_memory(
+        &self,
+        view: &EntryView,
+        sink: EntryData,
+    ) -> Result<OperationTimes, IoError> {
+        if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
-            memory.copy(view.bytes).await;
+            hollow.host.copy(view.bytes).await;
+            self.land_hollow(view).await;
             return Ok(OperationTimes {
                 device_ns: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
-        let data = self.placement.borrow().data(view.id).clone();
-        let entry = data.expect("an entry above storage has its bytes in memory");
+        let EntryData::Host(entry) = self.data_of(view) else {
+            unreachable!("an entry in the CPU tier is in host memory")
+        };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device_ns) = (0, 0);
@@ -150,6 +231,10 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
+        device_ns += match sink {
+            EntryData::Gpu(above) => self.copy_up(view, &entry, &above).await?,
+            EntryData::Host(_) | EntryData::Elsewhere => self.land_host(view, &entry).await?,
+        };
         Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
@@ -197,7 +282,7 @@ impl Shard {
     }
 
     /// Lets the device and the other tasks go on, once every MiB of copying.
-    async fn breathe(&self, done: usize) {
+    pub(super) async fn breathe(&self, done: usize) {
         if done.is_multiple_of(1 << 20) {
             self.path.config.device.kick();
             yield_now().await;
@@ -232,8 +317,8 @@ impl Shard {
         self.arriving.borrow_mut().insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
-        let grant = match self.admit(&mut state).await {
-            Ok(Some(grant)) => grant,
+        let (grant, data) = match self.admit_with_memory(&mut state).await {
+            Ok(Some(room)) => room,
             Ok(None) => {
                 let limit_bytes = self.shared.budgets.capacity_bytes(Tier::Storage);
                 self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
@@ -244,21 +329,18 @@ impl Shard {
         let admitted = self.clock.now();
         self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
         let tier = grant.tier();
-        let data = match tier {
-            Tier::Storage => None,
-            Tier::Cpu | Tier::Gpu => {
-                let entry = self.shared.cpu.allocate(bytes);
-                Some(Rc::new(std::cell::RefCell::new(entry)))
-            }
-        };
         let grant = grant.into_inner();
         let id = self.place(|p| p.insert_writing(key, grant, data, admitted));
         drop(arriving);
         let writing = Writing { shard: self, id };
         let view = self.placement.borrow().view(id);
         let result = match tier {
-            Tier::Storage => self.transfer_storage(&view, Direction::Write, urgency).await,
-            Tier::Cpu | Tier::Gpu => self.write_memory(&view).await,
+            Tier::Storage => {
+                let nowhere = EntryData::Elsewhere;
+                self.transfer_storage(&view, Direction::Write, urgency, nowhere).await
+            }
+            Tier::Cpu => self.write_memory(&view).await,
+            Tier::Gpu => self.write_gpu(&view).await,
         };
         let now = self.clock.now();
         match result {
@@ -275,16 +357,17 @@ impl Shard {
     }
 
     async fn write_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
-        if let Content::Hollow(memory) = &self.path.config.content {
+        if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
-            memory.copy(view.bytes).await;
+            hollow.host.copy(view.bytes).await;
             return Ok(OperationTimes {
                 device_ns: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
-        let data = self.placement.borrow().data(view.id).clone();
-        let entry = data.expect("an entry above storage has its bytes in memory");
+        let EntryData::Host(entry) = self.data_of(view) else {
+            unreachable!("an entry in the CPU tier is in host memory")
+        };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device_ns) = (0, 0);

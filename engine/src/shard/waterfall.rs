@@ -1,12 +1,13 @@
 //! Making room: carries out what `placement` decides, one step at a time.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::data_path::{Content, TransferSpec};
 use super::measure::{Direction, VictimCounts};
 use super::message::{Answer, GateName, Message};
 use super::operation::shard_gone;
-use super::{Shard, Turn};
+use super::{EntryData, Shard, Turn};
 use crate::buffer::Urgency;
 use crate::error::{IoError, Operation};
 use crate::key::{EntryKey, ShardId, Tier};
@@ -15,9 +16,9 @@ use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victi
 /// Demotions make room that somebody waits for.
 const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
 
-/// An entry that was moved down a tier.
+/// An entry that was moved to another tier: down to make room, or up after a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Demotion {
+pub struct Transition {
     /// Which.
     pub key: EntryKey,
     /// Its size.
@@ -41,6 +42,21 @@ impl HeldGrant<'_> {
 
     fn grant(&self) -> &Grant {
         self.grant.as_ref().expect("taken only by into_inner")
+    }
+
+    /// Takes memory for its entry, if it is above storage. None when there is none in fact.
+    pub(super) fn allocate(&self) -> Option<EntryData> {
+        let (tier, bytes) = (self.grant().tier, self.grant().bytes);
+        let shard = self.shard;
+        if tier == Tier::Storage || matches!(shard.path.config.content, Content::Hollow(_)) {
+            return Some(EntryData::Elsewhere);
+        }
+        if tier == Tier::Cpu {
+            let entry = shard.shared.cpu.allocate(bytes);
+            return Some(EntryData::Host(Rc::new(RefCell::new(entry))));
+        }
+        let space = shard.gpu_space.as_ref().expect("a tier of no memory grants nothing");
+        space.allocate(bytes).map(EntryData::Gpu)
     }
 
     pub(super) fn into_inner(mut self) -> Grant {
@@ -71,6 +87,24 @@ impl Shard {
             }
             drop(held);
             state.begin_again();
+        }
+    }
+
+    /// The same, with the memory that its tier has for it.
+    pub(super) async fn admit_with_memory<'a>(
+        self: &'a Rc<Self>,
+        state: &mut AdmitState,
+    ) -> Result<Option<(HeldGrant<'a>, EntryData)>, IoError> {
+        loop {
+            let Some(held) = self.admit(state).await? else { return Ok(None) };
+            if let Some(data) = held.allocate() {
+                return Ok(Some((held, data)));
+            }
+            // Blocks that lie idle elsewhere, or a reader that still holds what has moved.
+            let (tier, now) = (held.tier(), self.clock.now());
+            drop(held);
+            self.measure.record(now, |metrics| metrics.passed_over_entries += 1);
+            state.pass_over(tier);
         }
     }
 
@@ -169,7 +203,8 @@ impl Shard {
                 self.place(|placement| placement.return_segments(segments));
                 let bytes = before.bytes - self.counts(Tier::Storage).bytes;
                 let counts = VictimCounts { entries: deleted_entries, bytes };
-                self.measure.eviction(Tier::Storage, counts, None, None, self.clock.now());
+                let now = self.clock.now();
+                self.measure.eviction((Tier::Storage, None), counts, None, None, now);
             }
         }
     }
@@ -178,7 +213,8 @@ impl Shard {
     fn let_go(self: &Rc<Self>, victim: Victim) {
         if victim.to.is_none() {
             let counts = VictimCounts { entries: 1, bytes: victim.bytes };
-            self.measure.eviction(victim.from, counts, None, None, self.clock.now());
+            let now = self.clock.now();
+            self.measure.eviction((victim.from, None), counts, None, None, now);
             return;
         }
         self.moves.set(self.moves.get() + 1);
@@ -195,8 +231,8 @@ impl Shard {
         let Some(mut state) = AdmitState::for_victim(&victim) else {
             unreachable!("a victim that moves has a tier below");
         };
-        let held = match self.admit(&mut state).await {
-            Ok(Some(held)) => held,
+        let (held, data) = match self.admit_with_memory(&mut state).await {
+            Ok(Some(room)) => room,
             Ok(None) => {
                 self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
                 self.place(|placement| placement.move_failed(victim.id));
@@ -207,13 +243,40 @@ impl Shard {
                 return;
             }
         };
-        assert!(held.tier() == Tier::Storage, "only storage lies below host memory");
-        let data = self.placement.borrow().data(victim.id).clone();
-        let source = data.expect("an entry above storage has its bytes in memory");
-        if let Content::Hollow(memory) = &self.path.config.content {
-            memory.copy(victim.bytes).await;
-        }
         let to = held.tier();
+        let result = match to {
+            Tier::Storage => self.move_to_storage(&victim, &held).await,
+            Tier::Cpu | Tier::Gpu => self.move_to_host(&victim, &data).await,
+        };
+        let now = self.clock.now();
+        match result {
+            Ok((read_ns, write_ns)) => {
+                let grant = held.into_inner();
+                let moved = self.place(|p| p.finish_move(victim.id, grant, data, now));
+                if moved {
+                    let counts = VictimCounts { entries: 1, bytes: victim.bytes };
+                    let (read, write) = (Some(read_ns), Some(write_ns));
+                    self.measure.eviction((victim.from, Some(to)), counts, read, write, now);
+                    self.tell_transition(victim.key, victim.bytes, victim.from, to);
+                }
+            }
+            Err(_counted) => self.place(|placement| placement.move_failed(victim.id)),
+        }
+    }
+
+    /// Writes a victim to the blocks of its grant: what reading it took, and the whole, ns.
+    async fn move_to_storage(
+        &self,
+        victim: &Victim,
+        held: &HeldGrant<'_>,
+    ) -> Result<(u64, u64), IoError> {
+        if let Content::Hollow(hollow) = &self.path.config.content {
+            match victim.from {
+                Tier::Gpu => hollow.gpu_link.copy(victim.bytes).await,
+                Tier::Cpu | Tier::Storage => hollow.host.copy(victim.bytes).await,
+            }
+        }
+        let source = self.placement.borrow().data(victim.id).clone();
         let extents = held.grant().extents.clone();
         let spec = TransferSpec {
             direction: Direction::Write,
@@ -221,25 +284,33 @@ impl Shard {
             bytes: victim.bytes,
             extents: extents.as_slice(),
             urgency: DEMOTION_URGENCY,
-            source: Some(source),
+            source,
+            sink: EntryData::Elsewhere,
         };
-        let result = self.path.transfer(spec).await;
-        let now = self.clock.now();
-        match result {
-            Ok(done) => {
-                let grant = held.into_inner();
-                let moved = self.place(|p| p.finish_move(victim.id, grant, None, now));
-                if moved {
-                    let counts = VictimCounts { entries: 1, bytes: victim.bytes };
-                    let (read, write) = (Some(done.copy_ns), Some(done.times.total_ns));
-                    self.measure.eviction(victim.from, counts, read, write, now);
-                    if let Some(watcher) = &*self.on_demotion.borrow() {
-                        let (key, bytes, from) = (victim.key, victim.bytes, victim.from);
-                        watcher(Demotion { key, bytes, from, to });
-                    }
-                }
-            }
-            Err(_counted) => self.place(|placement| placement.move_failed(victim.id)),
+        let done = self.path.transfer(spec).await?;
+        Ok((done.copy_ns, done.times.total_ns))
+    }
+
+    /// Copies a victim from GPU memory to host memory: the device's time, and the whole, ns.
+    async fn move_to_host(&self, victim: &Victim, to: &EntryData) -> Result<(u64, u64), IoError> {
+        let begun = self.clock.now();
+        if let Content::Hollow(hollow) = &self.path.config.content {
+            hollow.gpu_link.copy(victim.bytes).await;
+            let copied = self.clock.now() - begun;
+            return Ok((copied, copied));
+        }
+        let view = self.placement.borrow().view(victim.id);
+        let (EntryData::Gpu(from), EntryData::Host(to)) = (self.data_of(&view), to) else {
+            unreachable!("above host memory lies GPU memory, and nothing else")
+        };
+        let device_ns = self.copy_down(&view, &from, to).await?;
+        Ok((device_ns, self.clock.now() - begun))
+    }
+
+    /// Tells whoever listens of an entry that has changed its tier.
+    pub(super) fn tell_transition(&self, key: EntryKey, bytes: u64, from: Tier, to: Tier) {
+        if let Some(watcher) = &*self.on_transition.borrow() {
+            watcher(Transition { key, bytes, from, to });
         }
     }
 }

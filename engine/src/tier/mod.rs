@@ -2,5 +2,6 @@
 //! crate ([`crate::key`]), since errors and placement name tiers without knowing what is in them.
 
 pub mod cpu;
+pub mod gpu;
 
 pub use crate::key::{TIER_COUNT, Tier};

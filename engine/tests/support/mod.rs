@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos};
@@ -12,12 +13,17 @@ use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::{Content, Durability, ReadOutcome, Shard, WriteMode, WriteOutcome};
 use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_engine::tier::gpu::GpuSpace;
+use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
+use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 
 pub type TestDevice = FaultDevice<MemoryDevice>;
 
 pub struct BedConfig {
     pub shards: u16,
+    pub gpu_bytes: u64,
+    pub promotes: bool,
     pub cpu_bytes: u64,
     pub storage_blocks: u64,
     pub segment_blocks: u64,
@@ -31,6 +37,8 @@ impl Default for BedConfig {
     fn default() -> Self {
         BedConfig {
             shards: 1,
+            gpu_bytes: 0,
+            promotes: false,
             cpu_bytes: 0,
             storage_blocks: 1024,
             segment_blocks: 64,
@@ -46,6 +54,8 @@ pub struct Bed {
     pub runtime: LocalRuntime,
     pub shards: Vec<Rc<Shard>>,
     pub devices: Vec<Rc<TestDevice>>,
+    #[allow(dead_code, reason = "not every test goes wrong there")]
+    pub gpu: Arc<FaultyMemory>,
     pub time: Rc<Cell<Nanos>>,
     engine: LocalEngine,
 }
@@ -58,7 +68,15 @@ impl Bed {
         cpu.populate(0, 1).unwrap();
         let io_bytes = config.io_blocks * BLOCK_BYTES;
         let mut devices = Vec::new();
-        let engine = Engine::builder()
+        let memory = GpuSpace::memory_bytes(config.gpu_bytes, 1, config.shards, io_bytes);
+        let emulated = EmulatedMemory::new(1, memory).unwrap();
+        let gpu = FaultyMemory::new(emulated, GpuFlawPlan::Never);
+        let builder = match config.gpu_bytes {
+            0 => Engine::builder(),
+            bytes => Engine::builder().gpu_bytes(bytes).gpu_memory(gpu.clone()),
+        };
+        let engine = builder
+            .promote_on_hit(config.promotes)
             .shards(config.shards)
             .seed(42)
             .storage_bytes(config.storage_blocks * BLOCK_BYTES)
@@ -86,7 +104,7 @@ impl Bed {
             shard.measure().open(0, Nanos::MAX);
         }
         let (runtime, shards) = (engine.runtime().clone(), engine.shards().to_vec());
-        Bed { runtime, shards, devices, time, engine }
+        Bed { runtime, shards, devices, gpu, time, engine }
     }
 
     /// One step of the whole bed; false when nothing can move any more.
@@ -145,6 +163,7 @@ impl Bed {
             assert_eq!(shard.in_flight(), 0);
             assert_eq!(shard.tickets(), 0, "a buffer leaked");
             assert_eq!(shard.moves(), 0);
+            assert_eq!(shard.gpu_in_flight(), 0, "a job leaked");
             shard.check_sums();
         }
     }

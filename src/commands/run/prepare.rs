@@ -178,7 +178,8 @@ fn tell_population(plan: &Plan, store: &Store, told: &mut Told) {
     if estimate.entries == 0 {
         return;
     }
-    let held = store.capacity_bytes().saturating_add(plan.cpu_memory_bytes);
+    let memory_bytes = plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes);
+    let held = store.capacity_bytes().saturating_add(memory_bytes);
     let more = match estimate.bytes > held {
         true => format!("; the tiers hold {}, so that the first are evicted again", human(held)),
         false => String::new(),

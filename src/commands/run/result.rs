@@ -8,8 +8,10 @@ use super::document::begun_unix_s;
 use super::shortages;
 use super::teller::Teller;
 use crate::config::Plan;
-use crate::facts::{TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window};
-use crate::host::{BlockDelta, Cost, Launcher};
+use crate::facts::{
+    GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
+};
+use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::results::RunResult;
 use crate::run::{Ending, RunOutcome, WatchdogFigures};
 use crate::source::SourceFacts;
@@ -36,7 +38,7 @@ pub(super) fn result_of(
     let result = RunResult {
         plan: plan.clone(),
         command_line,
-        machine: teller.machine.clone(),
+        machine: Machine { gpu: gpus_of(teller), ..teller.machine.clone() },
         launcher: Launcher::look(),
         window: Window {
             start_unix_s: begun_unix_s(outcome.window.0),
@@ -54,6 +56,7 @@ pub(super) fn result_of(
         cache: outcome.totals.cache,
         tiers,
         shortages,
+        gpu: teller.gpu.clone(),
         timeline,
         allocation_wait: outcome.totals.allocation_wait,
         workload: outcome.workload,
@@ -80,6 +83,13 @@ pub(super) fn result_of(
         warnings: Vec::new(),
     };
     (result, outcome.cleanup.map_err(anyhow::Error::from))
+}
+
+/// The GPUs that the run used.
+fn gpus_of(teller: &Teller<'_>) -> Option<String> {
+    let gpu = teller.gpu.as_ref().filter(|gpu| gpu.backing.is_some_and(GpuBacking::is_gpu))?;
+    let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
+    Some(names.join(", "))
 }
 
 fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {

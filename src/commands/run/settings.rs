@@ -9,7 +9,9 @@ use ringfall_engine::{device, fill, shard};
 use ringfall_workloads::autoscale;
 
 use super::ranks;
-use crate::config::{AutoscalerMode, Durability, Plan, Preallocate, Rank, Traffic, Verify};
+use crate::config::{
+    AutoscalerMode, Durability, Plan, Preallocate, Promotion, Rank, Traffic, Verify,
+};
 use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
 use crate::run::{RunSettings, Start};
 
@@ -30,6 +32,9 @@ pub fn engine(plan: &Plan) -> RunSettings {
         },
         has_storage: !plan.is_without_storage,
         storage_free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
+        gpu_capacity_bytes: plan.gpu_memory_bytes,
+        gpu_memory: None,
+        promotes_on_hit: plan.promotion == Promotion::OnHit,
         cpu_capacity_bytes: plan.cpu_memory_bytes,
         watermarks: plan.workload.eviction.watermarks(),
         memory_gauge: Some(MemoryGauge::new(Room::memory_left)),

@@ -12,16 +12,16 @@ use ringfall_engine::device::DeviceModel;
 use ringfall_engine::units::MIB;
 
 use super::{
-    Sources, Teller, check_outputs, exit_of, output, result_of, settings, show, tell_advice,
+    Sources, Teller, check_outputs, exit_of, gpu, output, result_of, settings, show, tell_advice,
     unless_reader_left, write_results,
 };
 use crate::config::values::Auto;
-use crate::config::{DeviceFile, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch};
+use crate::config::{DeviceFile, GpuModel, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{Document, IoTraceReport, NO_DRIVE, RunResult, SimulationReport, warnings_of};
-use crate::run::{self, Load, VirtualSystem};
+use crate::run::{self, Load, VirtualGpus, VirtualSystem};
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
@@ -42,6 +42,12 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         source: "every I/O takes 1 µs".to_owned(),
         model: DeviceModel::ideal(IDEAL_NS),
         memory_bytes_per_s: 1e18,
+        gpu: GpuModel {
+            capacity_bytes: None,
+            link_bytes_per_s: 1e18,
+            memory_bytes_per_s: 1e18,
+            latency_ns: MEMORY_LATENCY_NS,
+        },
     };
     // Entries in one piece, as far as may be: nobody looks at the I/Os.
     let mut plan = plan.clone();
@@ -111,6 +117,9 @@ pub fn run(
     let ended = interrupt.clone();
     let reading = Reading::new(move || ended.is_set(), !plan.quiet);
     let Sources { opened, validation, .. } = Sources::open(plan, &reading)?;
+    let mut given = plan.clone();
+    let gpu = gpu::simulated(&mut given, device);
+    let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
     settings.storage_capacity_bytes = match settings.storage_capacity_bytes {
@@ -120,11 +129,17 @@ pub fn run(
     };
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.storage_bytes = settings.storage_capacity_bytes;
+    teller.gpu = gpu.outcome;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let system = VirtualSystem {
         model: device.model,
         memory_bytes_per_s: device.memory_bytes_per_s,
         memory_latency_ns: MEMORY_LATENCY_NS,
+        gpu: VirtualGpus {
+            link_bytes_per_s: device.gpu.link_bytes_per_s,
+            memory_bytes_per_s: device.gpu.memory_bytes_per_s,
+            latency_ns: device.gpu.latency_ns,
+        },
     };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
     let (outcome, figures) = run::simulate(&settings, load, &system, log.as_ref(), interrupt)?;

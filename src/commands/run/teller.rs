@@ -16,7 +16,7 @@ use super::screen::{is_terminal, output, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
-use crate::facts::{KernelSecond, TierShortage};
+use crate::facts::{GpuOutcome, KernelSecond, TierShortage};
 use crate::host::{BlockCounters, BlockDelta, CostSnapshot, Machine};
 use crate::interrupt::Interrupt;
 use crate::results::{warnings_of, write_json};
@@ -47,6 +47,7 @@ pub(super) struct Teller<'a> {
     pub(super) facts: Vec<ShardFacts>,
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
+    pub(super) gpu: Option<GpuOutcome>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     pub(super) series: Vec<(Nanos, BlockCounters)>,
     pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
@@ -77,6 +78,7 @@ impl<'a> Teller<'a> {
             facts: Vec::new(),
             storage_bytes: 0,
             shortages: Vec::new(),
+            gpu: None,
             series: Vec::new(),
             before: None,
             after: None,
@@ -186,6 +188,7 @@ impl Observer for Teller<'_> {
             token_bytes: self.token_bytes,
             reclaimed_bytes: store.reclaimed_bytes,
             shortages: &self.shortages,
+            gpu: self.gpu.as_ref(),
         };
         // A closed pipe must not end a run whose results go to a file.
         let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);

@@ -177,7 +177,10 @@ fn without_effect(sections: &Sections) -> Vec<String> {
         attempts.iter().any(Option::is_some),
         "eviction.max_* (an eviction goes on until there is room)",
     );
-    name(given.gpu_backend.is_some(), "gpu_backend (there is no GPU tier)");
+    name(
+        given.gpu_backend.is_some(),
+        "gpu_backend (GPU memory is taken once, when the run begins)",
+    );
     let saturation = given.saturation_detection.unwrap_or_default();
     name(
         saturation.history_window_size.is_some(),

@@ -145,8 +145,8 @@ pub struct CacheStatsReport {
     /// Tokens of the entries that were written to storage, demoted to it or read from it. Same
     /// definition as the reference's, whose tier holds less (`storage_entries`).
     pub storage_tokens_processed: Sum<f64>,
-    /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage also
-    /// `storage_{read,write}_{device,host}_…`; a tier without operations has none, as in the
+    /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage and GPU also
+    /// `{gpu,storage}_{read,write}_{device,host}_…`; a tier without operations has none, as in the
     /// reference. Differs from the reference, whose device time of a write is its `fsync` alone.
     #[serde(flatten)]
     pub latencies_ms: TierLatencies,
@@ -154,16 +154,20 @@ pub struct CacheStatsReport {
 }
 
 /// KV bytes that a tier moved: read, written. Above storage a demotion's read counts with the tier
-/// that it leaves, and its write with the one that it reaches.
+/// that it leaves, and its write, as a promotion's, with the one that it reaches.
 fn tier_bytes(result: &RunResult, tier: Tier) -> [u64; 2] {
     let (engine, metrics) = (&result.engine, result.engine.tier(tier));
     let demoted = |from: Tier| engine.evictions[from.index()].bytes;
+    let promoted = engine.promoted_to(tier).bytes;
     match tier {
         Tier::Storage => [engine.io_read.entry_bytes, engine.io_write.entry_bytes],
-        Tier::Gpu => [metrics.read.entry_bytes + demoted(tier), metrics.write.entry_bytes],
+        Tier::Gpu => [
+            metrics.read.entry_bytes + engine.evicted_bytes(tier),
+            metrics.write.entry_bytes + promoted,
+        ],
         Tier::Cpu => [
             metrics.read.entry_bytes + demoted(tier),
-            metrics.write.entry_bytes + demoted(Tier::Gpu),
+            metrics.write.entry_bytes + demoted(Tier::Gpu) + promoted,
         ],
     }
 }
@@ -199,7 +203,9 @@ impl CacheStatsReport {
             gpu_memory_used_gb: OfRun::of(gib(state(Tier::Gpu).used_bytes)),
             cpu_memory_used_gb: OfRun::of(gib(state(Tier::Cpu).used_bytes)),
             offloads_cpu: Sum::of(reached(Tier::Cpu, Tier::Gpu)),
-            offloads_storage: Sum::of(reached(Tier::Storage, Tier::Cpu)),
+            offloads_storage: Sum::of(
+                reached(Tier::Storage, Tier::Cpu) + engine.evictions_gpu_to_storage.entries,
+            ),
             storage_health: OfRun::of(judge(result)),
             prefill_writes: Sum::of(cache.prefill_writes + cache.ingested),
             decode_reads: Sum::of(cache.decode_reads),
@@ -231,7 +237,8 @@ impl CacheStatsReport {
 /// when the model's tokens have no size (which `config` refuses).
 fn storage_tokens(result: &RunResult) -> f64 {
     let storage = result.engine.tier(Tier::Storage);
-    let demoted = result.engine.evictions[Tier::Cpu.index()].bytes;
+    let engine = &result.engine;
+    let demoted = engine.evictions[Tier::Cpu.index()].bytes + engine.evictions_gpu_to_storage.bytes;
     let bytes = storage.read.entry_bytes + storage.write.entry_bytes + demoted;
     // An entry is one GPU's share of its tokens.
     let share = f64::from(result.plan.tensor_parallel);
@@ -257,8 +264,8 @@ impl TierLatencies {
         for tier in Tier::ALL.map(Tier::name) {
             for direction in ["read", "write"] {
                 for (part, histogram) in [("", "total"), ("device_", "device"), ("host_", "host")] {
-                    // What the tiers in memory spend is all the host's.
-                    if !part.is_empty() && tier != Tier::Storage.name() {
+                    // What the tier in host memory spends is all the host's.
+                    if !part.is_empty() && tier == Tier::Cpu.name() {
                         continue;
                     }
                     let name = format!("{tier}_{direction}_{histogram}");

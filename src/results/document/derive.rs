@@ -243,6 +243,7 @@ fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
         row.write_ms = long(histograms.get(&format!("evict_{pair}_write")));
     };
     set(&mut evictions.gpu_to_cpu, "gpu_to_cpu");
+    set(&mut evictions.gpu_to_storage, "gpu_to_storage");
     set(&mut evictions.cpu_to_storage, "cpu_to_storage");
     set(&mut evictions.storage_to_none, "storage_to_none");
 }

@@ -143,6 +143,9 @@ figures! {
 pub struct EvictionsReport {
     /// Entries demoted from the GPU tier to the CPU tier.
     pub gpu_to_cpu: Part<EvictionReport>,
+    /// Entries demoted from the GPU tier to storage, since the CPU tier could not hold them.
+    #[serde(default)]
+    pub gpu_to_storage: Part<EvictionReport>,
     /// Entries demoted from the CPU tier to storage.
     pub cpu_to_storage: Part<EvictionReport>,
     /// Entries deleted from storage to make room.
@@ -166,8 +169,8 @@ pub struct EvictionReport {
 
 impl EvictionsReport {
     pub(super) fn of(result: &RunResult) -> EvictionsReport {
-        let row = |tier: Tier| {
-            let row: &EvictionMetrics = &result.engine.evictions[tier.index()];
+        let evictions = &result.engine.evictions;
+        let row = |row: &EvictionMetrics| {
             Part(EvictionReport {
                 entries: Sum::of(row.entries),
                 bytes: Sum::of(row.bytes),
@@ -175,9 +178,10 @@ impl EvictionsReport {
             })
         };
         EvictionsReport {
-            gpu_to_cpu: row(Tier::Gpu),
-            cpu_to_storage: row(Tier::Cpu),
-            storage_to_none: row(Tier::Storage),
+            gpu_to_cpu: row(&evictions[Tier::Gpu.index()]),
+            gpu_to_storage: row(&result.engine.evictions_gpu_to_storage),
+            cpu_to_storage: row(&evictions[Tier::Cpu.index()]),
+            storage_to_none: row(&evictions[Tier::Storage.index()]),
         }
     }
 }

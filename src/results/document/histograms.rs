@@ -15,8 +15,10 @@ use super::merge::{Inputs, Merge};
 use super::read::FileProblem;
 use crate::results::RunResult;
 
-/// Evictions by the tiers from and to, in the order of `Tier::index` of the first.
-const EVICTION_PAIRS: [&str; TIER_COUNT] = ["gpu_to_cpu", "cpu_to_storage", "storage_to_none"];
+/// Evictions by the tiers from and to, in the order of `Tier::index` of the first; then those that
+/// pass the CPU tier by.
+const EVICTION_PAIRS: [&str; TIER_COUNT + 1] =
+    ["gpu_to_cpu", "cpu_to_storage", "storage_to_none", "gpu_to_storage"];
 /// The requests from intended arrival to end, by QoS class, the most urgent first.
 pub const CLASSES: [&str; 3] =
     ["end_to_end_interactive", "end_to_end_responsive", "end_to_end_batch"];
@@ -180,7 +182,8 @@ impl Histograms {
         put("wait_queue_place".into(), &waits.queue_place);
         put("wait_allocation_permit".into(), &result.allocation_wait);
         put("wait_request_queue".into(), &requests.queued);
-        for (name, row) in EVICTION_PAIRS.iter().zip(&engine.evictions) {
+        let rows = engine.evictions.iter().chain([&engine.evictions_gpu_to_storage]);
+        for (name, row) in EVICTION_PAIRS.iter().zip(rows) {
             put(format!("evict_{name}_read"), &row.read);
             put(format!("evict_{name}_write"), &row.write);
         }

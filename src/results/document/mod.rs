@@ -13,6 +13,7 @@ mod derive;
 pub(crate) mod engine;
 pub mod figure;
 mod fold;
+mod gpu;
 mod histograms;
 mod kept;
 mod latency;
@@ -37,6 +38,7 @@ pub use engine::{
     KernelSecondReport, WaitsReport,
 };
 pub use fold::Fold;
+pub use gpu::{GpuDeviceReport, GpuReport};
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};

@@ -7,6 +7,7 @@ use super::cache::CacheReport;
 use super::config::ConfigReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
 use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
+use super::gpu::{GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
 use super::list::{ByKind, Timeline, Union};
@@ -66,6 +67,12 @@ pub struct Ours {
     pub waits: Part<WaitsReport>,
     /// Entries that left a tier, by where they went.
     pub evictions: Part<EvictionsReport>,
+    /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
+    #[serde(default)]
+    pub promotions: Part<PromotionsReport>,
+    /// What stood behind the GPU tier, or why there was none; null when none was asked for.
+    #[serde(default)]
+    pub gpu: OfRun<GpuReport>,
     /// The kernel's counters for the storage device beside the engine's own.
     pub device: Part<DeviceReport>,
     /// CPU time, memory and context switches of this process in the window.
@@ -366,6 +373,8 @@ impl Ours {
             cache: Part(CacheReport::of(result)),
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),
+            promotions: Part(PromotionsReport::of(result)),
+            gpu: OfRun::maybe(GpuReport::of(result)),
             device: Part(DeviceReport::of(result)),
             cost: Part(CostReport::of(result)),
             roofline: OfRun::maybe(RooflineReport::of(result)),

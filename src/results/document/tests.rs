@@ -121,6 +121,8 @@ fn full() -> RunResult {
         engine.evictions[tier.index()].read.record(MILLISECOND);
         engine.evictions[tier.index()].write.record(MILLISECOND);
     }
+    engine.evictions_gpu_to_storage.read.record(MILLISECOND);
+    engine.evictions_gpu_to_storage.write.record(MILLISECOND);
     let waits = &mut engine.waits;
     for histogram in [
         &mut engine.io_write.latency,

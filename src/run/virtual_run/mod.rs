@@ -17,7 +17,7 @@ use ringfall_engine::device::{DeviceModel, Occupation, SimDrive};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::local::VirtualTime;
-use ringfall_engine::shard::{Content, HollowMemory};
+use ringfall_engine::shard::{Content, Hollow, HollowMemory};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
@@ -43,6 +43,19 @@ pub struct VirtualSystem {
     pub memory_bytes_per_s: f64,
     /// What an operation on host memory takes besides, ns; > 0.
     pub memory_latency_ns: Nanos,
+    /// Its GPUs, if it has a GPU tier.
+    pub gpu: VirtualGpus,
+}
+
+/// The GPUs of a simulated system, which share what they have.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualGpus {
+    /// Bytes a second between host and GPU memory.
+    pub link_bytes_per_s: f64,
+    /// Bytes a second that they make or check in their own memory.
+    pub memory_bytes_per_s: f64,
+    /// What an operation takes besides, ns; > 0.
+    pub latency_ns: Nanos,
 }
 
 /// Runs it, from populating to the last I/O; every operation of it goes to `log`, if there is one.
@@ -57,7 +70,11 @@ pub fn simulate(
     interrupt: &Interrupt,
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
     let time = VirtualTime::starting_at(BEGIN);
-    let VirtualSystem { model, memory_bytes_per_s, memory_latency_ns } = system.clone();
+    let VirtualSystem { model, memory_bytes_per_s, memory_latency_ns, gpu } = system.clone();
+    let of_gpu =
+        |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency_ns));
+    let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
+    let link_busy = gpu_link.busy();
     let memory = {
         let time = time.clone();
         move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency_ns)
@@ -71,7 +88,8 @@ pub fn simulate(
         content: Box::new(move || {
             let memory = memory();
             kept.borrow_mut().push(memory.busy());
-            Content::Hollow(memory)
+            let (gpu_link, gpu_memory) = (Rc::clone(&gpu_link), Rc::clone(&gpu_memory));
+            Content::Hollow(Hollow { host: memory, gpu_link, gpu_memory })
         }),
         verify: VerifyMode::Off,
     };
@@ -83,6 +101,7 @@ pub fn simulate(
         interrupt,
         world,
         memories,
+        link_busy,
         log,
         timeline: Timeline::default(),
         scaling: Scaling::of(settings),
@@ -111,6 +130,8 @@ struct Simulation<'a> {
     world: World,
     /// When each shard's memory is busy.
     memories: Vec<Rc<RefCell<Occupation>>>,
+    /// When the link to the GPUs is busy.
+    link_busy: Rc<RefCell<Occupation>>,
     log: Option<&'a Rc<TraceWriter>>,
     timeline: Timeline,
     scaling: Option<Scaling>,
@@ -242,6 +263,7 @@ impl Simulation<'_> {
             drive_busy_share: share(|busy| busy.drive_ns),
             drive_crowded_share: share(|busy| busy.crowded_ns),
             memory_busy_share: share(|busy| busy.memories_ns) / self.memories.len().max(1) as f64,
+            gpu_link_busy_share: share(|busy| busy.link_ns),
         };
         (outcome, figures)
     }
@@ -252,6 +274,7 @@ impl Simulation<'_> {
             drive_ns: self.world.drive.busy_ns(),
             crowded_ns: self.world.drive.crowded_ns(),
             memories_ns: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
+            link_ns: self.link_busy.borrow().until(now),
         }
     }
 
@@ -352,6 +375,7 @@ struct Busy {
     crowded_ns: Nanos,
     /// All shards' together.
     memories_ns: Nanos,
+    link_ns: Nanos,
 }
 
 /// A trace's rows, read when a shard wants them.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{Named, STYLE, block, parts, shown, verdict};
+use super::{Named, STYLE, block, gpu, parts, shown, verdict};
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::{
@@ -253,7 +253,8 @@ fn tiers(html: &mut String, results: &[Named]) {
         (name.to_owned(), cells)
     };
     let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    let rows = [
+    let mut rows = gpu::rows(results);
+    rows.extend([
         row("CPU tier, entries at the end", &|d| d.summary.cache_stats.cpu_entries.to_string()),
         row("CPU tier, GiB used of", &|d| {
             let config = d.ringfall.config.as_ref();
@@ -278,11 +279,11 @@ fn tiers(html: &mut String, results: &[Named]) {
             let verify = &d.ringfall.verify;
             format!("{}, {}", verify.blocks_checked, verify.blocks_bad)
         }),
-    ];
+    ]);
     table(html, results, "", &rows);
 }
 
-fn moved(row: &EvictionReport) -> String {
+pub(super) fn moved(row: &EvictionReport) -> String {
     let gib = row.bytes.known().map(ringfall_engine::units::gib);
     format!("{} entries, {} GiB", row.entries, gib.map_or("–".to_owned(), shown))
 }

@@ -1,0 +1,322 @@
+//! Entries in GPU memory: made there, checked there, copied out and in; and I/Os whose bytes come
+//! from it or go to it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::data_path::{Begun, Content, InFlight, Transfer};
+use super::{EntryData, OperationTimes, Shard};
+use crate::buffer::Ticket;
+use crate::error::{ErrorKind, IoError, Operation};
+use crate::fill::VerifyMode;
+use crate::key::Tier;
+use crate::placement::EntryView;
+use crate::tier::cpu::CpuEntry;
+use crate::tier::gpu::lane::Range;
+use crate::tier::gpu::{GpuEntry, GpuFault, GpuJob, GpuLane, Holding, WorkDone};
+use crate::units::{BLOCK_BYTES, MIB, round_up_to_block};
+
+/// Bytes of one job: half a chunk of either memory, so that in both it lies in few pieces.
+const JOB_BYTES: u64 = MIB;
+/// Jobs of one operation in flight: enough to keep a device busy while the host prepares the next.
+const JOBS_AT_ONCE: usize = 32;
+
+/// What the jobs of an operation came to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    device_ns: u64,
+}
+
+/// Jobs that move an entry, a range after the other.
+#[derive(Clone)]
+enum Task<'a> {
+    Fill,
+    Check,
+    ToHost(&'a Rc<RefCell<CpuEntry>>),
+    FromHost(&'a Rc<RefCell<CpuEntry>>),
+    /// To where what is read goes, range upon range.
+    Land(&'a Rc<RefCell<CpuEntry>>, &'a Rc<GpuEntry>),
+}
+
+impl Shard {
+    fn lane(&self) -> &Rc<GpuLane> {
+        self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane")
+    }
+
+    /// Makes a new entry in GPU memory.
+    pub(super) async fn write_gpu(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+        if let Content::Hollow(hollow) = &self.path.config.content {
+            let begun = self.clock.now();
+            hollow.gpu_memory.copy(view.bytes).await;
+            let device_ns = self.clock.now() - begun;
+            return Ok(OperationTimes { device_ns, ..OperationTimes::default() });
+        }
+        let EntryData::Gpu(entry) = self.data_of(view) else {
+            unreachable!("an entry in the GPU tier is in GPU memory")
+        };
+        let sum = self.run_jobs(view, &entry, Task::Fill).await?;
+        Ok(OperationTimes { device_ns: sum.device_ns, ..OperationTimes::default() })
+    }
+
+    /// Reads an entry where it is, as a model would: nothing is copied, and the device's time is
+    /// that of checking it.
+    pub(super) async fn read_gpu(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+        if let Content::Hollow(hollow) = &self.path.config.content {
+            let begun = self.clock.now();
+            hollow.gpu_memory.copy(view.bytes).await;
+            let device_ns = self.clock.now() - begun;
+            return Ok(OperationTimes { device_ns, ..OperationTimes::default() });
+        }
+        if self.path.config.verify == VerifyMode::Off {
+            return Ok(OperationTimes::default());
+        }
+        let EntryData::Gpu(entry) = self.data_of(view) else {
+            unreachable!("an entry in the GPU tier is in GPU memory")
+        };
+        let sum = self.run_jobs(view, &entry, Task::Check).await?;
+        Ok(OperationTimes { device_ns: sum.device_ns, ..OperationTimes::default() })
+    }
+
+    /// Copies an entry that is in GPU memory to host memory that nobody reads yet; the device's
+    /// time, ns.
+    pub(super) async fn copy_down(
+        &self,
+        view: &EntryView,
+        from: &Rc<GpuEntry>,
+        to: &Rc<RefCell<CpuEntry>>,
+    ) -> Result<u64, IoError> {
+        Ok(self.run_jobs(view, from, Task::ToHost(to)).await?.device_ns)
+    }
+
+    /// Copies an entry that is in host memory to GPU memory that nobody reads yet.
+    pub(super) async fn copy_up(
+        &self,
+        view: &EntryView,
+        from: &Rc<RefCell<CpuEntry>>,
+        to: &Rc<GpuEntry>,
+    ) -> Result<u64, IoError> {
+        Ok(self.run_jobs(view, to, Task::FromHost(from)).await?.device_ns)
+    }
+
+    /// Copies an entry that was read from host memory to where the model would have it, if there is
+    /// a GPU; the device's time, ns.
+    pub(super) async fn land_host(
+        &self,
+        view: &EntryView,
+        from: &Rc<RefCell<CpuEntry>>,
+    ) -> Result<u64, IoError> {
+        let Some(landing) = &self.path.config.gpu_landing else { return Ok(0) };
+        Ok(self.run_jobs(view, landing, Task::Land(from, landing)).await?.device_ns)
+    }
+
+    async fn run_jobs(
+        &self,
+        view: &EntryView,
+        entry: &Rc<GpuEntry>,
+        task: Task<'_>,
+    ) -> Result<Sum, IoError> {
+        let (lane, bytes) = (self.lane(), round_up_to_block(view.bytes));
+        let name = self.content_name(view.key, view.version);
+        let most = match &task {
+            Task::Land(_, landing) => JOB_BYTES.min(landing.bytes()),
+            _ => JOB_BYTES,
+        };
+        let mut running: VecDeque<(Range, GpuJob)> = VecDeque::new();
+        let (mut sum, mut done, mut failure) = (Sum::default(), 0, None);
+        while done < bytes || !running.is_empty() {
+            if done < bytes && failure.is_none() && running.len() < JOBS_AT_ONCE {
+                let range = Range { offset_bytes: done, length_bytes: most.min(bytes - done) };
+                let job = match &task {
+                    Task::Fill => lane.fill(entry, range, name),
+                    Task::Check => lane.check(entry, range, name, self.path.config.verify),
+                    Task::ToHost(host) => lane.copy_to_host(entry, range, host),
+                    Task::FromHost(host) => lane.copy_from_host(entry, range, host),
+                    Task::Land(host, landing) => lane.land_from_host(landing, range, host),
+                };
+                running.push_back((range, job));
+                done += range.length_bytes;
+                // An emulated device works on this thread.
+                self.breathe(done as usize).await;
+                continue;
+            }
+            let Some((range, job)) = running.pop_front() else { break };
+            let (result, _host) = job.await;
+            match self.conclude_job(&task, range, result) {
+                Ok(device_ns) => sum.device_ns += device_ns,
+                Err(error) => failure = Some(failure.unwrap_or(error)),
+            }
+        }
+        failure.map_or(Ok(sum), Err)
+    }
+
+    fn conclude_job(
+        &self,
+        task: &Task<'_>,
+        range: Range,
+        result: Result<WorkDone, GpuFault>,
+    ) -> Result<u64, IoError> {
+        let now = self.clock.now();
+        let error = match result {
+            Err(fault) => {
+                let operation = match task {
+                    Task::Check | Task::ToHost(_) => Operation::Read,
+                    Task::Fill | Task::FromHost(_) | Task::Land(..) => Operation::Write,
+                };
+                gpu_error(&fault, operation, range)
+            }
+            Ok(done) => {
+                self.measure.record(now, |metrics| {
+                    metrics.verify.blocks_checked += done.blocks_checked;
+                    metrics.verify.blocks_bad += done.blocks_bad;
+                });
+                let Some(block) = done.first_bad_block else { return Ok(done.device_ns) };
+                let kind = ErrorKind::Corrupt;
+                IoError {
+                    kind,
+                    operation: Operation::Read,
+                    tier: Tier::Gpu,
+                    file: "GPU memory".to_owned(),
+                    offset_bytes: block * BLOCK_BYTES,
+                    length_bytes: BLOCK_BYTES,
+                    errno: 0,
+                }
+            }
+        };
+        self.measure.error(&error, now);
+        Err(error)
+    }
+
+    pub(super) fn data_of(&self, view: &EntryView) -> EntryData {
+        self.placement.borrow().data(view.id).clone()
+    }
+}
+
+fn gpu_error(fault: &GpuFault, operation: Operation, range: Range) -> IoError {
+    IoError {
+        kind: fault.kind,
+        operation,
+        tier: Tier::Gpu,
+        file: fault.to_string(),
+        offset_bytes: range.offset_bytes,
+        length_bytes: range.length_bytes,
+        errno: 0,
+    }
+}
+
+/// Copies of a transfer between GPU memory and its buffers.
+#[derive(Default)]
+pub(super) struct GpuTransfer {
+    /// Bytes on their way to a buffer, to be written then.
+    fetching: Vec<(Begun, GpuJob)>,
+    /// Bytes that were read, on their way to GPU memory.
+    landing: Vec<(Range, GpuJob)>,
+}
+
+impl GpuTransfer {
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.fetching.is_empty() && self.landing.is_empty()
+    }
+}
+
+impl Begun {
+    /// The range of its entry.
+    fn range(&self) -> Range {
+        Range {
+            offset_bytes: self.first_block * BLOCK_BYTES,
+            length_bytes: u64::from(self.request.length_bytes),
+        }
+    }
+}
+
+impl Transfer<'_> {
+    /// Has the bytes of an I/O copied from GPU memory to its buffer.
+    pub(super) fn fetch(&mut self, entry: &Rc<GpuEntry>, begun: Begun, ticket: Ticket) {
+        let lane = self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane");
+        let job = lane.copy_to_buffer(entry, begun.range(), ticket);
+        self.gpu.fetching.push((begun, job));
+    }
+
+    /// Takes what was read from its buffer to where it is wanted besides.
+    pub(super) fn land(&mut self, io: &InFlight, ticket: Ticket) {
+        if self.error.is_some() || matches!(self.path.config.content, Content::Hollow(_)) {
+            return;
+        }
+        // An I/O that came in parts is complete now: all of it, from the buffer's beginning.
+        let before = u64::from(io.request.buffer_offset);
+        let range = Range {
+            offset_bytes: io.first_block * BLOCK_BYTES - before,
+            length_bytes: u64::from(io.request.length_bytes) + before,
+        };
+        let sink = self.spec.sink.clone();
+        if let EntryData::Host(entry) = &sink {
+            let clock = &self.path.config.clock;
+            let begun = clock.now();
+            let buffer = &ticket.buffer().bytes()[..range.length_bytes as usize];
+            entry.borrow_mut().copy_from(range.offset_bytes as usize, buffer);
+            self.copy_ns += clock.now() - begun;
+        }
+        let Some(lane) = &self.path.config.gpu else { return };
+        let job = match (&sink, &self.path.config.gpu_landing) {
+            (EntryData::Gpu(entry), _) => lane.copy_from_buffer(entry, range, ticket),
+            (_, Some(landing)) => lane.land_from_buffer(landing, range, ticket),
+            (_, None) => return,
+        };
+        self.gpu.landing.push((range, job));
+    }
+
+    /// Takes the copies that have ended; whether there were any.
+    pub(super) fn collect_copies(&mut self, cx: &mut Context<'_>) -> bool {
+        let (mut collected, mut index) = (false, 0);
+        while index < self.gpu.fetching.len() {
+            let (_, job) = &mut self.gpu.fetching[index];
+            let Poll::Ready((result, holding)) = Pin::new(job).poll(cx) else {
+                index += 1;
+                continue;
+            };
+            collected = true;
+            let (begun, _job) = self.gpu.fetching.swap_remove(index);
+            let Holding::Ticket(ticket) = holding else {
+                unreachable!("the buffer comes back with the answer")
+            };
+            match result {
+                // After a failure nothing more is begun, and this goes no further.
+                Ok(_) if self.error.is_some() => drop(ticket),
+                Ok(done) => {
+                    self.copy_ns += done.device_ns;
+                    self.submit(begun, ticket);
+                }
+                Err(fault) => {
+                    self.fail_gpu(&gpu_error(&fault, Operation::Read, begun.range()));
+                }
+            }
+        }
+        let mut index = 0;
+        while index < self.gpu.landing.len() {
+            let (_, job) = &mut self.gpu.landing[index];
+            let Poll::Ready((result, _buffer)) = Pin::new(job).poll(cx) else {
+                index += 1;
+                continue;
+            };
+            collected = true;
+            let (range, _job) = self.gpu.landing.swap_remove(index);
+            match result {
+                Ok(done) => self.copy_ns += done.device_ns,
+                // A model that does not get what it reads has not read it.
+                Err(fault) => {
+                    self.fail_gpu(&gpu_error(&fault, Operation::Write, range));
+                }
+            }
+        }
+        collected
+    }
+
+    fn fail_gpu(&mut self, error: &IoError) {
+        let config = &self.path.config;
+        config.measure.error(error, config.clock.now());
+        self.error.get_or_insert_with(|| error.clone());
+    }
+}

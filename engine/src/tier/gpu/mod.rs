@@ -1,0 +1,254 @@
+//! The GPU tier: entries in GPU memory, whose content is made and checked by the GPU itself.
+//!
+//! What lives here: what GPU memory can do ([`GpuMemory`], [`GpuQueue`]) and who does it; its
+//! space, taken once and handed out in pieces ([`space`]); a shard's jobs in flight ([`lane`]).
+//! What must not: which entry goes where.
+//!
+//! | | memory | for |
+//! |---|---|---|
+//! | [`cuda`] | NVIDIA GPUs' | runs |
+//! | [`emulated`] | host memory that stands in for a GPU's | tests, and people who ask for it |
+//! | [`faulty`] | another's, which goes wrong as planned | tests |
+//!
+//! *Why one allocation.* What a driver gives away at the start nobody can take in the middle of a
+//! run, and an allocation from the driver can wait for all that the device is doing.
+
+#![allow(unsafe_code, reason = "a method whose caller promises who owns the memory")]
+
+pub mod cuda;
+pub mod emulated;
+pub mod faulty;
+pub mod lane;
+pub mod space;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::error::{ErrorKind, SetupError};
+use crate::fill::{ContentName, VerifyMode};
+
+pub use lane::{GpuJob, GpuLane, Holding};
+pub use space::{CHUNK_BYTES, GpuEntry, GpuSpace, Piece, ShardSpace};
+
+/// Who does the work of a GPU tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GpuKind {
+    /// GPUs, by way of the CUDA driver.
+    Cuda,
+    /// Host memory and this processor. Its figures say nothing of any GPU.
+    Emulated,
+}
+
+impl GpuKind {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            GpuKind::Cuda => "cuda",
+            GpuKind::Emulated => "emulated",
+        }
+    }
+}
+
+/// One device of a GPU tier.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuDevice {
+    /// As the driver numbers it.
+    pub index: u32,
+    /// As the driver calls it.
+    pub name: String,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// What of it was free before the tier took its part, bytes.
+    pub free_bytes: u64,
+}
+
+/// What a GPU tier is made of, for reports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuFacts {
+    /// Who does the work.
+    pub kind: GpuKind,
+    /// Version of the driver's interface, such as 12.4; none where there is no driver.
+    pub driver: Option<String>,
+    /// The devices, in the order of their parts of the memory.
+    pub devices: Vec<GpuDevice>,
+}
+
+/// Memory of one or more GPUs, taken once: addresses `0..bytes()`, in equal parts on each device.
+pub trait GpuMemory: Send + Sync + Debug {
+    /// What it is.
+    fn facts(&self) -> &GpuFacts;
+
+    /// Its size, bytes: whole chunks on each device.
+    fn bytes(&self) -> u64;
+
+    /// A queue for the thread that calls, which alone uses it. `bell` is rung, from any thread,
+    /// whenever a job may have ended.
+    ///
+    /// # Errors
+    /// When the driver gives none.
+    fn open_queue(&self, clock: Clock, bell: Bell) -> Result<Box<dyn GpuQueue>, SetupError>;
+
+    /// Has the devices reach host memory without a copy between, until the answer is dropped.
+    ///
+    /// # Safety
+    /// The range stays mapped until the answer is dropped.
+    ///
+    /// # Errors
+    /// They can't: copies then go by way of memory of the driver's.
+    unsafe fn lock_pages(&self, start: *mut u8, bytes: usize) -> Result<HostPages, GpuFault> {
+        // What needs no page-locked memory has it as it is.
+        let (_start, _bytes) = (start, bytes);
+        Ok(HostPages::new(|| {}))
+    }
+}
+
+/// Host memory that devices reach directly; no more once dropped.
+pub struct HostPages(Option<Box<dyn FnOnce() + Send>>);
+
+impl HostPages {
+    fn new(unlock: impl FnOnce() + Send + 'static) -> HostPages {
+        HostPages(Some(Box::new(unlock)))
+    }
+}
+
+impl Drop for HostPages {
+    fn drop(&mut self) {
+        if let Some(unlock) = self.0.take() {
+            unlock();
+        }
+    }
+}
+
+/// Rung when a job may have ended.
+#[derive(Clone)]
+pub struct Bell(Arc<dyn Fn() + Send + Sync>);
+
+impl Bell {
+    /// A bell that calls `ring`.
+    pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Bell {
+        Bell(Arc::new(ring))
+    }
+
+    /// A bell that nobody hears, for queues whose jobs end at once or that are polled.
+    #[must_use]
+    pub fn silent() -> Bell {
+        Bell::new(|| {})
+    }
+
+    /// Rings it.
+    pub fn ring(&self) {
+        (self.0)();
+    }
+}
+
+impl Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bell")
+    }
+}
+
+/// Names a job of one queue; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct JobId(pub u64);
+
+/// Something to do with a range of an entry, which lies in the pieces given beside it.
+#[derive(Clone, Copy, Debug)]
+pub enum GpuWork {
+    /// Make the entry's blocks from `first_block` on.
+    Fill {
+        /// The entry's name.
+        name: ContentName,
+        /// Number of the range's first block in the entry.
+        first_block: u64,
+    },
+    /// Compare the range with the entry's blocks from `first_block` on.
+    Check {
+        /// The entry's name.
+        name: ContentName,
+        /// Number of the range's first block in the entry.
+        first_block: u64,
+        /// How much of each block is compared.
+        mode: VerifyMode,
+    },
+    /// Copy from host memory.
+    CopyIn {
+        /// As many bytes as the pieces hold.
+        host: *const u8,
+    },
+    /// Copy to host memory.
+    CopyOut {
+        /// Room for as many bytes as the pieces hold.
+        host: *mut u8,
+    },
+}
+
+/// What a job came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkDone {
+    /// What it took by the device's own clock, ns.
+    pub device_ns: u64,
+    /// Blocks compared.
+    pub blocks_checked: u64,
+    /// Blocks that differed.
+    pub blocks_bad: u64,
+    /// Number within the entry of the first that differed.
+    pub first_bad_block: Option<u64>,
+}
+
+/// Something that a GPU could not do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{device}: {what}")]
+pub struct GpuFault {
+    /// Its class: `Gone` when the device is lost and no later job can succeed.
+    pub kind: ErrorKind,
+    /// Which device.
+    pub device: String,
+    /// What the driver said.
+    pub what: String,
+}
+
+/// One thread's way to the devices. Jobs may end in any order.
+pub trait GpuQueue {
+    /// Begins a job on `pieces`, whole blocks in the order of the entry's bytes.
+    ///
+    /// # Safety
+    /// The pieces belong to the caller, and nobody else reads or writes them or the host memory
+    /// that the work names, which stays where it is, until [`GpuQueue::reap`] has reported the job
+    /// or [`GpuQueue::finish`] has returned. (Several jobs may read the same pieces.)
+    ///
+    /// # Errors
+    /// It could not begin; nothing of it will happen any more.
+    unsafe fn submit(&self, work: &GpuWork, pieces: &[Piece]) -> Result<JobId, GpuFault>;
+
+    /// Reports what has ended since the last call, each job once.
+    fn reap(&self, ended: &mut dyn FnMut(JobId, Result<WorkDone, GpuFault>));
+
+    /// Waits until nothing is in flight.
+    fn finish(&self);
+
+    /// Whether no bell rings when a job ends, so that whoever waits has to ask again.
+    fn must_be_polled(&self) -> bool {
+        false
+    }
+}
+
+/// A GPU tier: its memory and who has which part of it.
+#[derive(Debug)]
+pub struct GpuTier {
+    /// The memory.
+    pub memory: Arc<dyn GpuMemory>,
+    /// Its space.
+    pub space: Arc<GpuSpace>,
+}
+
+impl GpuTier {
+    /// A tier in which nothing is.
+    #[must_use]
+    pub fn new(memory: Arc<dyn GpuMemory>) -> GpuTier {
+        let devices = memory.facts().devices.len().max(1) as u64;
+        let space = GpuSpace::new(memory.bytes(), memory.bytes() / devices);
+        GpuTier { memory, space: Arc::new(space) }
+    }
+}

@@ -1,0 +1,310 @@
+//! Three tiers over GPU memory that is emulated and goes wrong: what the shard keeps, and what it
+//! survives.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod support;
+
+use std::rc::Rc;
+
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::error::ErrorKind;
+use ringfall_engine::key::{EntryKey, mix64};
+use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::gpu::faulty::{GpuFlaw, GpuFlawPlan};
+use ringfall_engine::units::MIB;
+use support::{Bed, BedConfig, ENTRY};
+
+/// Three tiers: 4 entries, 4 entries, 16 entries of 1 MiB.
+fn three_tiers() -> BedConfig {
+    BedConfig {
+        gpu_bytes: 4 * MIB,
+        cpu_bytes: 4 * MIB,
+        storage_blocks: 4096,
+        ..BedConfig::default()
+    }
+}
+
+fn tier_of(bed: &Bed, key: u128) -> Option<Tier> {
+    match bed.read(0, key) {
+        ReadOutcome::Hit { tier, .. } => Some(tier),
+        ReadOutcome::Miss => None,
+        ReadOutcome::Failed(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn entries_cascade_from_the_gpu_to_host_memory_to_storage_and_keep_their_content() {
+    let bed = Bed::new(three_tiers());
+    for key in 0..12 {
+        let WriteOutcome::Written { tier, .. } = bed.write(0, key, ENTRY - 100) else {
+            panic!("{key}")
+        };
+        assert_eq!(tier, Tier::Gpu, "new entries go to the fastest tier");
+    }
+    let tiers: Vec<Tier> = (0..12).map(|key| tier_of(&bed, key).unwrap()).collect();
+    assert!(tiers.is_sorted_by(|a, b| a >= b), "the older, the slower: {tiers:?}");
+    for tier in Tier::ALL {
+        assert!(tiers.contains(&tier), "{tier:?}: {tiers:?}");
+    }
+    let metrics = bed.shards[0].measure().snapshot();
+    assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+    assert_eq!(metrics.verify.blocks_checked, 12 * 256, "in each tier, all of it");
+    let [gpu, cpu, storage] = [0, 1, 2].map(|tier| metrics.evictions[tier].entries);
+    assert!(gpu > cpu && cpu > 0 && storage == 0, "{gpu} {cpu} {storage}");
+    let [gpu, cpu, storage] = [0, 1, 2].map(|tier| metrics.tiers[tier].write.total.count());
+    assert_eq!((gpu, cpu, storage), (12, 0, 0), "moves are not writes");
+    assert_eq!(metrics.passed_over_entries, 0);
+    bed.assert_at_rest();
+}
+
+#[test]
+fn without_a_cpu_tier_victims_go_from_the_gpu_to_storage() {
+    for (io_blocks, bytes) in [(4, 700_000), (256, 3 * MIB + 5)] {
+        let config = BedConfig {
+            cpu_bytes: 0,
+            gpu_bytes: 8 * MIB,
+            storage_blocks: 8192,
+            io_blocks,
+            ..three_tiers()
+        };
+        let bed = Bed::new(config);
+        for key in 0..16 {
+            assert!(matches!(bed.write(0, key, bytes), WriteOutcome::Written { .. }));
+        }
+        let tiers: Vec<_> = (0..16).filter_map(|key| tier_of(&bed, key)).collect();
+        assert!(tiers.contains(&Tier::Gpu) && tiers.contains(&Tier::Storage), "{tiers:?}");
+        assert!(!tiers.contains(&Tier::Cpu));
+        let metrics = bed.shards[0].measure().snapshot();
+        let past = metrics.evictions_gpu_to_storage.entries;
+        assert!(past > 0 && metrics.evicted_entries(Tier::Gpu) == past, "{past}");
+        assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+        bed.assert_at_rest();
+    }
+}
+
+#[test]
+fn the_same_requests_keep_the_same_entries_in_every_tier_at_any_shard_count() {
+    for promotes in [false, true] {
+        let kept: Vec<Vec<Option<Tier>>> = [1u16, 2, 4]
+            .into_iter()
+            .map(|shards| {
+                let bed = Bed::new(BedConfig { shards, promotes, ..three_tiers() });
+                for key in 0..40u128 {
+                    bed.write(key as usize % usize::from(shards), key, ENTRY);
+                    // Reads keep some entries young.
+                    if key % 3 == 0 {
+                        bed.read((key as usize / 2) % usize::from(shards), key / 2);
+                    }
+                }
+                bed.assert_at_rest();
+                let place = |key: u128| {
+                    let shard = &bed.shards[key as usize % usize::from(shards)];
+                    shard.tier_of(EntryKey(key))
+                };
+                (0..40).map(place).collect()
+            })
+            .collect();
+        for tier in Tier::ALL {
+            assert!(kept[0].contains(&Some(tier)), "{tier:?}: {kept:?}");
+        }
+        assert!(kept.iter().all(|tiers| *tiers == kept[0]), "{promotes}: {kept:?}");
+    }
+}
+
+#[test]
+fn a_hit_moves_an_entry_to_the_fastest_tier_without_reading_it_twice() {
+    let bed = Bed::new(BedConfig { promotes: true, ..three_tiers() });
+    for key in 0..12 {
+        bed.write(0, key, ENTRY);
+    }
+    assert_eq!(tier_of(&bed, 0), Some(Tier::Storage), "where it was");
+    assert_eq!(tier_of(&bed, 0), Some(Tier::Gpu), "where it is since");
+    let metrics = bed.shards[0].measure().snapshot();
+    let promoted = metrics.promotions[Tier::Storage.index()][Tier::Gpu.index()];
+    assert_eq!((promoted.entries, promoted.bytes), (1, ENTRY));
+    assert_eq!(metrics.io_read.bytes, ENTRY, "read once");
+    let from_host = (0..12).find(|key| bed.shards[0].tier_of(EntryKey(*key)) == Some(Tier::Cpu));
+    let from_host = from_host.unwrap();
+    assert_eq!(tier_of(&bed, from_host), Some(Tier::Cpu));
+    assert_eq!(tier_of(&bed, from_host), Some(Tier::Gpu));
+    let metrics = bed.shards[0].measure().snapshot();
+    assert_eq!(metrics.promotions[Tier::Cpu.index()][Tier::Gpu.index()].entries, 1);
+    assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+    bed.assert_at_rest();
+
+    // Without a GPU tier it goes to host memory.
+    let config = BedConfig { gpu_bytes: 0, promotes: true, ..three_tiers() };
+    let bed = Bed::new(config);
+    for key in 0..12 {
+        bed.write(0, key, ENTRY);
+    }
+    assert_eq!(tier_of(&bed, 0), Some(Tier::Storage));
+    assert_eq!(tier_of(&bed, 0), Some(Tier::Cpu));
+    bed.assert_at_rest();
+}
+
+/// Reads, writes and rewrites of many keys at once, some of which move up.
+fn mixed_load(bed: &Bed, shards: u16, tasks: u64) {
+    for task in 0..tasks {
+        let shard = Rc::clone(&bed.shards[task as usize % usize::from(shards)]);
+        bed.runtime.spawn(Box::pin(async move {
+            for round in 0..12u64 {
+                let random = mix64(task << 20 | round);
+                let key = EntryKey(u128::from(random % 48));
+                let home = key.home_shard(shards);
+                if random >> 40 & 1 == 0 {
+                    let bytes = 4096 + (random >> 8) % (MIB / 2);
+                    shard.write(home, key, bytes, Urgency(1), WriteMode::Replace).await;
+                } else {
+                    shard.read(home, key, Urgency((random % 3) as u8)).await;
+                }
+            }
+        }));
+    }
+}
+
+#[test]
+fn content_survives_all_tiers_under_concurrency_with_jobs_that_end_late() {
+    for (shards, promotes) in [(1, false), (2, true), (4, true)] {
+        let bed = Bed::new(BedConfig {
+            shards,
+            promotes,
+            gpu_bytes: 3 * MIB,
+            cpu_bytes: 3 * MIB,
+            storage_blocks: 1024,
+            segment_blocks: 32,
+            queue_depth: 8,
+            ..BedConfig::default()
+        });
+        bed.gpu.set_plan(GpuFlawPlan::Every(3, GpuFlaw::Late(7)));
+        mixed_load(&bed, shards, 32);
+        bed.settle();
+        bed.assert_at_rest();
+        assert!(bed.gpu.counts().late > 20, "{:?}", bed.gpu.counts());
+        let mut by_tier = [0; 3];
+        for shard in &bed.shards {
+            let metrics = shard.measure().snapshot();
+            assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+            for (sum, tier) in by_tier.iter_mut().zip(&metrics.tiers) {
+                *sum += tier.read.total.count();
+            }
+        }
+        assert!(by_tier.iter().all(|&reads| reads > 0), "{by_tier:?}");
+    }
+}
+
+/// Entries through all tiers and up again.
+fn scenario(bed: &Bed) {
+    for key in [1, 2, 3, 1, 4, 5, 6, 7, 8] {
+        bed.write(0, key, 600 * 1024);
+    }
+    for key in 1..=8 {
+        bed.read(0, key);
+    }
+}
+
+#[test]
+fn failing_the_nth_job_for_every_n_ends_in_a_typed_error_and_a_consistent_index() {
+    for promotes in [false, true] {
+        let config = || BedConfig {
+            gpu_bytes: 2 * MIB,
+            cpu_bytes: 2 * MIB,
+            storage_blocks: 512,
+            segment_blocks: 16,
+            io_blocks: 16,
+            promotes,
+            ..BedConfig::default()
+        };
+        let counting = Bed::new(config());
+        scenario(&counting);
+        let jobs = counting.gpu.counts().jobs;
+        assert!(jobs > 20, "{jobs}");
+        for (flaw, kind) in [
+            (GpuFlaw::Refused, ErrorKind::Resources),
+            (GpuFlaw::Failed, ErrorKind::Media),
+            (GpuFlaw::WrongBytes, ErrorKind::Corrupt),
+        ] {
+            let mut seen = 0;
+            for nth in 0..jobs {
+                let bed = Bed::new(config());
+                bed.gpu.set_plan(GpuFlawPlan::Nth(nth, flaw));
+                scenario(&bed);
+                let metrics = bed.shards[0].measure().snapshot();
+                assert!(metrics.error_count() <= 1, "{flaw:?} of job {nth}: {:?}", metrics.errors);
+                for row in &metrics.errors {
+                    assert_eq!((row.kind, row.first.tier), (kind, Tier::Gpu), "job {nth}");
+                }
+                seen += metrics.error_count();
+                let wrong = bed.gpu.counts().wrong_blocks;
+                assert_eq!(metrics.verify.blocks_bad, wrong, "{flaw:?} of job {nth}");
+                bed.assert_at_rest();
+            }
+            match flaw {
+                // Of comparisons alone.
+                // Where hits move up, what was read last is what is there: nothing is compared.
+                GpuFlaw::WrongBytes => assert!(promotes || seen > 0),
+                _ => assert_eq!(seen, jobs, "{flaw:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_device_fails_what_is_on_it_and_leaves_the_rest() {
+    let bed = Bed::new(three_tiers());
+    for key in 0..12 {
+        bed.write(0, key, ENTRY);
+    }
+    bed.gpu.set_plan(GpuFlawPlan::Nth(bed.gpu.counts().jobs, GpuFlaw::Lost));
+    let on_gpu = (0..12).filter(|key| bed.shards[0].tier_of(EntryKey(*key)) == Some(Tier::Gpu));
+    for key in on_gpu {
+        let ReadOutcome::Failed(error) = bed.read(0, key) else { panic!("{key}") };
+        assert_eq!((error.kind, error.tier), (ErrorKind::Gone, Tier::Gpu));
+        assert!(error.to_string().contains("the device is lost"), "{error}");
+    }
+    bed.assert_at_rest();
+}
+
+#[test]
+fn operations_dropped_at_any_step_leave_no_job_and_no_memory_behind() {
+    for dropped_after in (0..240).step_by(3) {
+        let bed = Bed::new(BedConfig {
+            gpu_bytes: 2 * MIB,
+            cpu_bytes: 2 * MIB,
+            storage_blocks: 1024,
+            segment_blocks: 16,
+            promotes: dropped_after % 2 == 0,
+            ..BedConfig::default()
+        });
+        bed.gpu.set_plan(GpuFlawPlan::Every(2, GpuFlaw::Late(5)));
+        let tasks: Vec<u64> = (0..8u128)
+            .map(|key| {
+                let shard = Rc::clone(&bed.shards[0]);
+                bed.runtime.spawn(Box::pin(async move {
+                    let home = shard.id();
+                    let bytes = 700 * 1024;
+                    shard.write(home, EntryKey(key), bytes, Urgency(1), WriteMode::Replace).await;
+                    shard.read(home, EntryKey(key / 2), Urgency(1)).await;
+                    shard.read(home, EntryKey(key), Urgency(1)).await;
+                }))
+            })
+            .collect();
+        for _ in 0..dropped_after {
+            bed.step();
+        }
+        for task in tasks.iter().step_by(2) {
+            bed.runtime.cancel(*task);
+        }
+        bed.settle();
+        // Whoever gets the freed memory is undisturbed.
+        for key in 200..206 {
+            bed.write(0, key, 500 * 1024);
+            assert!(matches!(bed.read(0, key), ReadOutcome::Hit { .. }));
+        }
+        let metrics = bed.shards[0].measure().snapshot();
+        assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0), "{dropped_after}");
+        bed.assert_at_rest();
+    }
+}

@@ -1,0 +1,88 @@
+//! What became of the GPU tier that was asked for.
+
+use ringfall_engine::tier::gpu::{GpuDevice, GpuFacts, GpuKind};
+
+/// What stood behind the GPU tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GpuBacking {
+    /// GPUs, or host memory that stood in for them.
+    Real(GpuKind),
+    /// A GPU that is only described, in a run on a simulated clock.
+    Simulated,
+}
+
+impl GpuBacking {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            GpuBacking::Real(kind) => kind.name(),
+            GpuBacking::Simulated => "simulated",
+        }
+    }
+
+    /// Whether what is measured is a GPU's.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        self == GpuBacking::Real(GpuKind::Cuda)
+    }
+}
+
+/// A GPU tier that was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuOutcome {
+    /// What was asked for, all GPUs together, bytes.
+    pub asked_bytes: u64,
+    /// What the tier could hold, bytes.
+    pub given_bytes: u64,
+    /// What stood behind it; none where there was no tier.
+    pub backing: Option<GpuBacking>,
+    /// Version of the driver's interface.
+    pub driver: Option<String>,
+    /// Its devices.
+    pub devices: Vec<GpuDevice>,
+    /// Why there was no tier, or a smaller one, and what would help: a sentence without its full
+    /// stop.
+    pub why_not: Option<String>,
+}
+
+impl GpuOutcome {
+    /// A tier that was left out.
+    #[must_use]
+    pub fn left_out(asked_bytes: u64, why: String) -> GpuOutcome {
+        GpuOutcome {
+            asked_bytes,
+            given_bytes: 0,
+            backing: None,
+            driver: None,
+            devices: Vec::new(),
+            why_not: Some(why),
+        }
+    }
+
+    /// A tier of that size on these devices.
+    #[must_use]
+    pub fn of(asked_bytes: u64, given_bytes: u64, facts: &GpuFacts) -> GpuOutcome {
+        GpuOutcome {
+            asked_bytes,
+            given_bytes,
+            backing: Some(GpuBacking::Real(facts.kind)),
+            driver: facts.driver.clone(),
+            devices: facts.devices.clone(),
+            why_not: None,
+        }
+    }
+
+    /// A tier of a simulated run.
+    #[must_use]
+    pub fn simulated(bytes: u64) -> GpuOutcome {
+        GpuOutcome {
+            asked_bytes: bytes,
+            given_bytes: bytes,
+            backing: Some(GpuBacking::Simulated),
+            driver: None,
+            devices: Vec::new(),
+            why_not: None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the terminal says of the GPU tier: what stands behind it, or why there is none.
+
+use std::io::Write;
+
+use ringfall_engine::metrics::TierMetrics;
+use ringfall_engine::tier::Tier;
+use ringfall_engine::units::gib;
+
+use super::prose;
+use super::terminal::{Style, latency_row};
+use crate::config::Plan;
+use crate::facts::{GpuBacking, GpuOutcome};
+
+/// What fits every terminal.
+const COLUMNS: usize = 80;
+/// Where the text of a line of the banner begins.
+const INDENT: usize = 12;
+
+/// Writes the banner's lines on the tier that was asked for.
+pub(super) fn banner_lines(
+    out: &mut dyn Write,
+    style: Style,
+    plan: &Plan,
+    gpu: &GpuOutcome,
+) -> std::io::Result<()> {
+    let is_gpu = gpu.backing.is_some_and(GpuBacking::is_gpu);
+    for (place, line) in
+        prose::lines(&text(plan, gpu), (INDENT, INDENT), COLUMNS).iter().enumerate()
+    {
+        let head = if place == 0 { "  gpu" } else { "" };
+        let line = if is_gpu { line.clone() } else { style.warn(line) };
+        writeln!(out, "{head:<INDENT$}{line}")?;
+    }
+    Ok(())
+}
+
+/// The latencies of the tier, named by what stands behind it: no other figures are a GPU's.
+pub(super) fn latency_rows(text: &mut String, tier: &TierMetrics, gpu: Option<&GpuOutcome>) {
+    let name = match gpu.and_then(|gpu| gpu.backing) {
+        Some(GpuBacking::Simulated) => "sim. GPU",
+        Some(backing) if !backing.is_gpu() => "emulated",
+        _ => "GPU tier",
+    };
+    for (direction, metrics) in [("read", &tier.read), ("write", &tier.write)] {
+        latency_row(text, &format!("{name} {direction}, entry"), &metrics.total);
+        latency_row(text, "  of that, device", &metrics.device);
+    }
+}
+
+/// What is said of a tier besides, in the list of tiers.
+pub(super) fn backing(tier: Tier, gpu: Option<&GpuOutcome>) -> String {
+    let backing = gpu.filter(|_| tier == Tier::Gpu).and_then(|gpu| gpu.backing);
+    match backing.filter(|backing| !backing.is_gpu()) {
+        Some(backing) => format!(" ({}: no GPU)", backing.name()),
+        None => String::new(),
+    }
+}
+
+fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
+    let asked = gib(gpu.asked_bytes);
+    let size = match plan.gpus {
+        1 => format!("{asked:.1} GiB"),
+        gpus => {
+            let each = asked / f64::from(gpus);
+            format!("{gpus} × {each:.1} GiB ({asked:.1} GiB in all)")
+        }
+    };
+    let parallel = match plan.tensor_parallel {
+        1 => String::new(),
+        parallel => format!(", tensor parallel {parallel}"),
+    };
+    match (gpu.backing, &gpu.why_not) {
+        (_, Some(why)) => format!("{size} left out: {why}"),
+        (Some(backing), None) if backing.is_gpu() => {
+            let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
+            format!("{size}{parallel} on {}", names.join(", "))
+        }
+        (backing, None) => {
+            let name = backing.map_or("none", GpuBacking::name);
+            format!("{size}{parallel}, {name}: what is measured of it is not a GPU's")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::nothing;
+    use ringfall_engine::units::GIB;
+
+    fn told(gpus: u32, parallel: u32, gpu: &GpuOutcome) -> String {
+        let mut plan = nothing().plan;
+        (plan.gpus, plan.tensor_parallel) = (gpus, parallel);
+        let mut out = Vec::new();
+        banner_lines(&mut out, Style { colour: false }, &plan, gpu).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        text
+    }
+
+    #[test]
+    fn the_banner_says_what_stands_behind_the_tier_or_why_there_is_none() {
+        let left_out = GpuOutcome::left_out(16 * GIB, "no driver was found".to_owned());
+        assert_eq!(told(1, 1, &left_out), "  gpu       16.0 GiB left out: no driver was found\n");
+        let text = told(8, 8, &GpuOutcome::simulated(1128 * GIB));
+        assert!(text.contains("8 × 141.0 GiB (1128.0 GiB in all), tensor parallel 8"), "{text}");
+        assert!(text.contains("simulated") && text.contains("not a GPU's"), "{text}");
+    }
+}

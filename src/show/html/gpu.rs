@@ -1,0 +1,52 @@
+//! The page's rows on the GPU tier, where any of the results asked for one.
+
+use super::page::moved;
+use super::{Named, shown};
+use crate::escape;
+use crate::results::Document;
+use crate::results::document::GpuReport;
+
+/// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
+/// named in each of them.
+pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
+    let gpu = |document: &Document| document.ringfall.gpu.as_ref().cloned();
+    if results.iter().all(|named| gpu(&named.document).is_none()) {
+        return Vec::new();
+    }
+    let row = |name: &str, pick: &dyn Fn(&Document, &GpuReport) -> String| {
+        let cell = |named: &Named| {
+            let document = &named.document;
+            gpu(document).map_or("–".to_owned(), |gpu| pick(document, &gpu))
+        };
+        (name.to_owned(), results.iter().map(cell).collect())
+    };
+    let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
+    vec![
+        row("GPU tier, what stands behind it", &|_, gpu| told(gpu)),
+        row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
+        row("GPU tier, GiB used of", &|d, gpu| {
+            let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
+            let all = ringfall_engine::units::gib(gpu.capacity_bytes);
+            format!("{used} of {}", shown(all))
+        }),
+        row("GPU tier, GiB read / written", &|d, _| {
+            let stats = &d.summary.cache_stats;
+            let read = gib(stats.tier_gpu_kv_bytes_read_gb.known());
+            format!("{read} / {}", gib(stats.tier_gpu_kv_bytes_written_gb.known()))
+        }),
+        row("demoted from GPU to CPU", &|d, _| moved(&d.ringfall.evictions.gpu_to_cpu)),
+        row("demoted from GPU to storage", &|d, _| moved(&d.ringfall.evictions.gpu_to_storage)),
+    ]
+}
+
+fn told(gpu: &GpuReport) -> String {
+    let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
+    let text = match (&gpu.why_not, &gpu.backend) {
+        (Some(why), _) => format!("left out: {why}"),
+        (None, Some(_)) if gpu.is_gpu => names.join(", "),
+        (None, backend) => {
+            format!("{}: not a GPU's figures", backend.as_deref().unwrap_or("nothing"))
+        }
+    };
+    escape::html(&text)
+}

@@ -1,0 +1,239 @@
+//! The GPU tier: emulated, on a driver that is a stand-in, described, and not there at all.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_fails, output, skipped, text};
+
+/// Of the names under which the library is looked for the first, so that a real one is not found.
+const LIBRARY: &str = "libcuda.so";
+
+/// A directory with a library of that name, made of a source by the host's C compiler.
+fn library(scratch: &Scratch, source: &Path) -> PathBuf {
+    let directory = scratch.file("driver");
+    std::fs::create_dir_all(&directory).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-pthread", "-x", "c", "-I"])
+        .arg(root.join("engine/src/tier/gpu/cuda"))
+        .arg("-o")
+        .arg(directory.join(LIBRARY))
+        .arg(source)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    directory
+}
+
+/// The stand-in for a driver.
+fn fake_driver(scratch: &Scratch) -> PathBuf {
+    library(scratch, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake_cuda.c"))
+}
+
+fn run_with(scratch: &Scratch, driver: &Path, mode: &str, more: &[&str]) -> Output {
+    let mut command = scratch.run_command(more);
+    command.env("LD_LIBRARY_PATH", driver).env("FAKE_CUDA", mode);
+    output(command)
+}
+
+fn number(json: &Value, key: &str) -> f64 {
+    json.pointer(key).and_then(Value::as_f64).unwrap_or_else(|| panic!("{key} is not there"))
+}
+
+fn codes(json: &Value) -> Vec<&str> {
+    let warnings = json["ringfall"]["warnings"].as_array().unwrap();
+    warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
+}
+
+/// Three small tiers, in which all that is read is compared.
+const THREE_TIERS: [&str; 8] =
+    ["--gpu-mem-gb", "0.06", "--cpu-mem-gb", "0.06", "--duration", "1", "--verify", "full"];
+
+/// Entries went through all three tiers, and every byte was right.
+fn assert_three_tiers(json: &Value) {
+    let stats = "/summary/cache_stats";
+    for tier in ["gpu", "cpu", "storage"] {
+        let moved = |what| number(json, &format!("{stats}/tier_{tier}_kv_bytes_{what}_gb"));
+        assert!(moved("written") > 0.0, "{tier}");
+        assert!(tier == "storage" || moved("read") > 0.0, "{tier}");
+    }
+    assert!(number(json, &format!("{stats}/gpu_memory_used_gb")) > 0.0);
+    assert!(number(json, &format!("{stats}/gpu_entries")) > 0.0);
+    assert!(number(json, &format!("{stats}/gpu_write_p95_ms")) >= 0.0);
+    assert!(number(json, "/ringfall/evictions/gpu_to_cpu/entries") > 0.0);
+    assert!(number(json, "/ringfall/verify/blocks_checked") > 1_000.0);
+    assert_eq!(number(json, "/ringfall/verify/blocks_bad"), 0.0);
+}
+
+#[test]
+fn an_emulated_gpu_tier_is_a_tier_and_never_called_a_gpu() {
+    let scratch = Scratch::new("emulated");
+    let more = [&THREE_TIERS[..], &["--gpu-backend", "emulated"]].concat();
+    let ran = scratch.run(&more);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let json = scratch.json();
+    assert_three_tiers(&json);
+    let gpu = &json["ringfall"]["gpu"];
+    assert_eq!((&gpu["backend"], &gpu["is_gpu"]), (&"emulated".into(), &false.into()));
+    assert!(codes(&json).contains(&"gpu_emulated"), "{:?}", codes(&json));
+    let told = text(&ran);
+    for words in ["emulated: no GPU", "not a GPU's", "emulated write, entry"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let promoted = [&more[..], &["--promotion", "on-hit", "--quiet"]].concat();
+    let ran = scratch.run(&promoted);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let json = scratch.json();
+    let up = &json["ringfall"]["promotions"];
+    assert!(number(up, "/from_cpu_entries") + number(up, "/from_storage_entries") > 0.0, "{up}");
+    assert_eq!(number(&json, "/ringfall/verify/blocks_bad"), 0.0);
+}
+
+#[test]
+fn the_cuda_path_moves_the_same_bytes_on_one_device_and_on_two() {
+    let scratch = Scratch::new("cuda");
+    let driver = fake_driver(&scratch);
+    let cuda = ["--gpu-backend", "cuda"];
+    let two = ["--num-gpus", "2", "--gpu-devices", "1,0", "--promotion", "on-hit"];
+    for (devices, more) in [(1, vec![]), (2, two.to_vec())] {
+        let more = [&THREE_TIERS[..], &cuda, &more].concat();
+        let ran = run_with(&scratch, &driver, "works", &more);
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let json = scratch.json();
+        assert_three_tiers(&json);
+        let gpu = &json["ringfall"]["gpu"];
+        assert_eq!(gpu["backend"], "cuda");
+        assert_eq!(gpu["driver"], "12.4");
+        assert_eq!(gpu["buffers_page_locked"], true);
+        let names = gpu["devices"].as_array().unwrap();
+        assert_eq!(names.len(), devices);
+        assert!(names.iter().all(|device| device["name"] == "fake GPU"));
+        assert!(!codes(&json).contains(&"gpu_left_out"), "{:?}", codes(&json));
+        assert!(text(&ran).contains("fake GPU"), "{}", text(&ran));
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_run_with_the_reason_and_its_results() {
+    let scratch = Scratch::new("lost");
+    let driver = fake_driver(&scratch);
+    let more = [&THREE_TIERS[..], &["--gpu-backend", "cuda", "--duration", "20"]].concat();
+    let ran = run_with(&scratch, &driver, "lost", &more);
+    assert_fails(&ran, 1, &["CUDA_ERROR_LAUNCH_FAILED, error 719", "GPU 0 (fake GPU)"]);
+    let json = scratch.json();
+    let kinds = json["ringfall"]["errors"]["by_kind"].as_array().unwrap();
+    assert!(kinds.iter().any(|row| row["kind"] == "gone"), "{kinds:?}");
+}
+
+#[test]
+fn a_driver_that_can_not_be_used_is_told_in_a_sentence_and_the_run_goes_on_without() {
+    let scratch = Scratch::new("driver");
+    let driver = fake_driver(&scratch);
+    let must = ["--gpu-mem-gb", "0.03", "--gpu-backend", "cuda", "--duration", "1"];
+    for (mode, words) in [
+        ("no_device", ["finds no GPU", "CUDA_VISIBLE_DEVICES"]),
+        ("mismatch", ["do not go together", "restart the machine"]),
+        ("garbage", ["could not be started", "error 987654321"]),
+        ("old", ["offers CUDA 9.2 only", "450 or newer"]),
+        ("full", ["GPU 0 (fake GPU) has 0.0 of 8.0 GiB free", "nvidia-smi"]),
+    ] {
+        let ran = run_with(&scratch, &driver, mode, &must);
+        assert_fails(&ran, 2, &words);
+        assert_fails(&ran, 2, &["--gpu-mem-gb 0.03", "--gpu-backend emulated"]);
+    }
+    let many = [&must[..], &["--num-gpus", "3"]].concat();
+    let ran = run_with(&scratch, &driver, "works", &many);
+    assert_fails(&ran, 2, &["there is no GPU 2: the driver shows 2 of them"]);
+
+    // A library that is not a driver, and one that is no library.
+    let empty = scratch.file("empty.c");
+    std::fs::write(&empty, "int cuInit(unsigned flags) { return 0; }\n").unwrap();
+    let other = library(&scratch, &empty);
+    let ran = run_with(&scratch, &other, "works", &must);
+    assert_fails(&ran, 2, &["has no cuDriverGetVersion"]);
+    if Path::new("/proc/driver/nvidia").exists() {
+        skipped("a machine without a driver", "this one has one");
+    } else {
+        std::fs::remove_file(other.join(LIBRARY)).unwrap();
+        let ran = run_with(&scratch, &other, "works", &must);
+        assert_fails(&ran, 2, &["no NVIDIA driver was found", "libcuda.so.1"]);
+        std::fs::write(other.join(LIBRARY), "no library").unwrap();
+        let ran = run_with(&scratch, &other, "works", &must);
+        assert_fails(&ran, 2, &["no NVIDIA driver was found", "libcuda.so.1"]);
+    }
+
+    // Left to it, the run goes on and says what it left out.
+    let left = ["--gpu-mem-gb", "16", "--duration", "1"];
+    let ran = run_with(&scratch, &driver, "no_device", &left);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    assert!(text(&ran).contains("left out: the NVIDIA driver finds no GPU"), "{}", text(&ran));
+    let json = scratch.json();
+    let gpu = &json["ringfall"]["gpu"];
+    assert_eq!((number(gpu, "/asked_bytes"), number(gpu, "/capacity_bytes")), (2f64.powi(34), 0.0));
+    assert!(gpu["why_not"].as_str().unwrap().contains("finds no GPU"), "{gpu}");
+    assert_eq!((&gpu["backend"], &gpu["is_gpu"]), (&Value::Null, &false.into()));
+    assert!(codes(&json).contains(&"gpu_left_out"), "{:?}", codes(&json));
+    assert_eq!(number(&json, "/summary/cache_stats/gpu_entries"), 0.0);
+
+    // Strict, it does not.
+    let strict = ["--gpu-mem-gb", "16", "--duration", "1", "--strict"];
+    assert_fails(&run_with(&scratch, &driver, "no_device", &strict), 2, &["finds no GPU"]);
+}
+
+#[test]
+fn a_logical_trace_has_the_rows_of_the_gpu_tier() {
+    let scratch = Scratch::new("tier0");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    let line = "run --model llama3.1-8b --num-users 30 --duration 20 --seed 5 --num-gpus 8 \
+                --gpu-mem-gb 0.25 --tensor-parallel 8 --cpu-mem-gb 1 --io-trace-log trace.csv \
+                --output result.json";
+    command.args(line.split_whitespace()).current_dir(&scratch.path);
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let trace = std::fs::read_to_string(scratch.file("trace.csv")).unwrap();
+    for row in [
+        ["Write", "Tier-0", "Prefill"],
+        ["Read", "Tier-0", "Decode"],
+        ["Read", "Tier-0", "Evict"],
+        ["Write", "Tier-1", "Evict"],
+        ["Write", "Tier-2", "Evict"],
+    ] {
+        let is_there = trace.lines().any(|line| {
+            let columns: Vec<&str> = line.split(',').collect();
+            [columns[1], columns[3], columns[5]] == row
+        });
+        assert!(is_there, "{row:?}");
+    }
+    let json = scratch.json();
+    assert_eq!(json["ringfall"]["gpu"]["backend"], "simulated");
+    assert_eq!(number(&json, "/ringfall/gpu/asked_bytes"), 2f64.powi(31));
+}
+
+#[test]
+fn a_described_gpu_is_a_tier_of_a_simulated_run() {
+    let scratch = Scratch::new("described");
+    let drive = include_str!("../config/devices/fast-nvme.yaml");
+    let described = |gib: f64, copy: u32| {
+        let device = format!("{drive}gpu: {{gib: {gib}, copy_mb_per_s: {copy}}}\n");
+        std::fs::write(scratch.file("device.yaml"), device).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        let line = "simulate --device device.yaml --model llama3.1-8b --num-users 30 --seed 5 \
+                    --duration 20 --cpu-mem-gb 1 --arrival closed --generation-mode none \
+                    --output result.json";
+        command.args(line.split_whitespace()).current_dir(&scratch.path);
+        let ran = output(command);
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        scratch.json()
+    };
+    let throughput = |json: &Value| number(json, "/summary/avg_throughput_tokens_per_sec");
+    let (without, with) = (described(0.0, 50_000), described(64.0, 50_000));
+    assert!(throughput(&with) > 1.5 * throughput(&without), "memory that is faster is faster");
+    assert_eq!(with["ringfall"]["gpu"]["backend"], "simulated");
+    assert_eq!(number(&with, "/ringfall/gpu/capacity_bytes"), 2f64.powi(36));
+    assert_eq!(without["ringfall"]["gpu"], Value::Null);
+    // What can't be copied away fast enough holds everything up.
+    let slow = described(4.0, 100);
+    assert_eq!(slow["ringfall"]["simulation"]["binds"], "gpu_link", "{slow}");
+}
