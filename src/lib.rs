@@ -14,13 +14,15 @@ pub mod escape;
 pub mod exit;
 pub mod facts;
 pub mod faultsim;
+pub mod group;
 pub mod host;
 pub mod interrupt;
+pub mod iostat;
 pub mod iotrace;
 mod log_lines;
+pub mod mlperf;
 pub mod precondition;
 pub mod remedy;
-pub mod rendezvous;
 pub mod results;
 pub mod run;
 pub mod saturate;
@@ -82,6 +84,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
+        cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
         cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema => page(&results::schema_page()),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
@@ -90,6 +93,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Suite(args) => ended(commands::suite::run(&args)),
         cli::Command::Discover(args) => ended(commands::discover::run(&args)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
+        cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {
             Ok(plan) => {

@@ -69,6 +69,8 @@ pub struct Store {
     pub capacity_blocks: u64,
     /// The capacity that was asked for, bytes, when there is less room.
     pub wanted_bytes: Option<u64>,
+    /// Bytes freed by deleting what dead runs had left.
+    pub reclaimed_bytes: u64,
 }
 
 impl Store {
@@ -83,7 +85,11 @@ impl Store {
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Store, StoreError> {
-        let path = request.cache_dir.clone().unwrap_or_else(fresh_directory);
+        let mut reclaimed_bytes = 0;
+        let path = request.cache_dir.clone().unwrap_or_else(|| {
+            reclaimed_bytes = reclaim_fresh();
+            fresh_directory()
+        });
         let Opened { place, file, path, capacity, kept_free_bytes } = match is_block_device(&path) {
             true => open_device(request, &path)?,
             false => open_directory(request, &path)?,
@@ -101,8 +107,11 @@ impl Store {
             let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
             SetupError::new(what, told_io(&error))
         })?;
-        let wanted_bytes = capacity.wanted_bytes;
-        Ok(Store { place, file: Arc::new(file), capacity_blocks, wanted_bytes })
+        if let Place::Directory(directory) = &place {
+            reclaimed_bytes += directory.reclaimed_bytes();
+        }
+        let (file, wanted_bytes) = (Arc::new(file), capacity.wanted_bytes);
+        Ok(Store { place, file, capacity_blocks, wanted_bytes, reclaimed_bytes })
     }
 
     /// No store, for a run without a storage tier: no directory is made and no drive touched.
@@ -115,7 +124,7 @@ impl Store {
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
         let (place, file) = (Place::Nowhere, Arc::new(file));
-        Ok(Store { place, file, capacity_blocks: 0, wanted_bytes: None })
+        Ok(Store { place, file, capacity_blocks: 0, wanted_bytes: None, reclaimed_bytes: 0 })
     }
 
     /// The directory or device, as the user would name it; `none` when there is no storage tier.
@@ -125,15 +134,6 @@ impl Store {
             Place::Directory(directory) => directory.path(),
             Place::Device(device) => device.path(),
             Place::Nowhere => Path::new("none"),
-        }
-    }
-
-    /// Bytes freed by deleting what a dead run had left.
-    #[must_use]
-    pub fn reclaimed_bytes(&self) -> u64 {
-        match &self.place {
-            Place::Directory(directory) => directory.reclaimed_bytes(),
-            Place::Device(_) | Place::Nowhere => 0,
         }
     }
 
@@ -264,8 +264,19 @@ fn capacity(request: &StoreRequest, usable: &Usable<'_>) -> Result<Capacity, Sto
     Ok(Capacity { bytes: bytes / BLOCK_BYTES * BLOCK_BYTES, wanted_bytes })
 }
 
+/// What a run makes that is not told where; its name is known again when the run has died.
+const FRESH_PREFIX: &str = "ringfall-";
+
 fn fresh_directory() -> PathBuf {
-    std::env::temp_dir().join(format!("ringfall-{}", std::process::id()))
+    std::env::temp_dir().join(format!("{FRESH_PREFIX}{}", std::process::id()))
+}
+
+/// Deletes what runs that were not told where, and died, left: bytes freed.
+fn reclaim_fresh() -> u64 {
+    CacheDir::reclaim_dead(&std::env::temp_dir(), |name| {
+        let number = name.strip_prefix(FRESH_PREFIX).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 #[cfg(test)]

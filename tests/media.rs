@@ -77,6 +77,24 @@ fn on(scratch: &Scratch, place: &Path, more: &[&str]) -> std::process::Output {
     scratch.run(&args)
 }
 
+/// The file behind a loop device was just written, so it is in the page cache, and reads of the loop
+/// device are none of the disk below, unless others read as much from that.
+fn assert_cached_below_the_loop(result: &Value) {
+    let device = &result["ringfall"]["device"];
+    let chain = device["chain"].as_array().unwrap();
+    let ours = device["engine_read_bytes"].as_u64().unwrap();
+    let disk = chain.last().and_then(|link| link["read_bytes"].as_u64()).unwrap();
+    let cold = &device["cold_reads"];
+    if chain.len() < 2 || disk as f64 >= 0.99 * ours as f64 {
+        return skipped("reads below a loop device", "its disk is not seen, or busy with others");
+    }
+    assert_eq!(cold["verdict"], "cached", "{cold} {chain:?}");
+    let told = cold["told"].as_str().unwrap();
+    assert!(told.contains("the file behind loop") && told.contains("page cache"), "{told}");
+    let warnings = result["ringfall"]["warnings"].to_string();
+    assert!(warnings.contains("reads_cached") && warnings.contains(told), "{warnings}");
+}
+
 fn assert_clean(result: &Value, file_system: Option<&str>) {
     let ours = &result["ringfall"];
     assert_eq!(ours["verify"]["blocks_bad"], 0, "{}", ours["verify"]);
@@ -225,7 +243,9 @@ fn file_systems_on_a_loop_device_hold_a_store_and_can_be_unmounted_at_once() {
         };
         let output = on(&scratch, &point.join("store"), &["--storage-capacity-gb", "0.4"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        assert_clean(&scratch.json(), Some(file_system));
+        let result = scratch.json();
+        assert_clean(&result, Some(file_system));
+        assert_cached_below_the_loop(&result);
         // Nothing of the run holds the file system once it has ended.
         tool("umount", &[point.to_str().unwrap()]).unwrap();
         device.mounted.clear();

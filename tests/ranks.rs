@@ -7,9 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
 use serde_json::Value;
 
-use crate::support::{
-    Scratch, assert_fails, assert_valid, finish, output, skipped, spawn, text, wait_until,
-};
+use crate::support::{Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until};
 
 /// Where the ranks of these tests meet, below the directory of their results.
 const MEETING: &str = ".ringfall-ranks-test.1";
@@ -17,6 +15,12 @@ const MEETING: &str = ".ringfall-ranks-test.1";
 /// `ringfall run` as rank `rank` of `size`, all on this machine.
 pub fn rank_command(scratch: &Scratch, rank: u32, size: u32, more: &[&str]) -> Command {
     let mut command = scratch.run_command(more);
+    command.args(["--ranks", "directory"]);
+    as_rank(command, rank, size)
+}
+
+/// The command with the variables of a launcher.
+pub fn as_rank(mut command: Command, rank: u32, size: u32) -> Command {
     let (rank, size) = (rank.to_string(), size.to_string());
     for (name, value) in [
         ("OMPI_COMM_WORLD_RANK", &rank),
@@ -35,7 +39,7 @@ pub fn launch(scratch: &Scratch, size: u32, more: &[&str]) -> Vec<Child> {
     (0..size).map(|rank| spawn(rank_command(scratch, rank, size, more))).collect()
 }
 
-fn json(path: &Path) -> Value {
+pub fn json(path: &Path) -> Value {
     let document = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_valid(&document);
     document
@@ -46,13 +50,17 @@ pub fn result_of(scratch: &Scratch, rank: u32) -> Value {
 }
 
 /// What a rank says of itself where the ranks meet; none where it says nothing yet.
-fn card(scratch: &Scratch, name: &str) -> Option<Value> {
+fn card(scratch: &Scratch, rank: u32) -> Option<Value> {
+    shown(scratch, &format!("rank_{rank}.card"))
+}
+
+fn shown(scratch: &Scratch, name: &str) -> Option<Value> {
     let bytes = std::fs::read(scratch.file(MEETING).join(name)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-fn beat(scratch: &Scratch, name: &str) -> u64 {
-    card(scratch, name).and_then(|card| card["beat"].as_u64()).unwrap_or(0)
+fn beat(scratch: &Scratch, rank: u32) -> u64 {
+    card(scratch, rank).and_then(|card| card["beat"].as_u64()).unwrap_or(0)
 }
 
 fn now_unix_ns() -> u64 {
@@ -60,7 +68,7 @@ fn now_unix_ns() -> u64 {
 }
 
 /// Start and end of a window, s since 1970.
-fn window(document: &Value) -> (f64, f64) {
+pub fn window(document: &Value) -> (f64, f64) {
     let window = &document["ringfall"]["window"];
     let start = window["start_unix_s"].as_f64().unwrap();
     (start, start + window["seconds"].as_f64().unwrap())
@@ -88,10 +96,15 @@ fn ranks_begin_together_each_with_its_own_share() {
     let whole = most(|window| window.1) - least(|window| window.0);
     assert!(common / whole >= 0.99, "{windows:?}");
     assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+    // Rank 0 shows all of them, and nobody else shows anything of one.
+    let shows = |rank: usize, words: &str| text(&outputs[rank]).contains(words);
+    assert!(shows(0, "3 ranks side by side"), "{}", text(&outputs[0]));
+    assert!(!shows(0, "Results over") && !shows(1, "Results over"), "{}", text(&outputs[1]));
     the_results_merge_to_one(&scratch);
 }
 
-fn merge(scratch: &Scratch) -> (String, Value) {
+/// What `ringfall merge` makes of the ranks' own files.
+pub fn merge(scratch: &Scratch) -> (String, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["merge", ".", "--output", "all.json"]).current_dir(&scratch.path);
     let output = command.output().unwrap();
@@ -103,7 +116,18 @@ fn merge(scratch: &Scratch) -> (String, Value) {
 fn the_results_merge_to_one(scratch: &Scratch) {
     let (shown, merged) = merge(scratch);
     assert!(shown.contains("3 ranks side by side"), "{shown}");
-    let ranks: Vec<Value> = (0..3).map(|rank| result_of(scratch, rank)).collect();
+    // Rank 0 has made the same document by itself.
+    let by_itself = scratch.json();
+    for place in ["/summary", "/ringfall/histograms", "/ringfall/io", "/ringfall/merged/ranks"] {
+        assert_eq!(by_itself.pointer(place), merged.pointer(place), "{place}");
+    }
+    is_sum_of_ranks(scratch, &merged, 3);
+}
+
+/// Bytes, percentiles and windows of a merged result are those of the ranks' own files, added by
+/// hand.
+pub fn is_sum_of_ranks(scratch: &Scratch, merged: &Value, size: u32) {
+    let ranks: Vec<Value> = (0..size).map(|rank| result_of(scratch, rank)).collect();
     for place in [
         "/requests_completed",
         "/summary/total_tokens",
@@ -112,11 +136,11 @@ fn the_results_merge_to_one(scratch: &Scratch) {
         "/ringfall/io/write/bytes",
     ] {
         let of = |document: &Value| document.pointer(place).unwrap().as_u64().unwrap();
-        assert_eq!(of(&merged), ranks.iter().map(of).sum::<u64>(), "{place}");
-        assert!(of(&merged) > 0, "{place}");
+        assert_eq!(of(merged), ranks.iter().map(of).sum::<u64>(), "{place}");
+        assert!(of(merged) > 0, "{place}");
     }
     let mut by_hand = Histograms::default();
-    for rank in 0..3 {
+    for rank in 0..size {
         let file = ResultFile::read(&scratch.file(&format!("rank_{rank}/result.json"))).unwrap();
         let theirs = Histograms::read(&file.document, &file.path).unwrap();
         match rank {
@@ -131,10 +155,10 @@ fn the_results_merge_to_one(scratch: &Scratch) {
         assert_eq!(merged["ringfall"]["io"][place]["latency_ms"], expected, "{name}");
     }
     let launch = &merged["ringfall"]["merged"]["launch"];
-    assert_eq!((&launch["partial"], &launch["size"]), (&false.into(), &3.into()));
+    assert_eq!((&launch["partial"], &launch["size"]), (&false.into(), &size.into()));
     assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
     let hosts = merged["ringfall"]["merged"]["hosts"].as_array().unwrap();
-    assert!(hosts.iter().all(|host| host["ranks"] == 3), "one device for all: {hosts:?}");
+    assert!(hosts.iter().all(|host| host["ranks"] == size), "one device for all: {hosts:?}");
 }
 
 #[test]
@@ -143,9 +167,9 @@ fn a_rank_that_is_killed_before_the_begin_ends_the_others() {
     // Rank 1 never comes: the others are there, and wait.
     let first = spawn(rank_command(&scratch, 0, 3, &[]));
     let mut last = spawn(rank_command(&scratch, 2, 3, &[]));
-    for name in ["rank_0", "rank_2", "rank_0", "rank_2", "rank_0"] {
-        let before = beat(&scratch, name);
-        wait_until("a rank has shown that it lives", || beat(&scratch, name) >= before + 2);
+    for rank in [0, 2, 0, 2, 0] {
+        let before = beat(&scratch, rank);
+        wait_until("a rank has shown that it lives", || beat(&scratch, rank) >= before + 2);
     }
     last.kill().unwrap();
     let output = finish(first);
@@ -159,14 +183,15 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
     let scratch = Scratch::new("ranks-after");
     let mut ranks = launch(&scratch, 3, &["--duration", "80"]);
     wait_until("the ranks measure", || {
-        let start = card(&scratch, "start").and_then(|start| start["start_unix_ns"].as_u64());
+        let start =
+            shown(&scratch, "rank_0.start").and_then(|start| start["start_unix_ns"].as_u64());
         start.is_some_and(|start| now_unix_ns() > start + 1_500_000_000)
     });
     let mut killed = ranks.remove(1);
     killed.kill().unwrap();
     for (rank, child) in [0, 2].into_iter().zip(ranks) {
         let output = finish(child);
-        assert_fails(&output, 1, &["rank 1 on"]);
+        assert_fails(&output, 1, &["rank 1 on", "killed"]);
         let document = result_of(&scratch, rank);
         assert!(document["requests_completed"].as_u64() > Some(0), "rank {rank} kept nothing");
         assert!(document["ringfall"]["window"]["seconds"].as_f64() < Some(70.0));
@@ -176,28 +201,11 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
     killed.wait().unwrap();
     let (shown, merged) = merge(&scratch);
     assert!(shown.contains("2 of 3 ranks side by side"), "{shown}");
-    let launch = &merged["ringfall"]["merged"]["launch"];
-    assert_eq!((&launch["partial"], &launch["missing"]), (&true.into(), &vec![1].into()));
-}
-
-#[test]
-fn ranks_that_open_mpi_starts_measure_together_and_merge() {
-    let version = Command::new("mpirun").arg("--version").output();
-    if !version.is_ok_and(|output| text(&output).contains("Open MPI")) {
-        return skipped("ranks started by Open MPI", "mpirun of Open MPI is missing");
+    for merged in [merged, scratch.json()] {
+        let launch = &merged["ringfall"]["merged"]["launch"];
+        assert_eq!((&launch["partial"], &launch["missing"]), (&true.into(), &vec![1].into()));
     }
-    let scratch = Scratch::new("mpirun");
-    let run = scratch.run_command(&[]);
-    let mut mpirun = Command::new("mpirun");
-    mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", "4"]);
-    mpirun.arg(run.get_program()).args(run.get_args()).current_dir(&scratch.path);
-    let output = output(mpirun);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let (shown, merged) = merge(&scratch);
-    assert!(shown.contains("4 ranks side by side"), "{shown}");
-    let launch = &merged["ringfall"]["merged"]["launch"];
-    assert!(launch["name"].is_string() && launch["size"] == 4, "{launch}");
-    assert!(launch["overlap_share"].as_f64() >= Some(0.99), "{launch}");
+    assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
 }
 
 #[test]

@@ -181,6 +181,30 @@ fn escape_sequences_in_names_reached_the_terminal() {
 /// A step of growth could end before its writer waited for it: glommio runs a spawned task at once.
 /// The run then stood still for ever with space to spare.
 #[test]
+fn arrivals_that_come_faster_than_they_are_drawn_kept_a_run_from_ending() {
+    let scratch = Scratch::new("arrivals");
+    let faster = ["--arrival", "poisson", "--request-rate", "1e7", "--duration", "1"];
+    let ended = scratch.run(&faster);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let result = scratch.json();
+    let queued = result["ringfall"]["source"]["queued_at_end"].as_u64().unwrap();
+    assert!(queued > 100_000, "{queued}");
+}
+
+#[test]
+fn a_run_of_few_words_said_nothing_of_its_failure() {
+    let scratch = Scratch::new("silent");
+    // Entries of up to 192 MiB, of which the tier holds those below 51 MiB.
+    let config = scratch.file("large.yaml");
+    let persona = "{context_tokens: [128, 8192], generation_tokens: [2, 3], think_time_s: [0, 1]}";
+    std::fs::write(&config, format!("workload:\n  personas:\n    large: {persona}\n")).unwrap();
+    let args = ["--quiet", "--storage-capacity-gb", "0.05", "--config", config.to_str().unwrap()];
+    let ended = scratch.run(&args);
+    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
+    assert!(text(&ended).contains("error: "), "{}", text(&ended));
+}
+
+#[test]
 fn a_step_of_growth_that_is_over_at_once_still_wakes_its_writer() {
     let scratch = Scratch::new("growth");
     let config = scratch.file("entries.yaml");

@@ -11,12 +11,13 @@ use crate::results::document::{Kind, ResultFile};
 
 /// Settings that say where to put results and what to show, or that repeat a draw: no difference in
 /// what was measured.
-const NOT_CONFIGURATION: [&str; 10] = [
+const NOT_CONFIGURATION: [&str; 11] = [
     "cache_dir",
     "fio_output",
     "html_output",
     "json",
     "log_level",
+    "merge_ranks",
     "output",
     "quiet",
     "seed",

@@ -103,7 +103,12 @@ pub(super) fn read_metadata(path: &Path, file: PathBuf) -> Result<Metadata, Stri
 /// The command, if it starts ranks of a trial.
 fn recorded(key: &str, command: &str) -> Option<Recorded> {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let wrapper = words.iter().position(|word| word.ends_with("mlperf_wrapper.py"))?;
+    // Of the harness, and of `ringfall mlperf run`.
+    let wrapper = words.iter().position(|word| word.ends_with("mlperf_wrapper.py"));
+    let wrapper = wrapper.or_else(|| {
+        let at = words.windows(2).position(|pair| pair == ["mlperf", "rank"])?;
+        Some(at + 1)
+    })?;
     let (launcher, program) = words.split_at(wrapper);
     let parameters = parameters(&program[1..]);
     let get = |name: &str| parameters.get(name).map(String::as_str);
@@ -202,6 +207,13 @@ mod tests {
         assert_eq!((recorded.option, recorded.trial), (3, 2));
         assert_eq!((recorded.ranks, recorded.hosts), (Some(20), Some(4)));
         assert_eq!((recorded.changed, recorded.preloads), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_command_of_ringfall_s_sequence_is_known_too() {
+        let (_, flags) = TTA.split_once("mlperf_wrapper.py ").unwrap();
+        let recorded = recorded("k", &format!("ringfall mlperf rank {flags}")).unwrap();
+        assert_eq!((recorded.option, recorded.trial, recorded.changed), (3, 2, vec![]));
     }
 
     #[test]

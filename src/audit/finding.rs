@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::rank::Figure;
+use super::report::path_as_text;
 
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -96,6 +97,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Input {
     /// The file.
+    #[serde(serialize_with = "path_as_text")]
     pub file: PathBuf,
     /// Its JSON key with dots between the names, or what was read of a log.
     pub key: String,
@@ -141,6 +143,7 @@ pub struct Finding {
     /// What the weight is a share of.
     pub weight_is: &'static str,
     /// The run's directory.
+    #[serde(serialize_with = "path_as_text")]
     pub run: PathBuf,
     /// The option, or the file of a single result; none: of the whole run.
     pub group: Option<String>,

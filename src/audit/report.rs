@@ -1,8 +1,8 @@
 //! What an audit comes to: a documented, versioned shape, the same for every output.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::finding::Finding;
 use super::leaf::{Group, Leaf};
@@ -12,6 +12,15 @@ use super::rates::{Direction, Rate, of_group, of_rank};
 /// Version of the shape of [`Audit`]: it rises when a key changes its meaning or goes.
 pub const AUDIT_VERSION: u32 = 1;
 
+/// A path whatever bytes it is made of: those that are no UTF-8 become U+FFFD.
+pub(super) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
+}
+
+fn paths_as_text<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
+}
+
 /// An audit. Keys of its JSON are the fields' names; what is unknown is null.
 #[derive(Clone, Debug, Serialize)]
 pub struct Audit {
@@ -20,6 +29,7 @@ pub struct Audit {
     /// The program that made it.
     pub ringfall_version: &'static str,
     /// What was given.
+    #[serde(serialize_with = "paths_as_text")]
     pub paths: Vec<PathBuf>,
     /// What was read.
     pub read: Read,
@@ -54,6 +64,7 @@ pub struct Read {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Skipped {
     /// The file or directory.
+    #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     /// Why.
     pub why: String,
@@ -63,6 +74,7 @@ pub struct Skipped {
 #[derive(Clone, Debug, Serialize)]
 pub struct LeafReport {
     /// Its directory.
+    #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     /// `closed` or `open`, where it is known.
     pub division: Option<String>,
@@ -116,6 +128,7 @@ pub struct SlaRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct RankRow {
     /// The file.
+    #[serde(serialize_with = "path_as_text")]
     pub file: PathBuf,
     /// Its trial.
     pub trial: u32,

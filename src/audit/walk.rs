@@ -58,7 +58,11 @@ pub(super) fn name_of(path: &Path) -> Name {
         Name::Iostat
     } else if name.ends_with("_metadata.json") {
         Name::Metadata
-    } else if name.contains("cluster_info") || name.contains("timeseries") || name.starts_with('.')
+    } else if name.contains("cluster_info")
+        || name.contains("timeseries")
+        || name.starts_with('.')
+        // What `ringfall mlperf run` merged of the results beside it.
+        || name.starts_with("ringfall_option_")
     {
         Name::Other
     } else if name.ends_with(".json") {
@@ -127,6 +131,8 @@ fn enter(path: &Path, depth: usize, tree: &mut Tree, todo: &mut Vec<(PathBuf, us
     let mut below = Vec::new();
     for entry in entries {
         match entry {
+            // What tools keep for themselves: probes, locks, journals, second places of results.
+            Ok(entry) if entry.file_name().as_encoded_bytes().starts_with(b".") => {}
             Ok(entry) => below.push((entry.path(), depth + 1)),
             Err(error) => tree.skip(path, error.to_string()),
         }
@@ -215,6 +221,7 @@ mod tests {
             ("kvcache_run_summary_20260627_194318.json", Name::Summary),
             ("kv_cache_20260712_182110_metadata.json", Name::Metadata),
             ("kv_cache_cluster_info.json", Name::Other),
+            ("ringfall_option_1.json", Name::Other),
             ("kvcache_results_20260712_182112.json", Name::Json),
             ("kvcache_opt1_trial0_x.stderr.log", Name::Log),
             ("kvcache_opt1_trial0_x.stdout.log", Name::Other),
@@ -224,6 +231,19 @@ mod tests {
         ] {
             assert_eq!(name_of(Path::new(name)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn what_tools_keep_for_themselves_is_not_read() {
+        let root = std::env::temp_dir().join(format!("ringfall-walk-{}", std::process::id()));
+        for directory in [".ringfall/rank_0", "option_1/trial_0/rank_0"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+            std::fs::write(root.join(directory).join("kvcache_results_x.json"), "{}").unwrap();
+        }
+        let mut tree = Tree::default();
+        walk(&root, &mut tree);
+        assert_eq!(tree.json, [root.join("option_1/trial_0/rank_0/kvcache_results_x.json")]);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

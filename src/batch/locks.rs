@@ -33,7 +33,8 @@ impl Locks {
         let batch = open(directory, ".batch.lock")?;
         if !is_locked(&batch, directory)? {
             return Err(InputError::new(format!(
-                "another batch is working in {}; wait until it has ended, or give another directory",
+                "another batch is working in {}; wait until it has ended, or give another \
+                 directory",
                 directory.display()
             ))
             .into());

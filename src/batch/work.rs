@@ -1,6 +1,7 @@
 //! The loop: which jobs run, how they ended, what is left.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -73,8 +74,8 @@ impl Batch {
         self.jobs.iter().map(|job| job.expected_s).sum::<f64>() / self.at_once.max(1) as f64
     }
 
-    /// Runs the jobs that are not done yet, until all have ended or `is_interrupted` says so. `rows`
-    /// makes the table's lines of each that has ended, also of those that had before. To be called
+    /// Runs the jobs that are not done yet, until all have ended or `is_interrupted` says so.
+    /// `rows` makes the table's lines of each that has ended, also of those that had before. To be called
     /// by the main thread: jobs end with the thread that started them.
     ///
     /// # Errors
@@ -124,6 +125,12 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Has a result on the disk before the journal says that it is there.
+fn sync(result: &Path) -> Result<()> {
+    let synced = File::open(result).and_then(|file| file.sync_all());
+    synced.with_context(|| format!("the result {} can't be kept", result.display()))
 }
 
 /// What is known of the jobs.
@@ -251,6 +258,9 @@ impl Work<'_> {
             let place = self.running.swap_remove(at).place;
             if let End::Of(outcome) = end {
                 let job = &self.batch.jobs[place];
+                if outcome.is_done() {
+                    sync(&output_of(&self.batch.directory, job))?;
+                }
                 self.journal.add(&job.name, &outcome)?;
                 if outcome.is_done() {
                     self.state.expected_s += job.expected_s;

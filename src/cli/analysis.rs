@@ -37,7 +37,8 @@ pub struct AnalyzeArgs {
 pub struct MergeArgs {
     /// Two or more JSON results of ringfall, or a directory that holds those of ranks in rank_N/
     ///
-    /// Ranks of one launch are merged side by side: they measured at the same time.
+    /// Ranks of one launch are merged side by side: they measured at the same time. Of trials of
+    /// ranks, those of each trial are merged first, and then the trials.
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// File for the merged result in JSON

@@ -4,9 +4,11 @@ mod analysis;
 mod audit;
 mod discover;
 mod faults;
+mod mlperf;
 mod saturate;
 mod simulate;
 mod suite;
+mod sweep;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,15 +20,17 @@ pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
+pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::SaturateArgs;
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
+pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
 use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
 
 /// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen", "mlperf"];
+const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -58,6 +62,10 @@ pub enum Command {
     /// models or numbers of users
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
+    /// Run all combinations of settings in a random order, on a real drive or on described ones; an
+    /// interrupted sweep can be continued
+    #[command(args_override_self = true)]
+    Sweep(SweepArgs),
     /// Test ringfall itself: simulate whole systems whose drives fail in ways that a seed decides
     Faults(FaultsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
@@ -86,6 +94,8 @@ pub enum Command {
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),
+    /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
+    Mlperf(MlperfArgs),
 }
 
 /// Arguments of `run`.

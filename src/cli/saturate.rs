@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::config::Ranks;
 use crate::config::values::Size;
 
 /// Arguments of `saturate`.
@@ -67,6 +68,15 @@ pub struct SaturateArgs {
     /// File for a description of the drive in YAML, as `ringfall simulate --device` reads it
     #[arg(long, value_name = "FILE")]
     pub device_output: Option<PathBuf>,
+    /// What to do when a launcher (mpirun, srun) has started several processes
+    ///
+    /// auto: all of them load the storage with the same point at the same time, each in a directory
+    /// rank_N of its own below --cache-dir, and rank 0 adds up what they reach. They meet in the
+    /// directory of --output, which each of them must see, or by MPI in a program that was built
+    /// with it; `directory` and `mpi` choose one of the two. --depth-max, --io-buffer-mb and
+    /// --size-gb are those of each rank.
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub ranks: Ranks,
     /// Print the JSON on standard output, and everything else on standard error
     #[arg(long)]
     pub json: bool,

@@ -75,6 +75,9 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     {
         wrapped(&mut page, "differs    ", &difference.to_string());
     }
+    for cold in &comparison.cold_reads {
+        wrapped(&mut page, "cold reads ", &format!("{}: {}", cold.side, cold.reads.told));
+    }
     for note in &comparison.notes {
         wrapped(&mut page, "note       ", note);
     }

@@ -1,15 +1,18 @@
 //! `ringfall merge`: several results as one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 mod ranks;
 
+use ranks::Expanded;
+
 use super::{print, print_json, refuse_input, spread_page};
 use crate::analysis::differences::{self, Difference};
-use crate::analysis::merge::{is_one_launch, merge};
+use crate::analysis::merge::{is_one_launch, merge, merge_outlined};
 use crate::analysis::spread::spreads;
 use crate::cli::MergeArgs;
 use crate::config::InputError;
@@ -23,20 +26,107 @@ use crate::results::{Document, write_json};
 /// # Errors
 /// When a file can't be understood or they were configured differently.
 pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
-    let files = ranks::expanded(&args.files)?;
-    let inputs = read_all(&files)?;
-    let differences = differences_of(&inputs, args.allow_different)?;
-    let merged = merge(&inputs, &differences, command_line)?;
+    let expanded = ranks::expanded(&args.files)?;
+    let mut merged = match &expanded {
+        Expanded::Results(files) => merge_files(files, args.allow_different, command_line)?,
+        Expanded::Trials(trials) => merge_trials(trials, args.allow_different, command_line)?,
+    };
     if let Some(output) = &args.output {
-        refuse_input("--output", output, files.iter().map(PathBuf::as_path))?;
-        write_json(&sorted(&merged)?, output).with_context(|| {
+        refuse_input("--output", output, expanded.files())?;
+        write_json(&sorted(&merged.document)?, output).with_context(|| {
             format!("the merged result can't be written to {}", output.display())
         })?;
+        merged.page.push_str(&format!("results      {}\n", terminal_path(output)));
     }
     if args.json {
-        return print_json(&sorted(&merged)?);
+        return print_json(&sorted(&merged.document)?);
     }
-    print(&page(&inputs, &differences, &merged, args.output.as_deref()))
+    print(&merged.page)
+}
+
+/// Merges the ranks of each trial, and then the trials.
+fn merge_trials(
+    trials: &[Vec<PathBuf>],
+    allow_different: bool,
+    command_line: &[String],
+) -> Result<Merged> {
+    let mut merged = Vec::new();
+    for (number, files) in (1..).zip(trials) {
+        let document = merge_files(files, allow_different, command_line)?.document;
+        merged.push(ResultFile { path: format!("trial {number}").into(), document });
+    }
+    let differences = differences_of(&merged, allow_different)?;
+    let mut document = merge(&merged, &differences, command_line)?;
+    if let Some(about) = &mut document.ringfall.merged {
+        about.trials_asked = u32::try_from(trials.len()).ok();
+    }
+    let ranks = trials.iter().map(Vec::len).max().unwrap_or(0);
+    let mut page = format!("{} trials of {ranks} ranks each.", trials.len());
+    page.push_str(EXACT);
+    let documents: Vec<&Document> = merged.iter().map(|trial| &trial.document).collect();
+    page.push_str(&spread_page(&spreads(&documents), Some(&document)));
+    Ok(Merged { document, page })
+}
+
+/// Of every merged result.
+const EXACT: &str = " Percentiles of the merged one are exact: from merged histograms.\n\n";
+
+/// Several results as one.
+pub(super) struct Merged {
+    /// All of them together.
+    pub document: Document,
+    /// What people read of it.
+    pub page: String,
+}
+
+/// Merges the results in those files, of which memory holds one at a time.
+///
+/// # Errors
+/// When a file can't be understood, is given twice, or was configured differently and that is not
+/// allowed.
+pub(super) fn merge_files(
+    files: &[PathBuf],
+    allow_different: bool,
+    command_line: &[String],
+) -> Result<Merged> {
+    let outlines = outlines_of(files)?;
+    let differences = differences_of(&outlines, allow_different)?;
+    let document = merge_outlined(&outlines, &differences, command_line, &mut |outline| {
+        Ok(ResultFile::read(&outline.path)?.document)
+    })?;
+    let page = page(&outlines, &differences, &document);
+    Ok(Merged { document, page })
+}
+
+/// The outlines of the results, each file once.
+///
+/// # Errors
+/// When one can't be understood, or is given twice.
+fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut contents: BTreeMap<u64, PathBuf> = BTreeMap::new();
+    let mut outlines = Vec::new();
+    for file in files {
+        let input = ResultFile::read(file)?;
+        let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+        if !seen.insert(real) {
+            return Err(FileProblem::new(file, TWICE).into());
+        }
+        // By its content, since nothing else of it is kept.
+        let mut content = DefaultHasher::new();
+        serde_json::to_vec(&input.document)?.hash(&mut content);
+        if let Some(other) = contents.insert(content.finish(), file.clone()) {
+            return Err(copied(file, &other.display().to_string()).into());
+        }
+        outlines.push(ResultFile { path: input.path, document: input.document.outline() });
+    }
+    Ok(outlines)
+}
+
+const TWICE: &str = "it is given twice and would be counted twice; give each result once";
+
+fn copied(file: &Path, other: &str) -> FileProblem {
+    FileProblem::new(file, format!("it is a copy of {other} and would be counted twice"))
 }
 
 /// The results, each file once.
@@ -50,13 +140,11 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
         let input = ResultFile::read(file)?;
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
         if !seen.insert(real) {
-            let what = "it is given twice and would be counted twice; give each result once";
-            return Err(FileProblem::new(file, what).into());
+            return Err(FileProblem::new(file, TWICE).into());
         }
         let same = |other: &&ResultFile| other.document == input.document;
         if let Some(other) = inputs.iter().find(same) {
-            let what = format!("it is a copy of {} and would be counted twice", other.name());
-            return Err(FileProblem::new(file, what).into());
+            return Err(copied(file, &other.name()).into());
         }
         inputs.push(input);
     }
@@ -104,12 +192,7 @@ fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference
     Ok(all)
 }
 
-fn page(
-    inputs: &[ResultFile],
-    differences: &[Difference],
-    merged: &Document,
-    output: Option<&Path>,
-) -> String {
+fn page(inputs: &[ResultFile], differences: &[Difference], merged: &Document) -> String {
     let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();
     let seconds = merged.seconds().unwrap_or(0.0);
     let report = merged.ringfall.merged.as_ref();
@@ -117,7 +200,7 @@ fn page(
         Some((report, launch)) => ranks::page(report, launch, seconds),
         None => format!("{} results, {seconds:.1} s together.", inputs.len()),
     };
-    page.push_str(" Percentiles of the merged one are exact: from merged histograms.\n\n");
+    page.push_str(EXACT);
     page.push_str(&spread_page(&spreads(&documents), Some(merged)));
     for difference in differences {
         page.push_str(&format!("differs: {}\n", terminal(&difference.to_string())));
@@ -125,9 +208,6 @@ fn page(
     if let Some(report) = report.filter(|report| report.launch.is_some()) {
         ranks::table(&mut page, report);
         ranks::warned(&mut page, merged);
-    }
-    if let Some(output) = output {
-        page.push_str(&format!("results      {}\n", terminal_path(output)));
     }
     page
 }

@@ -6,11 +6,13 @@ pub mod compare;
 pub mod discover;
 pub mod faults;
 pub mod merge;
+pub mod mlperf;
 pub mod report;
 pub mod run;
 pub mod saturate;
 pub mod simulate;
 pub mod suite;
+pub mod sweep;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -50,11 +52,24 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
 /// A reader that has seen enough (`| head`) is no failure.
 fn write_out(text: &str) -> anyhow::Result<Exit> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+        Err(error) if !has_reader_left(&error) => {
             Err(anyhow::Error::from(error).context("standard output"))
         }
         _ => Ok(Exit::Done),
     }
+}
+
+/// Whether standard output failed because nobody reads it any more: its pipe has no reader, or its
+/// terminal was closed.
+fn has_reader_left(error: &std::io::Error) -> bool {
+    use rustix::fs::FileType;
+    let is_device = || {
+        let stat = rustix::fs::fstat(std::io::stdout());
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
+    };
+    // A closed terminal fails with EIO; so does a bad disk, which is a failure.
+    let is_closed = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    error.kind() == std::io::ErrorKind::BrokenPipe || is_closed && is_device()
 }
 
 /// Whether both are one file, by whatever names; one that is not there yet is told by its name and

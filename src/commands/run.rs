@@ -10,13 +10,13 @@ use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::escape::terminal_path;
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::group::Group;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
-use crate::run::{self, Load};
+use crate::run::{self, Load, Start};
 use crate::saturate::Roofline;
-use crate::show::progress::ProgressLine;
 use crate::source::{self, OpenSource, Reading};
 
 mod document;
@@ -29,15 +29,19 @@ mod settings;
 mod shortages;
 pub(super) mod simulated;
 mod teller;
+mod together;
 mod trials;
 
 use document::document_of;
 pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart, write_fio_job};
 use outputs::{check_outputs, write_results};
+pub(super) use ranks::share_below;
 use result::result_of;
 use screen::{output, show, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
+use together::Together;
+pub(super) use together::{LEAVE_PATIENCE, Launch};
 
 /// Runs the plan and writes its results.
 ///
@@ -56,14 +60,48 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     tell_advice(plan);
     // Before the handler is there, Ctrl-C ends the reading with the process.
     let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
-    let result = measure(plan, sources, command_line, &interrupt()?, !plan.quiet)?;
-    let document = document_of(&result.0);
+    let launch = Launch::open(plan)?;
+    let group = launch.as_ref().map(Launch::join).transpose()?;
+    let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
+    let measured =
+        measure(plan, sources, command_line.clone(), &interrupt, with_banner, group.clone())?;
+    let Measured { result, cleaned } = measured;
+    let document = document_of(&result);
     let written = write_results(plan, &document);
+    let is_complete = is_complete(&result) && written.is_ok();
+    let together = group.map_or(Ok(Together::default()), |group| {
+        together::conclude(plan, &group, is_complete, &command_line)
+    });
+    if let Some(launch) = launch {
+        launch.close(together.as_ref().is_ok_and(|together| together.is_orderly));
+    }
     // What was measured is shown also when it could not be kept.
-    unless_reader_left(show(plan, &result.0, &document, written.is_ok()))?;
+    let told = match &together {
+        Ok(Together { merged: Some(merged), .. }) => {
+            if let Some(why) = &result.failure {
+                crate::stderr::tell(format_args!("error: {}", terminal(why)));
+            }
+            screen::show_merged(plan, merged)
+        }
+        Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
+        _ => show(plan, &result, &document, written.is_ok()),
+    };
+    unless_reader_left(told)?;
     written?;
-    result.1?;
-    Ok(exit_of(&result.0))
+    cleaned?;
+    together?;
+    Ok(exit_of(&result))
+}
+
+/// Whether it came to its end.
+fn is_complete(result: &RunResult) -> bool {
+    !result.interrupted && result.failure.is_none()
+}
+
+/// What was measured, and whether cleaning up worked.
+struct Measured {
+    result: RunResult,
+    cleaned: Result<()>,
 }
 
 /// Says what of the plan can't be met as it may have been meant.
@@ -108,37 +146,40 @@ impl Sources {
     }
 }
 
-/// Runs the plan once: what was measured, and whether cleaning up worked.
+/// Runs the plan once, with the other ranks of a group if there is one.
 fn measure(
     plan: &Plan,
     sources: Sources,
     command_line: Vec<String>,
     interrupt: &Interrupt,
     with_banner: bool,
-) -> Result<(RunResult, Result<()>)> {
+    group: Option<Arc<Group>>,
+) -> Result<Measured> {
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
-    settings.start = ranks::start(plan, settings.start)?;
+    settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
     let Sources { opened, validation, roofline } = sources;
+    (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
-    unless_reader_left(
-        teller.progress.as_mut().map_or(Ok(()), ProgressLine::finish).map_err(Into::into),
-    )?;
+    if let Some(progress) = &mut teller.progress {
+        // Whoever can't be told this can't be told the results either, which are written first.
+        let _told = progress.finish();
+    }
     let (mut result, cleaned) = result_of(plan, command_line, &teller, outcome);
     result.source = opened.facts;
     result.validation = validation;
     result.block_trace = block_trace;
     result.roofline = result.roofline.or(roofline);
     result.warnings = warnings_of(&result);
-    Ok((result, cleaned))
+    Ok(Measured { result, cleaned })
 }
 
 /// A flag that is missing is a mistake of usage, found before anything is opened.
-fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
+pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputError> {
     let device = plan.cache_dir.as_deref().filter(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
@@ -147,21 +188,42 @@ fn check_device_may_be_destroyed(plan: &Plan) -> Result<()> {
                  --destroy-device-contents if nothing on it is needed",
                 path.display()
             )],
-        }
-        .into()),
+        }),
         _ => Ok(()),
     }
 }
 
 fn exit_of(result: &RunResult) -> Exit {
-    if result.interrupted {
-        return Exit::Interrupted;
+    match (result.interrupted, why_failed(result).is_empty()) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Failed,
     }
-    let failed = result.failure.is_some()
-        || !result.errors.is_empty()
-        || result.engine.verify.blocks_bad > 0
-        || result.requests.refused_share() > REFUSED_SHARE_MAX
-        || result.population_failed > 0;
-    let unhealthy = result.plan.fail_on_health && judge(result).overall_status == "FAIL";
-    if failed || unhealthy { Exit::Failed } else { Exit::Done }
+}
+
+/// Why the run ends with status 1, a sentence for each reason; none when it does not.
+fn why_failed(result: &RunResult) -> Vec<String> {
+    let mut why: Vec<String> = result.failure.iter().cloned().collect();
+    if !result.errors.is_empty() {
+        why.push("there were I/O errors".to_owned());
+    }
+    if result.engine.verify.blocks_bad > 0 {
+        let blocks = result.engine.verify.blocks_bad;
+        why.push(format!("{blocks} blocks were read back other than they were written"));
+    }
+    if result.requests.refused_share() > REFUSED_SHARE_MAX {
+        why.push(format!(
+            "{:.1} % of the requests could not be served, as the last tier has no room for their \
+             KV entry: raise --storage-capacity-gb",
+            result.requests.refused_share() * 100.0
+        ));
+    }
+    if result.population_failed > 0 {
+        let entries = result.population_failed;
+        why.push(format!("{entries} entries that the run reads could not be written before it"));
+    }
+    if result.plan.fail_on_health && judge(result).overall_status == "FAIL" {
+        why.push("the storage's health is FAIL, which --fail-on-health makes an error".to_owned());
+    }
+    why
 }

@@ -9,12 +9,15 @@ use ringfall_engine::device::{Preallocate, is_block_device};
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
-use super::run::{check_output_writable, check_outputs_apart, cores_near};
+use super::run::{
+    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
+};
 use super::wrapped;
 use crate::cli::SaturateArgs;
-use crate::config::{Facts, InputError, compact_utc};
+use crate::config::{Cores, Facts, InputError, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::group::Group;
 use crate::host::{Machine, Room, human, is_watched};
 use crate::interrupt::Interrupt;
 use crate::results::document::ResultFile;
@@ -22,6 +25,7 @@ use crate::results::write_json;
 use crate::run::FleetError;
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
+    find_together,
 };
 use crate::show::write_roofline_html;
 use crate::store::{Store, StoreRequest};
@@ -50,12 +54,80 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         let what = "--device-output needs reads and writes: include 100 and 0 in --read-percent";
         return Err(InputError::new(what).into());
     }
+    let rank = rank(args, &output)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    let cpus = cores(args);
+    let launch = rank.as_ref().map_or(Ok(None), Launch::of)?;
+    let group = launch.as_ref().map(Launch::join).transpose()?;
+    let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);
+    if let Some(group) = &group {
+        leave(group, &found, interrupt.is_set());
+    }
+    if let Some(launch) = launch {
+        launch.close(found.is_ok() && !interrupt.is_set());
+    }
+    let Some(roofline) = found? else {
+        return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
+    };
+    let told = |path: &Path| format!("the limits can't be written to {}", path.display());
+    write_json(&roofline, &output).with_context(|| told(&output))?;
+    if let Some(page) = &args.html_output {
+        write_roofline_html(&roofline, page).with_context(|| told(page))?;
+    }
+    if let Some(path) = &args.device_output {
+        let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
+        std::fs::write(path, text).with_context(|| told(path))?;
+    }
+    show(args, &roofline, &output)?;
+    Ok(Exit::Done)
+}
+
+/// This process among the ranks that search together; none where it searches alone.
+fn rank(args: &SaturateArgs, output: &Path) -> Result<Option<Rank>, InputError> {
+    let rank = Rank::for_command(args.ranks, output)?;
+    let path = args.cache_dir.as_deref();
+    match rank.as_ref().and_then(|rank| rank.can_t_share(path?)) {
+        Some(what) => Err(InputError::new(format!("--cache-dir {what}"))),
+        None => Ok(rank),
+    }
+}
+
+/// All ranks leave when the search is over; on a failure the others hear of it.
+fn leave(group: &Group, found: &Result<Option<Roofline>>, is_interrupted: bool) {
+    match found {
+        // It has said so, and that is to stay.
+        Ok(_) if is_interrupted => {}
+        Ok(_) => {
+            if group.rank() == 0 {
+                group.see_off(LEAVE_PATIENCE);
+            }
+            group.leave();
+        }
+        Err(error) => group.fail(&format!("{error:#}")),
+    }
+}
+
+/// The limits, with the other ranks where there are some; none where another rank has them, or a
+/// signal ended the search.
+fn search(
+    args: &SaturateArgs,
+    rank: Option<&Rank>,
+    group: Option<&Group>,
+    interrupt: &Interrupt,
+) -> Result<Option<Roofline>> {
+    let cpus = cores(args, rank);
+    let cache_dir = match (rank, &args.cache_dir) {
+        (Some(rank), Some(path)) => Some(rank.own_directory(path)),
+        (_, path) => path.clone(),
+    };
+    let share_bytes =
+        rank.zip(cache_dir.as_deref()).map_or(0, |(rank, own)| share_below(rank, own));
     let request = StoreRequest {
-        cache_dir: args.cache_dir.clone(),
+        cache_dir,
         destroy_device_contents: args.destroy_device_contents,
-        capacity_bytes: (args.size_gb * GIB as f64) as u64,
+        capacity_bytes: match (args.size_gb * GIB as f64) as u64 {
+            0 => share_bytes,
+            bytes => bytes,
+        },
         capacity_flag: "--size-gb",
         is_strict: false,
         free_percent_max: None,
@@ -72,38 +144,35 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         buffer_bytes_max: args.io_buffer_mb * MIB,
         cpus,
         polling,
-        read_percents,
+        read_percents: check(args)?,
         iops: !args.no_iops,
         seed: args.seed,
         time_limit_s: args.time_limit,
     };
     let machine = Machine::look(store.path());
-    let mut teller = Teller::new(args);
-    teller.begin(&machine, store.path(), &settings);
-    let found = find(&store.file, &settings, machine, &interrupt, &mut teller);
+    let mut teller = Teller::new(args, rank.is_some_and(|rank| rank.launcher.rank > 0));
+    teller.begin(&machine, store.path(), &settings, group.map_or(1, Group::size));
+    let found = match group {
+        None => find(&store.file, &settings, machine, interrupt, &mut teller).map(Some),
+        Some(group) => {
+            group.ready();
+            find_together(&store.file, &settings, machine, interrupt, &mut teller, group)
+        }
+    };
     let removed = store.remove();
-    let roofline = match found {
+    teller.end_line();
+    let found = match found {
         Err(SaturateError::Interrupted) => {
-            teller.end_line();
             crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
-            removed?;
-            return Ok(Exit::Interrupted);
+            if let Some(group) = group {
+                group.fail("it was interrupted");
+            }
+            None
         }
         other => other?,
     };
-    teller.end_line();
-    let told = |path: &Path| format!("the limits can't be written to {}", path.display());
-    write_json(&roofline, &output).with_context(|| told(&output))?;
-    if let Some(page) = &args.html_output {
-        write_roofline_html(&roofline, page).with_context(|| told(page))?;
-    }
-    if let Some(path) = &args.device_output {
-        let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
-        std::fs::write(path, text).with_context(|| told(path))?;
-    }
-    show(args, &roofline, &output)?;
     removed?;
-    Ok(Exit::Done)
+    Ok(found)
 }
 
 /// Whether each output can be written, and is a file of its own.
@@ -223,8 +292,15 @@ fn mix_of(path: &Path) -> Result<u32, String> {
     }
 }
 
-fn cores(args: &SaturateArgs) -> Vec<Option<usize>> {
-    let near = cores_near(args.cache_dir.as_deref()).unwrap_or_default();
+/// A core for each thread; of a rank its own, none of them where there are fewer cores than ranks.
+fn cores(args: &SaturateArgs, rank: Option<&Rank>) -> Vec<Option<usize>> {
+    let mut near = cores_near(args.cache_dir.as_deref()).unwrap_or_default();
+    if let Some(own) = rank.and_then(Rank::own_cpus) {
+        near.retain(|core| own.contains(core));
+    }
+    if rank.is_some_and(|rank| rank.cores == Cores::Crowded) {
+        return vec![None; args.threads.unwrap_or(1) as usize];
+    }
     let count = args.threads.map_or(near.len().max(1), |threads| threads as usize);
     (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
 }
@@ -248,26 +324,32 @@ struct Teller {
 }
 
 impl Teller {
-    fn new(args: &SaturateArgs) -> Teller {
+    fn new(args: &SaturateArgs, is_silent: bool) -> Teller {
         let live = match args.json {
             true => is_watched(&std::io::stderr()),
             false => is_watched(&std::io::stdout()),
         };
         let limit = args.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let until = limit.map(|limit| Instant::now() + limit);
-        Teller { out: (!args.quiet).then(|| out(args)), live, until, shown: String::new() }
+        Teller {
+            out: (!args.quiet && !is_silent).then(|| out(args)),
+            live,
+            until,
+            shown: String::new(),
+        }
     }
 
-    fn begin(&mut self, machine: &Machine, path: &Path, settings: &SaturateSettings) {
+    fn begin(&mut self, machine: &Machine, path: &Path, settings: &SaturateSettings, ranks: u32) {
         let device = machine.device.as_ref();
         let name = device.map_or("no block device", |device| device.name.as_str());
         let model = device.and_then(|device| device.model.as_deref()).unwrap_or("");
         self.line(&format!(
-            "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads",
+            "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads{}",
             path.display(),
             if model.is_empty() { "" } else { ", " },
             gib(settings.range_bytes),
-            settings.cpus.len()
+            settings.cpus.len(),
+            if ranks > 1 { format!(", on each of {ranks} ranks") } else { String::new() }
         ));
     }
 
@@ -358,7 +440,7 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     let mut out = out(args);
     let written = writeln!(out, "{page}  limits       {}", terminal_path(output));
     match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if !super::has_reader_left(&error) => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -401,6 +483,7 @@ fn table(roofline: &Roofline) -> String {
     }
     let limit = roofline.time_limit_s;
     let limit = limit.map_or(String::new(), |limit| format!(" of the {limit} s of --time-limit"));
+    ranks_line(roofline, &mut page);
     page.push_str(&format!("  search       {:.1} s{limit}\n", roofline.seconds));
     for sentence in roofline.left_undone() {
         wrapped(&mut page, "  time limit   ", &sentence);
@@ -421,6 +504,24 @@ fn table(roofline: &Roofline) -> String {
         }
     }
     page
+}
+
+/// Of ranks, what each did of the best bandwidth.
+fn ranks_line(roofline: &Roofline, page: &mut String) {
+    for Limit { read_percent, bandwidth, .. } in &roofline.limits {
+        let rates = &bandwidth.best.ranks_bytes_per_s;
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        if rates.len() > 1 {
+            page.push_str(&format!(
+                "  {:<12} {} ranks together, each {:.3} to {:.3} GiB/s of it\n",
+                direction(*read_percent),
+                rates.len(),
+                least / GIB as f64,
+                most / GIB as f64
+            ));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -455,6 +556,7 @@ mod tests {
             time_limit_s: Some(1),
             range_left_bytes: 0,
             limits: vec![limit],
+            ranks: Vec::new(),
         };
         let page = table(&roofline);
         assert!(

@@ -373,6 +373,7 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 #[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
     let mut sentences = plan.told.clone();
+    sentences.extend(closed_division(plan));
     if !plan.tensor_parallel.is_power_of_two() {
         sentences.push(format!(
             "--tensor-parallel {} is not a power of two: the run goes on, but few deployments \
@@ -408,6 +409,20 @@ pub fn advice(plan: &Plan) -> Vec<String> {
         ));
     }
     sentences
+}
+
+/// That another engine's results are none of the CLOSED division, where they would lie in a tree of
+/// it: `closed/ORGANIZATION/results/SYSTEM/kv_cache/...`.
+fn closed_division(plan: &Plan) -> Option<String> {
+    let mut parts = plan.output.components().map(|part| part.as_os_str());
+    let is_closed = parts.any(|part| part == "closed") && parts.any(|part| part == "kv_cache");
+    is_closed.then(|| {
+        format!(
+            "--output {} lies in a tree of MLPerf Storage's CLOSED division, which allows the \
+             reference benchmark's engine alone: this result can't be submitted there",
+            plan.output.display()
+        )
+    })
 }
 
 #[cfg(test)]

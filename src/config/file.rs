@@ -62,13 +62,16 @@ impl ConfigFile {
 
 /// Reads a file that a person wrote.
 pub(super) fn read_small(path: &Path) -> Result<String, String> {
+    if path.is_dir() {
+        return Err("it is a directory: give the file that is meant".to_owned());
+    }
     let file = crate::host::open_to_read(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     // A device or a pipe tells no size, and may have no end.
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(format!(
-            "it has more than {} KiB, which are too many for a configuration: give another file",
+            "it has more than {} KiB, too many for a file of settings: give another file",
             FILE_BYTES_MAX >> 10
         ));
     }

@@ -138,7 +138,7 @@ impl Kind for Seed {
     type Bounds = ();
 
     fn arg(arg: Arg) -> Arg {
-        arg.value_parser(value_parser!(u64))
+        arg.value_parser(value_parser!(u64)).allow_negative_numbers(true)
     }
 
     fn check(typed: &u64, (): &(), _: Wrong<'_>) -> u64 {
@@ -147,6 +147,14 @@ impl Kind for Seed {
 
     fn range((): &()) -> Option<String> {
         Some(format!("0 to {}", u64::MAX))
+    }
+}
+
+/// A number as somebody would type it, who would not type 300 digits.
+fn as_typed(value: f64) -> String {
+    match value.abs() {
+        0.0 | 1e-6..1e16 => value.to_string(),
+        _ => format!("{value:e}"),
     }
 }
 
@@ -163,8 +171,9 @@ impl Kind for f64 {
         if bounds.contains(typed) {
             return *typed;
         }
-        wrong(format!("{typed} is out of bounds: {} to {}", bounds.start(), bounds.end()));
-        *bounds.start()
+        let (low, high) = (bounds.start(), bounds.end());
+        wrong(format!("{} is out of bounds: {low} to {high}", as_typed(*typed)));
+        *low
     }
 
     fn range(bounds: &Self::Bounds) -> Option<String> {
@@ -192,7 +201,7 @@ macro_rules! number_kinds {
                 if is_right(*typed) {
                     return *typed;
                 }
-                wrong(format!("{typed} is out of bounds: {}", $range));
+                wrong(format!("{} is out of bounds: {}", as_typed(*typed), $range));
                 1.0
             }
 
@@ -225,11 +234,16 @@ impl Kind for Gib {
     fn check(typed: &f64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
         let (low, high) = (bounds.start(), bounds.end());
         if !(f64::from(*low)..=f64::from(*high)).contains(typed) {
-            wrong(format!("{typed} is out of bounds: {low} to {high} (GiB)"));
+            wrong(format!("{} is out of bounds: {low} to {high} (GiB)", as_typed(*typed)));
             return 0;
         }
         // Within 2^53, where every whole number of bytes is exact; a fraction of a byte is cut.
-        (typed * GIB as f64) as u64
+        let bytes = (typed * GIB as f64) as u64;
+        if bytes == 0 && *typed != 0.0 {
+            // 0 may mean something else altogether.
+            wrong(format!("{} is less than a byte: it is given in GiB", as_typed(*typed)));
+        }
+        bytes
     }
 
     fn range(bounds: &Self::Bounds) -> Option<String> {

@@ -35,13 +35,13 @@ pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, Origin,
-    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
-    Verify,
+    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, LogLevel, MergeRanks,
+    Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil,
+    Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
+    Traffic, Verify,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
-pub use rank::{Cores, Rank, RankFacts};
+pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;
 pub use workload::WorkloadSection;

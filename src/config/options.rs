@@ -12,9 +12,9 @@ use super::kinds::{AutoPath, Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Se
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, PerformanceProfile,
-    Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom,
-    Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, LogLevel, MergeRanks,
+    PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
+    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -44,7 +44,7 @@ settings! {
         ///
         /// It also sets the pace of a trace or a dataset. With another --arrival, simulated users
         /// keep their own pace. 0 leaves the pace to the users or to the trace.
-        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
+        request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
         /// It has no effect with enable_autoscaling, which ends by itself.
@@ -275,8 +275,17 @@ settings! {
         ///
         /// auto: each rank takes its share of its machine's cores, memory and free space, adds its
         /// number to the seed, keeps its data and results in directories rank_N, and waits for the
-        /// others, so that all of them measure at the same time.
+        /// others, so that all of them measure at the same time. They meet in the directory that
+        /// holds the results of all, which each of them must see, or by MPI in a program that was
+        /// built with it (cargo's feature mpi); `directory` and `mpi` choose one of the two.
         ranks: Ranks = "auto", "MODE", keeps demo;
+        /// Merge the results of all ranks into one when they have ended
+        ///
+        /// Rank 0 writes it to --output itself, beside the rank_N directories, and to --xlsx-output
+        /// and --html-output where they are given. auto: unless a wrapper has given each rank paths
+        /// of its own, with rank_N in them. With --start-at, ranks know nothing of each other:
+        /// `ringfall merge` merges them.
+        merge_ranks: MergeRanks = "auto", "MODE", keeps demo;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.

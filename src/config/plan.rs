@@ -217,9 +217,25 @@ choice! {
     /// What the processes that a launcher started make of each other.
     Ranks {
         /// Each is a rank: it takes its share of the machine, and all of them measure at the same
-        /// time.
+        /// time. They meet by MPI if the program was built with it, and otherwise in a directory.
         Auto = "auto",
+        /// The same; they meet in the directory of their results.
+        Directory = "directory",
+        /// The same; they meet by MPI.
+        Mpi = "mpi",
         /// Each is a run of its own that knows of no other.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// Whether rank 0 merges the results of all ranks when they have ended.
+    MergeRanks {
+        /// Unless a wrapper has given each rank paths of its own.
+        Auto = "auto",
+        /// It does.
+        On = "on",
+        /// It does not.
         Off = "off",
     }
 }
@@ -453,6 +469,14 @@ impl Plan {
         };
         let asked = SETTINGS.iter().filter(|setting| is_asked(setting));
         asked.filter_map(|setting| Some((setting.flag(), setting.real_only?))).collect()
+    }
+
+    /// Number of ranks that wait for each other and measure together; none where this run is alone,
+    /// or where ranks begin at a time that each was given.
+    #[must_use]
+    pub fn group_size(&self) -> Option<u32> {
+        let (size, _) = self.rank.as_ref().and_then(Rank::meeting)?;
+        self.start_at_unix_s.is_none().then_some(size)
     }
 
     /// One of the plan's trials: the same run once, with a result file of its own.

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Facts, Settings};
+use super::{Facts, InputError, MergeRanks, Ranks, Settings};
 use crate::host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
 /// What a rank's share is decided by.
@@ -58,6 +58,30 @@ pub struct Rank {
     /// The directory that holds every rank's own directory of results, where the ranks can meet;
     /// none where results do not go to a directory.
     pub common_output: Option<PathBuf>,
+    /// Whether the ranks meet by MPI, not in a directory.
+    pub is_by_mpi: bool,
+    /// Where rank 0 puts the results of all ranks merged into one; none where it does not.
+    pub merged: Option<MergedOutputs>,
+}
+
+/// Files for the results of all ranks merged into one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergedOutputs {
+    /// In JSON.
+    pub output: PathBuf,
+    /// As a workbook or as CSV.
+    pub xlsx_output: Option<PathBuf>,
+    /// As a page.
+    pub html_output: Option<PathBuf>,
+}
+
+/// By what ranks of one launch can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeetsBy<'a> {
+    /// A directory that all of them see.
+    Directory(&'a Path),
+    /// MPI.
+    Mpi,
 }
 
 impl Rank {
@@ -66,7 +90,14 @@ impl Rank {
     pub fn of(facts: &RankFacts) -> Rank {
         let launcher = facts.launcher.clone();
         let cores = cores_of(facts, ranks_here(&launcher));
-        Rank { launcher, host: facts.host.clone(), cores, common_output: None }
+        Rank {
+            launcher,
+            host: facts.host.clone(),
+            cores,
+            common_output: None,
+            is_by_mpi: false,
+            merged: None,
+        }
     }
 
     /// Number of ranks that share this machine, ≥ 1. Where the launcher does not say how many are
@@ -82,11 +113,14 @@ impl Rank {
         self.launcher.size.filter(|&size| size > 1 && size > self.launcher.rank)
     }
 
-    /// Itself, the number of all ranks and the directory where they can meet; none where one of
-    /// the two is not known.
+    /// The number of all ranks, and by what they can meet; none where one of the two is not known.
     #[must_use]
-    pub fn meeting(&self) -> Option<(&Rank, u32, &Path)> {
-        Some((self, self.several()?, self.common_output.as_deref()?))
+    pub fn meeting(&self) -> Option<(u32, MeetsBy<'_>)> {
+        let by = match self.is_by_mpi {
+            true => MeetsBy::Mpi,
+            false => MeetsBy::Directory(self.common_output.as_deref()?),
+        };
+        Some((self.several()?, by))
     }
 
     /// The cores that are its own; none where it uses all that it may.
@@ -131,12 +165,21 @@ impl Rank {
     /// Gives the rank a directory `rank_N` of its own below --cache-dir and for each output, and a
     /// seed of its own, unless a wrapper has done so already: its paths have that part.
     pub(super) fn place(&mut self, settings: &mut Settings, is_seed_drawn: bool) {
-        let own = format!("rank_{}", self.launcher.rank);
+        let own = self.own_name();
         let is_placed = base_of(&settings.output, &own).is_some()
             || settings.cache_dir.as_deref().is_some_and(|path| base_of(path, &own).is_some());
         if !is_placed && !is_seed_drawn {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
         }
+        self.is_by_mpi = is_by_mpi(settings.ranks);
+        // A wrapper that gives each rank its own paths has a use of its own for what is there.
+        self.merged = match settings.merge_ranks {
+            MergeRanks::Auto => !is_placed,
+            MergeRanks::On => true,
+            MergeRanks::Off => false,
+        }
+        .then(|| merged_outputs(settings, &own))
+        .flatten();
         let outputs = [
             Some(&mut settings.output),
             settings.xlsx_output.as_mut(),
@@ -153,25 +196,65 @@ impl Rank {
             }
         }
         self.common_output = base_of(&settings.output, &own);
-        if let Some(path) = &mut settings.cache_dir
-            && base_of(path, &own).is_none()
-            && !is_device(path)
-        {
-            path.push(&own);
+        if let Some(path) = &mut settings.cache_dir {
+            *path = self.own_directory(path);
         }
     }
 
-    /// What is wrong with where the data of several ranks would go, if anything.
-    pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
-        let path = settings.cache_dir.as_ref().filter(|path| is_device(path))?;
+    /// Of a command that has no settings of its own: what `ranks` says of how ranks meet, and the
+    /// directory that holds the results of all. None where it is the only process.
+    ///
+    /// # Errors
+    /// MPI was asked for, and this program was built without it.
+    pub fn for_command(ranks: Ranks, output: &Path) -> Result<Option<Rank>, InputError> {
+        if ranks == Ranks::Off {
+            return Ok(None);
+        }
+        if ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
+            return Err(InputError::new(format!("--ranks {NO_MPI}")));
+        }
+        let rank = RankFacts::look().map(|facts| Rank::of(&facts));
+        Ok(rank.filter(|rank| rank.several().is_some()).map(|rank| Rank {
+            is_by_mpi: is_by_mpi(ranks),
+            common_output: (!is_device(output)).then(|| {
+                let parent = output.parent().unwrap_or(Path::new(""));
+                base_of(output, &rank.own_name()).unwrap_or_else(|| parent.to_owned())
+            }),
+            ..rank
+        }))
+    }
+
+    /// Name of the directories that are its own.
+    #[must_use]
+    pub fn own_name(&self) -> String {
+        format!("rank_{}", self.launcher.rank)
+    }
+
+    /// Its own directory below one that several ranks were given; a device stays as it is.
+    #[must_use]
+    pub fn own_directory(&self, path: &Path) -> PathBuf {
+        match base_of(path, &self.own_name()).is_some() || is_device(path) {
+            true => path.to_owned(),
+            false => path.join(self.own_name()),
+        }
+    }
+
+    /// What is wrong with a device for the data of several ranks of one machine, if anything.
+    #[must_use]
+    pub fn can_t_share(&self, path: &Path) -> Option<String> {
         let here = self.ranks_here();
-        (here > 1).then(|| {
+        (here > 1 && is_device(path)).then(|| {
             format!(
                 "{} is one device for {here} ranks, each of which would write over all of it: give \
                  a directory, or start one rank on each machine",
                 path.display()
             )
         })
+    }
+
+    /// What is wrong with where the data of several ranks would go, if anything.
+    pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
+        self.can_t_share(settings.cache_dir.as_ref()?)
     }
 }
 
@@ -199,6 +282,33 @@ impl std::fmt::Display for Rank {
             Cores::Crowded => f.write_str(", fewer cores than ranks: one shard, not pinned"),
         }
     }
+}
+
+/// What is said where there is no MPI, after the name of the setting.
+pub(super) const NO_MPI: &str = "mpi: this program was built without MPI: build it with `cargo \
+                                 build --release --features mpi`, or give directory";
+
+/// Whether ranks meet by MPI.
+fn is_by_mpi(ranks: Ranks) -> bool {
+    match ranks {
+        Ranks::Mpi => true,
+        Ranks::Auto => cfg!(feature = "mpi"),
+        Ranks::Directory | Ranks::Off => false,
+    }
+}
+
+/// The files of the run, without the directories that are a rank's own; none where the results do
+/// not go to a file.
+fn merged_outputs(settings: &Settings, own: &str) -> Option<MergedOutputs> {
+    let common = |path: &Path| -> Option<PathBuf> {
+        let name = path.file_name().filter(|_| !is_device(path))?;
+        Some(base_of(path, own).map_or_else(|| path.to_owned(), |base| base.join(name)))
+    };
+    Some(MergedOutputs {
+        output: common(&settings.output)?,
+        xlsx_output: settings.xlsx_output.as_deref().and_then(common),
+        html_output: settings.html_output.as_deref().and_then(common),
+    })
 }
 
 fn ranks_here(launcher: &Launcher) -> u32 {

@@ -308,6 +308,9 @@ impl Check<'_> {
         if let Some(what) = rank.is_misplaced(settings) {
             self.wrong("cache_dir", what);
         }
+        if settings.ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
+            self.wrong("ranks", super::rank::NO_MPI);
+        }
         rank.place(settings, is_seed_drawn);
         if rank.cores == Cores::Crowded {
             settings.pin = false;

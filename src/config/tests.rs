@@ -196,7 +196,7 @@ fn a_wrong_type_is_named_with_its_line() {
         ("seed: 1\nnum_users: many\n", 2, "num_users", "not a whole number"),
         ("num_users: 1.5\n", 1, "num_users", "not a whole number"),
         ("\nstorage_capacity_gb: x\n", 2, "storage_capacity_gb", "not a number"),
-        ("cpu_mem_gb: lots\n", 1, "cpu_mem_gb", "neither a number nor \"auto\""),
+        ("cpu_mem_gb: lots\n", 1, "cpu_mem_gb", "neither a number that fits here nor \"auto\""),
         ("io_size: 1.5M\n", 1, "io_size", "not a size"),
         ("quiet: maybe\n", 1, "quiet", "neither true nor false"),
         ("verify: some\n", 1, "verify", "some"),

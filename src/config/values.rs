@@ -33,7 +33,7 @@ impl<T: FromStr> FromStr for Auto<T> {
         if text.eq_ignore_ascii_case("auto") {
             return Ok(Auto::Auto);
         }
-        let wanted = || format!("neither a number nor \"auto\": {text:?}");
+        let wanted = || format!("neither a number that fits here nor \"auto\": {text:?}");
         text.trim().parse().map(Auto::Given).map_err(|_| wanted())
     }
 }

@@ -35,6 +35,8 @@ pub enum Command {
     SetUsers(u32),
     /// Answer [`Notice::Drained`] now, whatever is in flight: nobody waits for it any more.
     Report,
+    /// Answer [`Notice::Kept`] now, and go on.
+    Keep,
     /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
     Poke,
     /// End the thread.
@@ -123,6 +125,8 @@ pub enum Notice {
     Populated(ShardId, u64),
     /// Progress, once a second; the requests' seconds when there is an autoscaler.
     Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
+    /// What it has measured so far; its seconds are not sent again.
+    Kept(ShardId, Box<ShardReport>),
     /// Stopped, nothing in flight.
     Drained(ShardId, Box<ShardReport>),
 }

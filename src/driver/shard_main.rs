@@ -68,6 +68,9 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
             Inbound::Command(Command::Report) => {
                 let _sent = notices.send(Notice::Drained(id, Box::new(driver.report())));
             }
+            Inbound::Command(Command::Keep) => {
+                let _sent = notices.send(Notice::Kept(id, Box::new(driver.report())));
+            }
             Inbound::Command(Command::SetUsers(users)) => driver.set_users(users),
             Inbound::Command(Command::Poke) => {}
             Inbound::Command(Command::Exit) => break,

@@ -37,13 +37,20 @@ fn rate(rng: &mut Xoshiro256PlusPlus, most: u32) -> u32 {
     if rng.random_range(0..4) == 0 { 0 } else { rng.random_range(0..=most) }
 }
 
+/// A third have no CPU tier.
+fn cpu_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
+    match rng.random_range(0..3u32) {
+        0 => 0,
+        _ => scale * rng.random_range(32..=2_048) * KIB,
+    }
+}
+
 impl Scenario {
     pub(super) fn draw(rng: &mut Xoshiro256PlusPlus) -> Scenario {
         let (shards, users) = (rng.random_range(1..=4u16), rng.random_range(1..=12u32));
         let io_size_bytes = (4 * KIB) << rng.random_range(0..5);
         let queue_depth = rng.random_range(1..=16u32);
         let buffers = rng.random_range(1..=u64::from(queue_depth));
-        let one_of = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..3u32);
         let scale = scale(rng);
         let settings = RunSettings {
             shards,
@@ -54,10 +61,7 @@ impl Scenario {
             has_storage: true,
             storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
             storage_free_percent_max: None,
-            cpu_capacity_bytes: match one_of(rng) {
-                0 => 0,
-                _ => scale * rng.random_range(32..=2_048) * KIB,
-            },
+            cpu_capacity_bytes: cpu_bytes(rng, scale),
             watermarks: watermarks(rng),
             memory_gauge: None,
             preallocate: Preallocate::Reserve,
@@ -68,6 +72,7 @@ impl Scenario {
             verify: VerifyMode::Full,
             seed: rng.random(),
             start: crate::run::Start::WhenReady,
+            keeps_early: false,
             warmup: 0,
             duration: SECOND,
             max_inflight_requests: rng.random_range(1..=16),

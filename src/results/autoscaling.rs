@@ -75,6 +75,10 @@ pub struct AutoscalerReport {
     pub conclusive: bool,
     /// Why the search ended.
     pub reason: String,
+    /// Number of ranks whose users it changed together, by what all of them measured; null when it
+    /// decided for one process alone. Every number of users is then that of all ranks.
+    #[serde(default)]
+    pub ranks: Option<u32>,
     /// Mode capacity: highest storage throughput that can be sustained, GiB/s.
     pub peak_gib_per_s: Option<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
@@ -322,6 +326,7 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         mode: conclusion.mode,
         conclusive: conclusion.conclusive,
         reason: conclusion.reason.clone(),
+        ranks: result.plan.group_size(),
         peak_gib_per_s: capacity.map(|answer| answer.peak_bytes_per_s / GIB),
         peak_users: capacity.map(|answer| answer.peak_users),
         usl: capacity.and_then(|answer| answer.usl).map(UslReport::of),

@@ -4,6 +4,7 @@
 //! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
 
 pub(crate) mod autoscaling;
+pub mod cold;
 pub mod configuration;
 pub(crate) mod correlation;
 pub mod document;

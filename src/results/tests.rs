@@ -461,7 +461,7 @@ fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
         let mut result = busy();
         result.launcher = launcher;
         if let Some(kernel) = &mut result.kernel {
-            (kernel.read_bytes, kernel.write_bytes) = (theirs, 0);
+            (kernel.read_bytes, kernel.write_bytes) = (GIB, theirs - GIB);
         }
         warnings_of(&result).iter().any(|warning| warning.code == "kernel_disagrees")
     };
@@ -472,10 +472,10 @@ fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
         local_size,
         launch: None,
     };
-    assert!(warned(None, 9 * GIB) && warned(None, GIB));
+    assert!(warned(None, 9 * GIB) && warned(None, 2 * GIB));
     assert!(!warned(Some(rank(Some(4))), 9 * GIB) && !warned(Some(rank(None)), 9 * GIB));
     assert!(warned(Some(rank(Some(1))), 9 * GIB), "the only one on this machine");
-    assert!(warned(Some(rank(Some(4))), GIB), "others can't make it less");
+    assert!(warned(Some(rank(Some(4))), 2 * GIB), "others can't make it less");
 }
 
 #[test]

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::host::Machine;
 use crate::results::RunResult;
+use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
+use crate::saturate::Roofline;
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +30,10 @@ pub struct Warning {
 const KERNEL_TOLERANCE: f64 = 0.01;
 /// Share of the writes that were a block's first before it is worth a word.
 const FIRST_TOUCH_SHARE: f64 = 0.05;
+
+/// Share of the device's limits above which they can't be its limits; below it is what two
+/// measurements of one device differ by.
+const ROOFLINE_SHARE_MAX: f64 = 1.05;
 
 /// Share by which the P95 of all requests may part from that of those that finished before it is
 /// worth a word.
@@ -62,8 +68,8 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         let ours = engine.io_read.bytes + engine.io_write.bytes;
         let theirs = kernel.read_bytes + kernel.write_bytes;
         if let Some(ratio) = crate::facts::quotient(theirs, ours)
-            && (ratio - 1.0).abs() > KERNEL_TOLERANCE
-            && !(ratio > 1.0 && is_shared(result))
+            && ratio > 1.0 + KERNEL_TOLERANCE
+            && !is_shared(result)
         {
             let text = format!(
                 "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
@@ -73,7 +79,19 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
             );
             warnings.push(warning("kernel_disagrees", text, None));
         }
+        if let Some(ratio) = crate::facts::quotient(kernel.write_bytes, engine.io_write.bytes)
+            && ratio < 1.0 - KERNEL_TOLERANCE
+        {
+            let text = format!(
+                "the kernel counted only {:.1} % of the bytes that ringfall wrote to {}: the rest \
+                 had not reached it when the window closed, or went to another device",
+                ratio * 100.0,
+                kernel.device
+            );
+            warnings.push(warning("kernel_disagrees", text, None));
+        }
     }
+    of_the_reads(result, warnings);
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");
         warnings.push(warning("not_traced", text, None));
@@ -95,6 +113,21 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
             share * 100.0
         );
         warnings.push(warning("first_touch", text, Some("--preallocate write")));
+    }
+}
+
+/// Reads that no device served, or that can't be followed to one.
+fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let Some(cold) = ColdReads::of_run(result) else { return };
+    match cold.verdict {
+        ColdVerdict::Cached => {
+            warnings.push(warning("reads_cached", cold.told, Some("--cache-dir")));
+        }
+        // That the data is in memory has a warning of its own.
+        ColdVerdict::Unseen if !is_in_memory(result) => {
+            warnings.push(warning("reads_unseen", cold.told, None));
+        }
+        ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
     }
 }
 
@@ -247,6 +280,33 @@ fn last_tier_bytes(result: &RunResult) -> u64 {
     result.tiers.iter().rev().map(|tier| tier.capacity_bytes).find(|&bytes| bytes > 0).unwrap_or(0)
 }
 
+/// Limits that the run went beyond are not those of the device.
+fn beyond_the_limits(
+    result: &RunResult,
+    source: &str,
+    roofline: &Roofline,
+    warnings: &mut Vec<Warning>,
+) {
+    let (engine, seconds) = (&result.engine, result.window.seconds);
+    if seconds <= 0.0 {
+        return;
+    }
+    let rate = |bytes: u64| bytes as f64 / seconds;
+    let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+    let Some(share) = share.filter(|&share| share > ROOFLINE_SHARE_MAX) else { return };
+    let is_cut = roofline.limits.iter().any(|limit| !limit.bandwidth.settled);
+    let why = match is_cut {
+        true => "their search was ended by its time limit",
+        false => "the device was slower when they were measured, or had less to spare",
+    };
+    let text = format!(
+        "this run moved {:.0} % of what the limits in {source} allow, so they are not the limits \
+         of this device: {why}; measure them again",
+        share * 100.0
+    );
+    warnings.push(warning("roofline_exceeded", text, Some("--roofline fresh")));
+}
+
 /// Where it ran, and whether it could.
 fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some((source, roofline)) = &result.roofline {
@@ -261,11 +321,16 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
             );
             warnings.push(warning("roofline_device", text, Some("--roofline fresh")));
         }
+        beyond_the_limits(result, source, roofline, warnings);
     }
     if result.watchdog.stalls > 0 {
+        let times = match result.watchdog.stalls {
+            1 => "once".to_owned(),
+            stalls => format!("{stalls} times"),
+        };
         let text = format!(
-            "shards gave no heartbeat for a second or more {} times (the longest gap was {:.1} s)",
-            result.watchdog.stalls,
+            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
+             the longest gap while the load ran was {:.1} s",
             result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
         );
         warnings.push(warning("stalls", text, Some("--shards")));
@@ -274,9 +339,67 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     for text in shortfalls.take(1) {
         warnings.push(warning("engine", text.clone(), None));
     }
-    let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
-    if matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs")) {
+    if is_in_memory(result) {
         let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
         warnings.push(warning("memory_backed", text, Some("--cache-dir")));
+    }
+}
+
+fn is_in_memory(result: &RunResult) -> bool {
+    let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
+    matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{ChainLink, MountFacts};
+    use crate::results::tests::busy;
+
+    fn codes(result: &RunResult) -> Vec<String> {
+        let of_reads = |code: &String| code.starts_with("reads_") || code == "memory_backed";
+        warnings_of(result).into_iter().map(|warning| warning.code).filter(of_reads).collect()
+    }
+
+    #[test]
+    fn reads_that_no_device_served_are_told() {
+        let mut result = busy();
+        let bytes = result.engine.io_read.bytes;
+        let read = |result: &mut RunResult, bytes| {
+            if let Some(kernel) = &mut result.kernel {
+                kernel.read_bytes = bytes;
+            }
+        };
+        read(&mut result, bytes);
+        assert_eq!(codes(&result), [""; 0]);
+        read(&mut result, bytes / 2);
+        assert_eq!(codes(&result), ["reads_cached"]);
+        // The disk below a loop device read nothing: its file is in the page cache.
+        read(&mut result, bytes);
+        let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
+            name: name.to_owned(),
+            numbers: String::new(),
+            kind: kind.to_owned(),
+            above: above.map(str::to_owned),
+        };
+        result.machine.device_chain =
+            vec![link("loop0", "loop", None), link("sda", "disk", Some("loop0"))];
+        let kernel = result.kernel.clone().unwrap();
+        let of = |device: &str, read_bytes| crate::host::BlockDelta {
+            device: device.to_owned(),
+            read_bytes,
+            ..kernel.clone()
+        };
+        result.kernel_chain = vec![of("loop0", bytes), of("sda", 0)];
+        assert_eq!(codes(&result), ["reads_cached"]);
+        result.kernel = None;
+        let on = |result: &mut RunResult, file_system: &str| {
+            let file_system = file_system.to_owned();
+            result.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
+        };
+        on(&mut result, "nfs4");
+        assert_eq!(codes(&result), ["reads_unseen"]);
+        on(&mut result, "tmpfs");
+        assert_eq!(codes(&result), ["memory_backed"]);
     }
 }

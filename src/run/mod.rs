@@ -4,6 +4,7 @@
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
 mod fleet;
+mod over_ranks;
 mod phases;
 mod scaling;
 mod start;
@@ -88,6 +89,9 @@ pub struct RunSettings {
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
+    /// Whether what was measured is handed over as soon as the run ends early, before what is in
+    /// flight has ended: a launcher kills its processes a second after it has asked them to end.
+    pub keeps_early: bool,
     /// Unmeasured time at the start, ns.
     pub warmup: Nanos,
     /// Measured time, ns.
@@ -130,6 +134,9 @@ pub trait Observer {
     fn window_began(&mut self);
     /// The measurement window has ended.
     fn window_ended(&mut self);
+    /// The run ends early, and this is what it has measured: the same comes again when what is in
+    /// flight has ended, if the process lives as long.
+    fn kept(&mut self, outcome: RunOutcome);
     /// About every 50 ms.
     fn progress(&mut self, progress: &Progress<'_>);
 }
@@ -150,6 +157,8 @@ pub struct Progress<'a> {
     pub users: Option<u32>,
     /// What the run waits for before it begins, in words; empty where there is nothing to say.
     pub awaits: &'a str,
+    /// Whether a signal asked for its end.
+    pub is_interrupted: bool,
 }
 
 /// What a run measured, added up over the shards.
@@ -240,11 +249,9 @@ impl RunOutcome {
     }
 
     /// Adds what came out of the autoscaler, and the seconds of the window.
-    fn conclude(&mut self, scaling: Option<Scaling>, timeline: Timeline) {
+    fn conclude(&mut self, scaling: Option<&Scaling>, timeline: Timeline) {
         if let Some(scaling) = scaling {
-            let (conclusion, users) = scaling.conclude();
-            self.autoscale = Some(conclusion);
-            self.users = users;
+            (self.autoscale, self.users) = scaling.conclude();
         }
         self.timeline = timeline;
         self.timeline.cut_to(self.window.1 - self.window.0, &self.totals.seconds);

@@ -1,16 +1,18 @@
 //! The autoscaler's ears and hands: the shards' seconds added up for it, its decisions carried out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use ringfall_engine::clock::SECOND;
+use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::autoscale::{
     Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
 
-use super::RunSettings;
+use super::over_ranks::OverRanks;
 use super::timeline::Timeline;
+use super::{RunSettings, Start};
 use crate::driver::Interval;
 
 /// Latencies as the engine keeps them.
@@ -33,41 +35,61 @@ impl Latencies for LatencySet {
 
 /// An autoscaler at work.
 pub(super) struct Scaling {
-    autoscaler: Autoscaler<LatencySet>,
-    /// By second of the window; removed once observed.
-    requests: BTreeMap<u64, Requests>,
-    /// Seconds that each shard has reported.
-    reported: Vec<u64>,
-    /// Requests that waited to be served when each shard reported last.
-    queued: Vec<u64>,
-    /// Seconds observed.
-    observed: u64,
-    /// Requests that may still end before the run does.
-    requests_left: u64,
-    /// Users in each second observed.
+    seconds: Seconds,
+    decider: Decider,
+    /// Users of this process in each second observed.
     users: Vec<u32>,
 }
 
-#[derive(Default)]
-struct Requests {
-    classes: [LatencySet; 3],
-    tokens: u64,
-    time: TimeShares,
+/// Who decides.
+enum Decider {
+    /// This process, for itself.
+    Alone(Box<Judge>),
+    /// Rank 0, for all ranks.
+    Group(Box<OverRanks>),
+}
+
+/// An autoscaler, and what ends it early.
+pub(super) struct Judge {
+    pub(super) autoscaler: Autoscaler<LatencySet>,
+    /// Requests that may still end before the run does.
+    requests_left: u64,
+}
+
+impl Judge {
+    /// That may see so many requests end.
+    pub(super) fn new(autoscaler: Autoscaler<LatencySet>, requests_max: Option<u64>) -> Judge {
+        Judge { autoscaler, requests_left: requests_max.unwrap_or(u64::MAX) }
+    }
+
+    /// Counts a second's requests, and observes it unless it is one that does not count.
+    pub(super) fn observe(&mut self, sample: &Sample<LatencySet>, counts: bool) -> Decision {
+        let decision = match counts {
+            true => self.autoscaler.observe(sample),
+            false => Decision::Hold,
+        };
+        let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+        self.requests_left = self.requests_left.saturating_sub(ended);
+        if self.requests_left == 0 { Decision::Stop } else { decision }
+    }
 }
 
 impl Scaling {
     /// Of a run's settings; none when its users stay.
     pub(super) fn of(settings: &RunSettings) -> Option<Scaling> {
-        let shards = usize::from(settings.shards);
-        Some(Scaling {
-            autoscaler: Autoscaler::new(settings.autoscale?),
-            requests: BTreeMap::new(),
-            reported: vec![0; shards],
-            queued: vec![0; shards],
-            observed: 0,
-            requests_left: settings.autoscale_requests_max.unwrap_or(u64::MAX),
-            users: Vec::new(),
-        })
+        let bounds = settings.autoscale?;
+        let requests_max = settings.autoscale_requests_max;
+        let decider = match &settings.start {
+            Start::Together(group) => {
+                let group = Arc::clone(group);
+                Decider::Group(Box::new(OverRanks::new(group, bounds, requests_max)))
+            }
+            Start::WhenReady | Start::AtUnix(_) => {
+                Decider::Alone(Box::new(Judge::new(Autoscaler::new(bounds), requests_max)))
+            }
+        };
+        let seconds = Seconds::of(usize::from(settings.shards));
+        Some(Scaling { seconds, decider, users: Vec::new() })
     }
 
     /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
@@ -79,6 +101,73 @@ impl Scaling {
         intervals: Vec<Interval>,
         queued: u64,
     ) {
+        self.seconds.add(shard, seconds, intervals, queued);
+    }
+
+    /// Observes the seconds that all shards have reported, so long into the window; the last
+    /// decision that is not to hold.
+    pub(super) fn decide(&mut self, timeline: &Timeline, elapsed: Nanos) -> Decision {
+        match &mut self.decider {
+            Decider::Alone(judge) => {
+                let mut decision = Decision::Hold;
+                while decision == Decision::Hold
+                    && let Some((_, sample)) = self.seconds.next(timeline)
+                {
+                    self.users.push(judge.autoscaler.users());
+                    decision = judge.observe(&sample, true);
+                }
+                decision
+            }
+            Decider::Group(ranks) => {
+                while let Some((index, sample)) = self.seconds.next(timeline) {
+                    self.users.push(ranks.users());
+                    ranks.add(index, sample);
+                }
+                ranks.decide(elapsed / SECOND)
+            }
+        }
+    }
+
+    /// What came out, where this process decided, and the users of each second.
+    pub(super) fn conclude(&self) -> (Option<Conclusion>, Vec<u32>) {
+        let conclusion = match &self.decider {
+            Decider::Alone(judge) => Some(judge.autoscaler.conclude()),
+            Decider::Group(ranks) => ranks.conclude(),
+        };
+        (conclusion, self.users.clone())
+    }
+}
+
+/// The shards' seconds, until they are taken.
+struct Seconds {
+    /// By second of the window; removed once taken.
+    requests: BTreeMap<u64, Requests>,
+    /// Seconds that each shard has reported.
+    reported: Vec<u64>,
+    /// Requests that waited to be served when each shard reported last.
+    queued: Vec<u64>,
+    /// Seconds taken.
+    taken: u64,
+}
+
+#[derive(Default)]
+struct Requests {
+    classes: [LatencySet; 3],
+    tokens: u64,
+    time: TimeShares,
+}
+
+impl Seconds {
+    fn of(shards: usize) -> Seconds {
+        Seconds {
+            requests: BTreeMap::new(),
+            reported: vec![0; shards],
+            queued: vec![0; shards],
+            taken: 0,
+        }
+    }
+
+    fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>, queued: u64) {
         self.queued[shard] = queued;
         self.reported[shard] = self.reported[shard].max(seconds);
         for interval in intervals {
@@ -91,20 +180,16 @@ impl Scaling {
         }
     }
 
-    /// Observes the seconds that all shards have reported; the last decision that is not to hold.
-    pub(super) fn decide(&mut self, timeline: &Timeline) -> Decision {
-        let complete = self.reported.iter().copied().min().unwrap_or(0);
-        let mut decision = Decision::Hold;
-        while self.observed < complete && decision == Decision::Hold {
-            self.users.push(self.autoscaler.users());
-            let sample = self.sample(self.observed, timeline);
-            self.requests.remove(&self.observed);
-            self.observed += 1;
-            decision = self.autoscaler.observe(&sample);
-            let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
-            self.requests_left = self.requests_left.saturating_sub(ended);
+    /// The next second that all shards have reported.
+    fn next(&mut self, timeline: &Timeline) -> Option<(u64, Sample<LatencySet>)> {
+        let index = self.taken;
+        if index >= self.reported.iter().copied().min().unwrap_or(0) {
+            return None;
         }
-        if self.requests_left == 0 { Decision::Stop } else { decision }
+        let sample = self.sample(index, timeline);
+        self.requests.remove(&index);
+        self.taken += 1;
+        Some((index, sample))
     }
 
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
@@ -131,10 +216,5 @@ impl Scaling {
             sample.time = requests.time;
         }
         sample
-    }
-
-    /// What came out, and the users of each second.
-    pub(super) fn conclude(self) -> (Conclusion, Vec<u32>) {
-        (self.autoscaler.conclude(), self.users)
     }
 }

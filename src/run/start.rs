@@ -8,7 +8,7 @@ use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
 use super::Ending;
 use super::phases::Phase;
-use crate::rendezvous::Rendezvous;
+use crate::group::Group;
 
 /// When the load begins.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub enum Start {
     /// At that time, s since 1970.
     AtUnix(u64),
     /// When all ranks are ready.
-    Together(Arc<Rendezvous>),
+    Together(Arc<Group>),
 }
 
 impl Start {
@@ -33,7 +33,7 @@ impl Start {
     pub(super) fn ended(&self, ending: &Ending) {
         let Start::Together(ranks) = self else { return };
         match ending {
-            Ending::Complete => ranks.leave(),
+            Ending::Complete => ranks.end(),
             Ending::Interrupted => ranks.fail("it was interrupted"),
             Ending::Failed(why) => ranks.fail(why),
         }

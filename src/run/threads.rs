@@ -22,6 +22,8 @@ use crate::store::Store;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long shards are given to report when nobody waits for their I/Os any more.
 const REPORT_PATIENCE: Nanos = 5 * SECOND;
+/// How long shards are given to say what they have measured when the run ends early.
+const KEEP_PATIENCE: Nanos = 300 * MILLISECOND;
 /// How often it looks whether the store is still there.
 const STORE_CHECK: Nanos = SECOND;
 
@@ -40,6 +42,10 @@ pub(super) struct Threads<'a> {
     /// Users there are now; none when requests come from a trace.
     users: Option<u32>,
     start: Awaited,
+    /// Whether what was measured is handed over as soon as the run ends early.
+    keeps_early: bool,
+    /// Start of the window, once it is known.
+    window_began: Option<Nanos>,
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     next_store_check: Nanos,
@@ -54,6 +60,8 @@ struct Shard {
     /// Entries of the population that failed, once it is written.
     populated: Option<u64>,
     report: Option<Box<ShardReport>>,
+    /// What it had measured when the run ended early.
+    kept: Option<Box<ShardReport>>,
 }
 
 impl<'a> Threads<'a> {
@@ -78,6 +86,8 @@ impl<'a> Threads<'a> {
             feed,
             users,
             start: Awaited::new(settings.start.clone()),
+            keeps_early: settings.keeps_early,
+            window_began: None,
             failure: None,
             next_store_check: monotonic_now() + STORE_CHECK,
             phase: (Phase::Populate, monotonic_now()),
@@ -107,6 +117,7 @@ impl<'a> Threads<'a> {
                     scaling.add(id.index(), over, intervals, status.queued);
                 }
             }
+            Notice::Kept(id, report) => self.shards[id.index()].kept = Some(report),
             Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
         }
     }
@@ -114,8 +125,10 @@ impl<'a> Threads<'a> {
     /// Lets the autoscaler decide, if there is one.
     fn scale(&mut self) {
         let Some(scaling) = &mut self.scaling else { return };
-        match scaling.decide(&self.timeline) {
+        let elapsed = self.window_began.map_or(0, |began| monotonic_now().saturating_sub(began));
+        match scaling.decide(&self.timeline, elapsed) {
             Decision::Hold => {}
+            Decision::Users(users) if self.users == Some(users) => {}
             Decision::Users(users) => {
                 self.users = Some(users);
                 self.fleet.tell(Command::SetUsers(users));
@@ -150,6 +163,35 @@ impl<'a> Threads<'a> {
         }
     }
 
+    /// Hands over what was measured, when the run ends early.
+    fn keep(&mut self, window_end: Nanos) {
+        let Some(began) = self.window_began.filter(|_| self.keeps_early) else { return };
+        let failure = self.failure.clone().or_else(|| self.start.failure());
+        let ending = match (self.interrupt.is_set(), failure) {
+            (true, _) => super::Ending::Interrupted,
+            (false, Some(why)) => super::Ending::Failed(why),
+            (false, None) => return,
+        };
+        self.fleet.tell(Command::Keep);
+        let deadline = monotonic_now() + KEEP_PATIENCE;
+        while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
+            if let Some(notice) = self.fleet.next_notice(LOOK) {
+                self.take(notice);
+            }
+        }
+        let mut outcome = RunOutcome {
+            feed: self.feed.as_ref().map(Feed::figures),
+            watchdog: self.fleet.watchdog_figures(),
+            population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
+            ..RunOutcome::empty(ending, (began, window_end))
+        };
+        for report in self.shards.iter_mut().filter_map(|shard| shard.kept.take()) {
+            outcome.add(*report, &mut self.timeline);
+        }
+        outcome.conclude(self.scaling.as_ref(), self.timeline.clone());
+        self.observer.kept(outcome);
+    }
+
     /// What all of them measured.
     pub(super) fn outcome(mut self, phases: &Phases) -> RunOutcome {
         self.collect_late_reports();
@@ -167,7 +209,7 @@ impl<'a> Threads<'a> {
         for report in self.shards.iter_mut().filter_map(|shard| shard.report.take()) {
             outcome.add(*report, &mut self.timeline);
         }
-        outcome.conclude(self.scaling.take(), std::mem::take(&mut self.timeline));
+        outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
         if let Err(error) = self.fleet.join() {
             outcome.fail(error.to_string());
         }
@@ -214,6 +256,7 @@ impl Shards for Threads<'_> {
         match order {
             Order::Populate => self.fleet.tell(Command::Populate),
             Order::Start { origin, window } => {
+                self.window_began = Some(window.0);
                 self.fleet.tell(Command::Start { origin, window });
             }
             Order::BeginWindow => {
@@ -223,6 +266,7 @@ impl Shards for Threads<'_> {
             Order::Stop { window_end } => {
                 self.fleet.tell(Command::Stop { window_end });
                 self.observer.window_ended();
+                self.keep(window_end);
             }
         }
         Ok(())
@@ -256,6 +300,7 @@ impl Shards for Threads<'_> {
             timeline: &self.timeline,
             users: self.users,
             awaits: &self.start.awaits(),
+            is_interrupted: self.interrupt.is_set(),
         });
         Ok(())
     }

@@ -25,6 +25,7 @@ impl Observer for Nobody {
     fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
     fn window_began(&mut self) {}
     fn window_ended(&mut self) {}
+    fn kept(&mut self, _: RunOutcome) {}
     fn progress(&mut self, _: &Progress<'_>) {}
 }
 
@@ -75,6 +76,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         verify: VerifyMode::Sample,
         seed: 5,
         start: crate::run::Start::WhenReady,
+        keeps_early: false,
         warmup: 0,
         duration: 300 * SECOND,
         max_inflight_requests: 8,

@@ -48,6 +48,19 @@ pub struct Roofline {
     pub range_left_bytes: u64,
     /// Reads, writes and mixes.
     pub limits: Vec<Limit>,
+    /// Ranks that measured together, by number; empty where one process did alone. Every figure is
+    /// then that of all ranks together, and `machine` is that of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankOfLimits>,
+}
+
+/// One of several ranks that measured together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankOfLimits {
+    /// Number of the rank, from 0.
+    pub rank: u32,
+    /// Name of its machine.
+    pub host: String,
 }
 
 /// The limits of one direction or mix.
@@ -102,6 +115,9 @@ pub struct Measured {
     pub steady: bool,
     /// How long it was measured, s.
     pub seconds: f64,
+    /// Bytes a second of each rank, by number; empty where one process measured alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks_bytes_per_s: Vec<f64>,
 }
 
 impl Best {
@@ -121,10 +137,13 @@ impl Roofline {
     /// # Errors
     /// It can't be read, or is something else.
     pub fn read(path: &Path) -> Result<Roofline, InputError> {
-        let wrong = |what: String| InputError::new(format!("{}: {what}", path.display()));
+        let wrong =
+            |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
         let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
         if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            return Err(wrong("it is not a file written by `ringfall saturate`".to_owned()));
+            return Err(wrong(
+                "it is not a file written by `ringfall saturate --output`".to_owned(),
+            ));
         }
         let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
@@ -232,6 +251,7 @@ pub(super) mod tests {
             seconds: 1.0,
             time_limit_s: None,
             range_left_bytes: 0,
+            ranks: Vec::new(),
             limits: vec![limit(100, read), limit(0, write)],
         }
     }

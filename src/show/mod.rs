@@ -6,6 +6,7 @@ mod audit;
 mod discover;
 mod fio_job;
 mod html;
+mod mlperf;
 pub mod progress;
 pub mod prose;
 mod sheet;
@@ -18,8 +19,10 @@ pub use audit::audit_page;
 pub use discover::discovery_page;
 pub use fio_job::fio_job;
 pub use html::{
-    write_audit_html, write_html, write_roofline_html, write_suite_html, write_what_if_html,
+    write_audit_html, write_html, write_mlperf_html, write_roofline_html, write_suite_html,
+    write_what_if_html,
 };
+pub use mlperf::{MlperfRun, mlperf_text};
 pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};

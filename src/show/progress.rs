@@ -71,6 +71,9 @@ impl<W: Write> ProgressLine<W> {
 /// How far the population is, and how long the rest takes at the pace so far.
 fn populating(progress: &Progress<'_>) -> String {
     let (done, all) = (progress.status.populated, progress.status.population);
+    if all == 0 {
+        return "about to populate".to_owned();
+    }
     let mut line = format!("populating: {done} of {all} entries written");
     if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
         let left_ns = u128::from(progress.elapsed_ns) * u128::from(left) / u128::from(done);
@@ -94,6 +97,10 @@ fn line(progress: &Progress<'_>) -> String {
         Phase::Gather => return gathering(progress),
         Phase::WarmUp => "warming up",
         Phase::Measure => "measuring",
+        Phase::Drain if progress.is_interrupted => {
+            return "ending what is in flight… (a second signal leaves the data file behind)"
+                .to_owned();
+        }
         Phase::Drain => return "ending what is in flight…".to_owned(),
     };
     let left_s = progress.left_ns.div_ceil(SECOND);
@@ -146,6 +153,7 @@ mod tests {
                 timeline: &timeline,
                 users: Some(100_000),
                 awaits: "",
+                is_interrupted: false,
             };
             progress.show(second * SECOND, &now).unwrap();
         }
@@ -175,10 +183,30 @@ mod tests {
             timeline: &timeline,
             users: None,
             awaits: "",
+            is_interrupted: false,
         };
         let text = line(&populating(100));
         assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
         assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
+    }
+
+    #[test]
+    fn an_interrupted_run_says_what_a_second_signal_does() {
+        let timeline = Timeline::default();
+        let ending = |is_interrupted| {
+            line(&Progress {
+                phase: Phase::Drain,
+                left_ns: Nanos::MAX,
+                elapsed_ns: 0,
+                status: ShardStatus::default(),
+                timeline: &timeline,
+                users: None,
+                awaits: "",
+                is_interrupted,
+            })
+        };
+        assert!(ending(true).contains("a second signal") && ending(true).chars().count() < 80);
+        assert!(!ending(false).contains("signal"));
     }
 
     #[test]
@@ -193,6 +221,7 @@ mod tests {
                 timeline: &timeline,
                 users: None,
                 awaits,
+                is_interrupted: false,
             })
         };
         assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");

@@ -14,6 +14,7 @@ use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
 use crate::facts::{RequestStats, TierShortage, class_index, quotient};
 use crate::remedy::told_io;
+use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
 use crate::results::document::{QuantileMs, RequestsOfClass};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
@@ -277,7 +278,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     writeln!(
         text,
-        "  service      {:.1} tokens/s   {:.2} requests/s   {} requests   hit rate {}",
+        "  service      {:.1} tokens/s   {:.2} requests/s   {} served   hit rate {}",
         per_second(requests.generated_tokens),
         per_second(requests.completed()),
         requests.completed(),
@@ -487,6 +488,9 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         );
         verdict::labelled(text, "kernel", &sentence)?;
+    }
+    if let Some(cold) = ColdReads::of_run(result) {
+        verdict::labelled(text, "cold reads", &cold.told)?;
     }
     if let Some(Ok(trace)) = &result.block_trace {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {

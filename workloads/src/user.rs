@@ -196,7 +196,7 @@ pub struct User {
     behind: Cursor,
     profile: Profile,
     /// Requests that have arrived and are not being served yet.
-    pending: u32,
+    pending: u64,
     /// Whether it takes part now (the autoscaler may have sent it home).
     pub(crate) active: bool,
 }
@@ -261,14 +261,13 @@ impl User {
     }
 
     /// Intended arrivals of those of its requests that wait behind the one in the queue.
-    pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> Vec<Nanos> {
+    pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> impl Iterator<Item = Nanos> {
         let mut behind = self.behind.clone();
-        let arrivals = (1..self.pending).map(|_| {
+        (1..self.pending).map(move |_| {
             let arrived = behind.next;
             behind.ask(habits, &self.profile);
             arrived
-        });
-        arrivals.collect()
+        })
     }
 
     /// Whether one of its requests is in the queue.
@@ -277,7 +276,7 @@ impl User {
     }
 
     /// Forgets what has arrived and is not being served; how many that were.
-    pub(crate) fn drop_pending(&mut self) -> u32 {
+    pub(crate) fn drop_pending(&mut self) -> u64 {
         std::mem::take(&mut self.pending)
     }
 }

@@ -23,6 +23,10 @@ use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
 use crate::user::{Demand, Extras, Habits, Profile, User};
 
+/// Arrivals of users drawn before the driver is given a look at the rest of its work: under a
+/// millisecond of work.
+const ARRIVALS_AT_ONCE: usize = 4096;
+
 /// Something to write before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PopulationItem {
@@ -164,7 +168,7 @@ impl Workload {
             let user = &mut self.users[place];
             user.active = active;
             if !active || fewer {
-                let dropped = u64::from(user.drop_pending());
+                let dropped = user.drop_pending();
                 self.stats.dropped += dropped;
                 self.queued -= dropped;
             }
@@ -377,13 +381,17 @@ impl Workload {
         }
     }
 
-    /// Queues every request that is due.
+    /// Queues the requests that are due, at most [`ARRIVALS_AT_ONCE`]: users who send more than
+    /// can be drawn would otherwise keep the shard from everything else, its end included. What is
+    /// left stays due.
     fn arrive(&mut self, now: Nanos) {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let habits = habits(&config, &source, self.users_in_all);
-        while let Some(&Reverse((arrived, number))) = self.arrivals.peek()
-            && arrived <= now
-        {
+        for _ in 0..ARRIVALS_AT_ONCE {
+            let Some(&Reverse((arrived, number))) = self.arrivals.peek() else { break };
+            if arrived > now {
+                break;
+            }
             self.arrivals.pop();
             // Sent home since it was scheduled, or scheduled anew: another entry is the true one.
             if self.user(number).next_arrival() != Some(arrived) {

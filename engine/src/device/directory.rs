@@ -4,7 +4,7 @@
 //! file made) beside the data file `ringfall.kv`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -27,23 +27,27 @@ const SYSTEM_ROOTS: [&str; 2] = ["/", "/root"];
 pub struct CacheDir {
     path: PathBuf,
     lock: File,
-    created_directory: bool,
+    /// Directories that were not there before, the deepest first.
+    made: Vec<PathBuf>,
     files: Vec<(String, u64)>,
     reclaimed_bytes: u64,
     removed: bool,
 }
 
 impl CacheDir {
-    /// Locks `path`, making it if it is not there, and deletes data files that an earlier run
-    /// which died left in it.
+    /// Locks `path`, making it and what it is in if they are not there, and deletes data files that
+    /// an earlier run which died left in it.
     ///
     /// # Errors
     /// A system directory, no permission, not a directory, in use by a living run.
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
         let given = path.to_path_buf();
-        let created_directory = !path.exists();
-        if created_directory {
-            refuse_system_directory(&resolve_missing(path))?;
+        let mut made = Vec::new();
+        if !path.exists() {
+            let resolved = resolve_missing(path);
+            refuse_system_directory(&resolved)?;
+            let missing = resolved.ancestors().take_while(|ancestor| !ancestor.exists());
+            made.extend(missing.map(Path::to_path_buf));
             fs::create_dir_all(path).map_err(|e| directory_error("create", path, &e))?;
         }
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
@@ -66,16 +70,21 @@ impl CacheDir {
             Err(TryLockError::Error(error)) => return Err(directory_error("lock", &path, &error)),
         }
         let reclaimed_bytes = reclaim(&path, &mut lock)?;
-        let mut directory = CacheDir {
-            path,
-            lock,
-            created_directory,
-            files: Vec::new(),
-            reclaimed_bytes,
-            removed: false,
-        };
+        let files = Vec::new();
+        let mut directory = CacheDir { path, lock, made, files, reclaimed_bytes, removed: false };
         directory.write_lock_file()?;
         Ok(directory)
+    }
+
+    /// Deletes, of the directories in `parent` that `is_ours` knows by their names, those whose run
+    /// has died, with the data files in them, and says how many bytes that freed. Anything in
+    /// doubt is left alone: another user's, one without a lock file, one whose process lives, one
+    /// that is locked, one that holds more.
+    pub fn reclaim_dead(parent: &Path, is_ours: impl Fn(&str) -> bool) -> u64 {
+        let Ok(entries) = fs::read_dir(parent) else { return 0 };
+        let named =
+            entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(&is_ours));
+        named.filter_map(|entry| reclaim_whole(&entry.path())).sum()
     }
 
     /// Where it is.
@@ -130,7 +139,8 @@ impl CacheDir {
         Ok((file, path))
     }
 
-    /// Deletes the data files, the lock file, and the directory if this run made it.
+    /// Deletes the data files, the lock file, and the directories that this run made, unless
+    /// somebody put files of their own into them.
     ///
     /// # Errors
     /// The first deletion that failed, after trying all of them.
@@ -158,12 +168,15 @@ impl CacheDir {
             }
         }
         let lock_path = self.path.join(LOCK_NAME);
-        keep_first(fs::remove_file(&lock_path), &lock_path);
-        if self.created_directory {
-            match fs::remove_dir(&self.path) {
+        // The directory may have been moved away, and another run's stand in its place.
+        if self.lock.metadata().is_ok_and(|own| is_inode(&lock_path, own.ino())) {
+            keep_first(fs::remove_file(&lock_path), &lock_path);
+        }
+        for made in &self.made {
+            match fs::remove_dir(made) {
                 // Somebody put files of their own there: not ours to delete.
-                Err(e) if e.raw_os_error() == Some(libc::ENOTEMPTY) => {}
-                other => keep_first(other, &self.path),
+                Err(e) if e.raw_os_error() == Some(libc::ENOTEMPTY) => break,
+                other => keep_first(other, made),
             }
         }
         first_failure
@@ -177,7 +190,7 @@ impl CacheDir {
         let written = self
             .lock
             .set_len(0)
-            .and_then(|()| io::Seek::rewind(&mut self.lock))
+            .and_then(|()| self.lock.rewind())
             .and_then(|()| self.lock.write_all(text.as_bytes()));
         written.map_err(|e| directory_error("write the lock file in", &self.path, &e))
     }
@@ -189,6 +202,32 @@ impl Drop for CacheDir {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// Deletes a dead run's directory: bytes freed, or nothing was done.
+fn reclaim_whole(path: &Path) -> Option<u64> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let lock_path = path.join(LOCK_NAME);
+    let mut lock = OpenOptions::new().read(true).write(true).open(&lock_path).ok()?;
+    // Looked at before it is locked: a run that is just beginning must find it free, and has
+    // written nothing yet.
+    let mut text = String::new();
+    (&mut lock).take(LOCK_MAX_BYTES).read_to_string(&mut text).ok()?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("pid "))?.parse().ok()?;
+    let pid = rustix::process::Pid::from_raw(pid)?;
+    if rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH) {
+        return None;
+    }
+    lock.try_lock().ok()?;
+    lock.rewind().ok()?;
+    let freed_bytes = reclaim(path, &mut lock).ok()?;
+    fs::remove_file(&lock_path).ok()?;
+    // Not empty: somebody keeps files there.
+    let _removed = fs::remove_dir(path);
+    Some(freed_bytes)
 }
 
 /// Deletes the files that a dead run recorded, if they still are the ones it made.
@@ -326,6 +365,67 @@ mod tests {
         second.remove().unwrap();
         assert_eq!(fs::read(path.join("precious")).unwrap(), b"theirs");
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn the_lock_file_of_another_run_in_our_place_survives() {
+        let (path, moved) = (scratch("moved"), scratch("moved-away"));
+        let first = CacheDir::open(&path).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        let second = CacheDir::open(&path).unwrap();
+        drop(first);
+        assert!(path.join(LOCK_NAME).exists());
+        second.remove().unwrap();
+        assert!(!path.exists());
+        fs::remove_dir_all(moved).unwrap();
+    }
+
+    #[test]
+    fn directories_made_on_the_way_go_and_those_that_were_there_stay() {
+        let there = scratch("there");
+        fs::create_dir_all(&there).unwrap();
+        let path = there.join("one/two/../two/three");
+        CacheDir::open(&path).unwrap().remove().unwrap();
+        assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
+        let kept = CacheDir::open(&path).unwrap();
+        fs::write(there.join("one/theirs"), b"theirs").unwrap();
+        kept.remove().unwrap();
+        assert!(there.join("one/theirs").exists() && !there.join("one/two").exists());
+        fs::remove_dir_all(there).unwrap();
+    }
+
+    #[test]
+    fn whole_directories_of_dead_runs_are_reclaimed_and_those_in_doubt_are_not() {
+        let parent = scratch("orphans");
+        let left_by = |name: &str, pid: u32| {
+            let mut left = CacheDir::open(&parent.join(name)).unwrap();
+            let (file, _) = left.create_data_file().unwrap();
+            let lock = parent.join(name).join(LOCK_NAME);
+            let text = fs::read_to_string(&lock).unwrap();
+            let own = format!("pid {}", std::process::id());
+            fs::write(&lock, text.replace(&own, &format!("pid {pid}"))).unwrap();
+            file.set_len(1 << 20).unwrap();
+            left
+        };
+        let die = |mut directory: CacheDir| directory.removed = true;
+        // No process has the highest number there can be.
+        let nobody = i32::MAX as u32;
+        die(left_by("ringfall-1", nobody));
+        die(left_by("ringfall-2", std::process::id()));
+        let locked = left_by("ringfall-3", nobody);
+        die(left_by("theirs-4", nobody));
+        fs::create_dir(parent.join("ringfall-5")).unwrap();
+        std::os::unix::fs::symlink("theirs-4", parent.join("ringfall-6")).unwrap();
+        die(left_by("ringfall-7", nobody));
+        fs::write(parent.join("ringfall-7/precious"), b"theirs").unwrap();
+        let _bytes = CacheDir::reclaim_dead(&parent, |name| name.starts_with("ringfall-"));
+        let left = |name: &str| parent.join(name).join(DATA_NAME).exists();
+        assert!(!parent.join("ringfall-1").exists());
+        assert!(left("ringfall-2") && left("ringfall-3") && left("theirs-4"));
+        assert!(parent.join("ringfall-5").exists() && left("ringfall-6"));
+        assert!(!left("ringfall-7") && parent.join("ringfall-7/precious").exists());
+        drop(locked);
+        fs::remove_dir_all(parent).unwrap();
     }
 
     #[test]

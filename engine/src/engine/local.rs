@@ -71,7 +71,7 @@ impl LocalEngine {
                 content: (parts.content)(),
                 links: Box::new(MailLinks(Rc::clone(&mail))),
                 spawn: Box::new(move |task| {
-                    spawner.spawn(task);
+                    spawner.spawn_of_shard(task);
                 }),
             })?);
         }

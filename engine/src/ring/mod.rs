@@ -11,7 +11,7 @@ mod turn;
 
 pub use lanes::{LaneIo, LaneRing, Polling, SILENCE_MAX, probe_polling};
 pub use op::{IoKind, IoRequest};
-pub use probe::{RingFeatures, kernel_release};
+pub use probe::{RingFeatures, check_allowed, kernel_release};
 pub use reactor::{CompletionBell, Ring};
 pub use setup::{RingConfig, RingSetup};
 pub use slot::{Completion, IoFuture, SlotToken, Slots};

@@ -22,6 +22,19 @@ pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
+/// Whether this process may make a ring, ask it what it can do, and enter it. glommio panics where
+/// it may not.
+///
+/// # Errors
+/// io_uring is missing, forbidden, or out of some resource.
+pub fn check_allowed() -> Result<(), SetupError> {
+    let failed = |error: std::io::Error| setup_failure(error.raw_os_error().unwrap_or(0));
+    let ring = io_uring::IoUring::new(2).map_err(failed)?;
+    ring.submitter().register_probe(&mut io_uring::Probe::new()).map_err(failed)?;
+    ring.submit().map_err(failed)?;
+    Ok(())
+}
+
 /// The error for a failed `io_uring_setup`.
 pub(super) fn setup_failure(errno: i32) -> SetupError {
     SetupError::Ring { errno, release: kernel_release() }

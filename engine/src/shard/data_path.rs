@@ -114,6 +114,9 @@ struct InFlight {
     /// When the first attempt was submitted.
     submitted: Option<Nanos>,
     attempts: u32,
+    /// Of a write, bytes of blocks that had never been written before; they count when it is done,
+    /// as its other bytes do.
+    first_touch_bytes: u64,
     future: DeviceFuture,
 }
 
@@ -367,6 +370,7 @@ impl Transfer<'_> {
         let blocks = (extent_blocks - done).min(self.io_blocks).min(left);
         let (start_block, first_block) = (extent.start_block + done, self.next_block);
         let bytes = blocks * BLOCK_BYTES;
+        let mut first_touch_bytes = 0;
         let kind = match self.spec.direction {
             Direction::Read => IoKind::Read,
             Direction::Write => {
@@ -384,14 +388,7 @@ impl Transfer<'_> {
                         fill::fill_for_device(buffer, &self.spec.name, first_block);
                     }
                 }
-                let fresh = self.path.config.device.first_touch_bytes(start_block, blocks);
-                if fresh > 0 {
-                    let now = self.path.config.clock.now();
-                    self.path
-                        .config
-                        .measure
-                        .record(now, |metrics| metrics.first_touch_bytes += fresh);
-                }
+                first_touch_bytes = self.path.config.device.first_touch_bytes(start_block, blocks);
                 IoKind::Write
             }
         };
@@ -402,7 +399,14 @@ impl Transfer<'_> {
             buffer_offset: 0,
         };
         let future = self.path.config.device.submit(request, Some(ticket));
-        let in_flight = InFlight { request, first_block, submitted: None, attempts: 0, future };
+        let in_flight = InFlight {
+            request,
+            first_block,
+            submitted: None,
+            attempts: 0,
+            first_touch_bytes,
+            future,
+        };
         self.in_flight.push(in_flight);
         self.next_block += blocks;
         self.extent =
@@ -441,6 +445,7 @@ impl Transfer<'_> {
                 let bytes = u64::from(request.length_bytes);
                 let entry_bytes = self.entry_bytes(io.first_block, bytes);
                 self.path.config.measure.io(request.kind, bytes, entry_bytes, whole);
+                self.touched(io.first_touch_bytes, completion.completed);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
                 }
@@ -469,8 +474,11 @@ impl Transfer<'_> {
                     let bytes = u64::from(whole_bytes);
                     let entry_bytes = self.entry_bytes(io.first_block, bytes);
                     self.path.config.measure.io(request.kind, bytes, entry_bytes, completion);
+                    let first_touch_bytes = io.first_touch_bytes.min(bytes);
+                    self.touched(first_touch_bytes, now);
                     let part = InFlight {
                         request: IoRequest { length_bytes: whole_bytes, ..request },
+                        first_touch_bytes: io.first_touch_bytes - first_touch_bytes,
                         ..io
                     };
                     if request.kind == IoKind::Read {
@@ -482,6 +490,13 @@ impl Transfer<'_> {
                     self.resubmit(io, completion, ticket, 0);
                 }
             }
+        }
+    }
+
+    /// Counts bytes that were the first to their blocks.
+    fn touched(&self, bytes: u64, now: Nanos) {
+        if bytes > 0 {
+            self.path.config.measure.record(now, |metrics| metrics.first_touch_bytes += bytes);
         }
     }
 
@@ -505,6 +520,7 @@ impl Transfer<'_> {
             // A retry's latency counts from the first attempt; a resumed rest from its own.
             submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
+            first_touch_bytes: io.first_touch_bytes,
             future,
         });
     }

@@ -16,7 +16,7 @@ use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement
 use crate::clock::{Nanos, monotonic_now};
 use crate::device::Device;
 use crate::error::SetupError;
-use crate::ring::CompletionBell;
+use crate::ring::{CompletionBell, check_allowed};
 
 use super::thread::ThreadSample;
 
@@ -208,6 +208,7 @@ impl<T: Send + 'static> Executor<T> {
         Fut: Future<Output = T> + 'static,
     {
         check_locked_memory_limit()?;
+        check_allowed()?;
         let beating_vitals = Arc::clone(&vitals);
         let alive = Arc::new(());
         let running = Arc::downgrade(&alive);
@@ -281,11 +282,14 @@ pub fn spawn_local(task: impl Future<Output = ()> + 'static) {
     glommio::spawn_local(task).detach();
 }
 
-/// Sleeps on this executor until `deadline` (`CLOCK_MONOTONIC`).
+/// Sleeps on this executor until `deadline` (`CLOCK_MONOTONIC`). One that has passed still lets
+/// the others of the shard have their turn, so that whoever is always late can be stopped.
 pub async fn sleep_until(deadline: Nanos) {
     let now = monotonic_now();
     if deadline > now {
         glommio::timer::sleep(Duration::from_nanos(deadline - now)).await;
+    } else {
+        glommio::executor().yield_task_queue_now().await;
     }
 }
 

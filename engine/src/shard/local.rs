@@ -76,10 +76,14 @@ impl Tasks {
     }
 }
 
+/// Says whether the next task spawned runs at once.
+type Draw = Box<dyn FnMut() -> bool>;
+
 #[derive(Default)]
 struct Inner {
     tasks: RefCell<Tasks>,
     ready: Ready,
+    draw: RefCell<Option<Draw>>,
 }
 
 /// See the module. Clones are the same executor.
@@ -100,6 +104,25 @@ impl LocalRuntime {
         }
         waker.wake();
         id
+    }
+
+    /// Adds a task of a shard, which on a real one runs at once, up to where it first waits, inside
+    /// of this call; here it does so when the draw says so, and otherwise runs at the next
+    /// [`LocalRuntime::run_ready`].
+    pub fn spawn_of_shard(&self, task: LocalTask) -> u64 {
+        let id = self.spawn(task);
+        // Not borrowed while the task runs, which may spawn another.
+        let runs_at_once = self.inner.draw.borrow_mut().as_mut().is_some_and(|draw| draw());
+        if runs_at_once {
+            self.poll(id);
+        }
+        id
+    }
+
+    /// Has `draw` decide about each of [`LocalRuntime::spawn_of_shard`]: what is right must be
+    /// right in either order.
+    pub fn draw_order_of_spawns(&self, draw: impl FnMut() -> bool + 'static) {
+        *self.inner.draw.borrow_mut() = Some(Box::new(draw));
     }
 
     /// Drops a task where it is.
@@ -124,13 +147,19 @@ impl LocalRuntime {
     pub fn run_one(&self) -> bool {
         let next = self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(id) = next else { return false };
+        self.poll(id);
+        true
+    }
+
+    /// Polls a task, unless it has ended or is being polled.
+    fn poll(&self, id: u64) {
         let taken = {
             let mut tasks = self.inner.tasks.borrow_mut();
             let running = tasks.place(id).and_then(Option::as_mut);
             running.and_then(|running| Some((running.task.take()?, Arc::clone(&running.waker))))
         };
         // Ended or cancelled since it was woken.
-        let Some((mut task, waker)) = taken else { return true };
+        let Some((mut task, waker)) = taken else { return };
         // Woken from here on, also by itself, it runs again.
         waker.queued.store(false, Ordering::Relaxed);
         let waker = Waker::from(waker);
@@ -147,7 +176,6 @@ impl LocalRuntime {
             }
         };
         drop(finished);
-        true
     }
 
     /// Runs tasks until none is ready; returns how many polls that took.
@@ -261,6 +289,25 @@ impl Drop for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spawned_task_runs_at_once_when_the_draw_says_so() {
+        let runtime = LocalRuntime::default();
+        let order: Rc<RefCell<Vec<&str>>> = Rc::default();
+        let mut draws = [true, false].into_iter();
+        runtime.draw_order_of_spawns(move || draws.next().unwrap());
+        let (inner, seen) = (runtime.clone(), Rc::clone(&order));
+        runtime.spawn(Box::pin(async move {
+            for name in ["at once", "later"] {
+                let seen = Rc::clone(&seen);
+                inner.spawn_of_shard(Box::pin(async move { seen.borrow_mut().push(name) }));
+            }
+            seen.borrow_mut().push("spawner");
+        }));
+        runtime.run_ready();
+        assert_eq!(*order.borrow(), ["at once", "spawner", "later"]);
+        assert_eq!(runtime.task_count(), 0);
+    }
 
     #[test]
     fn sleepers_wake_in_the_order_of_their_deadlines() {

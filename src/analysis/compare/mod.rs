@@ -9,6 +9,7 @@ use super::differences::{self, Difference};
 use super::merge::merge;
 use super::stats::{self, Interval, Slice};
 use crate::results::Document;
+use crate::results::cold::ColdReads;
 use crate::results::configuration::Configuration;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
 use crate::results::metrics::{Better, METRICS, Metric};
@@ -114,8 +115,19 @@ pub struct Comparison {
     pub configuration_differences: Vec<Difference>,
     /// Facts of the machine that are not.
     pub machine_differences: Vec<Difference>,
+    /// Whether what each of them read came from its device; without those that don't say.
+    pub cold_reads: Vec<ColdSide>,
     /// What else to know.
     pub notes: Vec<String>,
+}
+
+/// Whether the reads of one side reached its device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColdSide {
+    /// `baseline` or `candidate`.
+    pub side: &'static str,
+    /// What its counters say.
+    pub reads: ColdReads,
 }
 
 /// One side: its files, and what they are together.
@@ -197,6 +209,13 @@ pub fn compare(
         candidate: names(&b),
         trust: advise(&all).into_iter().filter(there).collect(),
         notes: notes(&a, &b, trials),
+        cold_reads: [("baseline", &a), ("candidate", &b)]
+            .into_iter()
+            .filter_map(|(name, side)| {
+                let reads = side.whole.as_ref()?.ringfall.device.cold_reads.as_ref()?;
+                Some(ColdSide { side: name, reads: reads.clone() })
+            })
+            .collect(),
         published: published_of(&a, &b, &rows),
         rows,
         configuration_differences: configuration,
@@ -313,8 +332,8 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
             note("there were I/O errors".to_owned());
         }
         for warning in ours.warnings.iter() {
-            // What a backlog means is said with what to trust.
-            if warning.code != "backlog" {
+            // What a backlog means is said with what to trust, and what was cached by itself.
+            if !["backlog", "reads_cached", "reads_unseen"].contains(&warning.code.as_str()) {
                 note(warning.text.clone());
             }
         }

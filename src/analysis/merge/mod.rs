@@ -11,7 +11,7 @@ mod ranks;
 use super::spread::spreads;
 use crate::results::Document;
 use crate::results::document::{
-    Difference, FileProblem, Histograms, InputFacts, MergedReport, ResultFile,
+    Difference, FileProblem, Fold, Histograms, InputFacts, MergedReport, ResultFile, common_window,
 };
 pub use ranks::is_one_launch;
 
@@ -24,40 +24,55 @@ pub fn merge(
     differences: &[Difference],
     command_line: &[String],
 ) -> Result<Document, FileProblem> {
-    let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();
-    let histograms = histograms_of(inputs)?;
+    let mut whole = inputs.iter();
+    merge_outlined(inputs, differences, command_line, &mut |input| {
+        // In the same order.
+        Ok(whole.next().unwrap_or(input).document.clone())
+    })
+}
+
+/// The same of results of which only the outlines are at hand, and which are read one after the
+/// other: memory holds one of them at a time, and what they come to.
+///
+/// # Errors
+/// When one of them can't be read, has no histograms, or a damaged one.
+pub fn merge_outlined(
+    outlines: &[ResultFile],
+    differences: &[Difference],
+    command_line: &[String],
+    read: &mut dyn FnMut(&ResultFile) -> Result<Document, FileProblem>,
+) -> Result<Document, FileProblem> {
+    let documents: Vec<&Document> = outlines.iter().map(|outline| &outline.document).collect();
     let mut report = MergedReport::default();
-    let mut merged = if is_one_launch(&documents) {
+    let is_launch = is_one_launch(&documents);
+    let mut fold = match is_launch {
+        true => Fold::side_by_side(common_window(&documents)),
+        false => Fold::one_after_the_other(),
+    };
+    for outline in outlines {
+        let document = read(outline)?;
+        let histograms = Histograms::read(&document, &outline.path)?;
+        fold.add(document, &histograms);
+    }
+    let mut merged = fold.finish(command_line);
+    if is_launch {
         report.ranks = ranks::rows(&documents);
         report.hosts = ranks::hosts(&documents);
         let launch = ranks::launch(&documents, &report.ranks);
-        let mut merged = Document::side_by_side(&documents, &histograms, command_line);
         merged.ringfall.warnings.extend(ranks::warnings(&launch, &report.ranks));
         report.launch = Some(launch);
-        merged
-    } else {
-        Document::merged(&documents, &histograms, command_line)
-    };
+    }
     merged.ringfall.merged = Some(MergedReport {
-        inputs: inputs.iter().map(|input| InputFacts::of(input.name(), &input.document)).collect(),
+        inputs: documents
+            .iter()
+            .zip(outlines)
+            .map(|(document, outline)| InputFacts::of(outline.name(), document))
+            .collect(),
         differences: differences.to_vec(),
         spread: spreads(&documents),
         ..report
     });
     Ok(merged)
-}
-
-/// The histograms of all together.
-fn histograms_of(inputs: &[ResultFile]) -> Result<Histograms, FileProblem> {
-    let mut all: Option<Histograms> = None;
-    for input in inputs {
-        let theirs = Histograms::read(&input.document, &input.path)?;
-        match &mut all {
-            None => all = Some(theirs),
-            Some(all) => all.add(&theirs),
-        }
-    }
-    Ok(all.unwrap_or_default())
 }
 
 #[cfg(test)]

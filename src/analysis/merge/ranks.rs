@@ -9,6 +9,8 @@ use crate::results::{Document, Warning};
 
 /// A rank that moves less than this share of the median is a straggler.
 const STRAGGLER_SHARE: f64 = 0.8;
+/// Reasons why ranks ended early that are told, at the most.
+const REASONS_MAX: usize = 3;
 /// Share of the whole time that all ranks measured; below it, they did not measure one system
 /// under one load.
 const OVERLAP_SHARE_MIN: f64 = 0.99;
@@ -74,7 +76,10 @@ fn row(document: &Document) -> Option<RankRow> {
             .latency_of(|summary| &summary.end_to_end_latency_ms)
             .and_then(|latency| latency.p95.known()),
         share_of_mean: None,
-        failure: ours.window.failure.as_ref().cloned(),
+        failure: ours.window.failure.as_ref().cloned().or_else(|| {
+            let is_interrupted = ours.window.interrupted.known() == Some(true);
+            is_interrupted.then(|| "a signal ended it".to_owned())
+        }),
     })
 }
 
@@ -155,8 +160,12 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let failed: Vec<u32> =
         rows.iter().filter(|row| row.failure.is_some()).map(|row| row.rank).collect();
     if !failed.is_empty() {
-        let what = format!("these ranks ended early: {}", numbers(&failed));
-        warn("ranks_failed", what);
+        let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.failure.as_deref()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        reasons.truncate(REASONS_MAX);
+        let (ranks, reasons) = (numbers(&failed), reasons.join("; "));
+        warn("ranks_failed", format!("these ranks ended early: {ranks} ({reasons})"));
     }
     if launch.overlap_share < OVERLAP_SHARE_MIN {
         let what = format!(

@@ -7,6 +7,42 @@ use crate::facts::TimelineSecond;
 use crate::host::Launcher;
 use crate::results::RunResult;
 use crate::results::tests::to_json;
+use crate::show::{Named, write_html};
+
+/// As many ranks as the largest published launch: what they are together grows with the ranks only
+/// by a few rows each, whatever they measured, and opens as a page.
+#[test]
+fn two_hundred_and_four_ranks_stay_small_and_open_as_a_page() {
+    let of = |number: u32| {
+        let from = u64::from(number) * 40;
+        let mut result = rank(number, from..from + 40, 0.0);
+        if let Some(rank) = &mut result.plan.rank {
+            rank.launcher.size = Some(204);
+            rank.launcher.local_rank = Some(number % 4);
+            rank.launcher.local_size = Some(4);
+            rank.host = format!("node{}", number / 4);
+        }
+        file(&format!("rank_{number}/result.json"), to_json(&result))
+    };
+    let files: Vec<_> = (0..204).map(of).collect();
+    let bytes_of = |count: usize| {
+        let merged = merge(&files[..count], &[], &["ringfall".into()]).unwrap();
+        (serde_json::to_vec_pretty(&merged).unwrap().len(), merged)
+    };
+    let (few_bytes, _) = bytes_of(4);
+    let (bytes, merged) = bytes_of(204);
+    assert!(bytes < 20_000_000, "{bytes}");
+    let a_rank_bytes = (bytes - few_bytes) / 200;
+    assert!(a_rank_bytes < 20_000, "{a_rank_bytes} bytes more for each rank");
+    assert_eq!(merged.requests_completed.known(), Some(204 * 40));
+    let about = merged.ringfall.merged.as_ref().unwrap();
+    assert_eq!((about.ranks.len(), about.hosts.len()), (204, 51));
+    let page = std::env::temp_dir().join(format!("ringfall-204-{}.html", std::process::id()));
+    write_html(&[Named { name: "all".into(), document: merged }], &page).unwrap();
+    let text = std::fs::read_to_string(&page).unwrap();
+    std::fs::remove_file(&page).unwrap();
+    assert!(text.contains("</html>") && text.len() < 5_000_000, "{}", text.len());
+}
 
 /// A run as rank `rank` of four on one of two machines; it began `later_s` after the first.
 fn rank(rank: u32, events: std::ops::Range<u64>, later_s: f64) -> RunResult {
@@ -19,7 +55,14 @@ fn rank(rank: u32, events: std::ops::Range<u64>, later_s: f64) -> RunResult {
         launch: Some("job".into()),
     };
     let host = format!("node{}", rank / 2);
-    result.plan.rank = Some(Rank { launcher, host, cores: Cores::All, common_output: None });
+    result.plan.rank = Some(Rank {
+        launcher,
+        host,
+        cores: Cores::All,
+        common_output: None,
+        is_by_mpi: false,
+        merged: None,
+    });
     result.window.start_unix_s += later_s;
     result.timeline = (1..=10)
         .map(|second| TimelineSecond {

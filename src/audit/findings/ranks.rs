@@ -98,11 +98,14 @@ pub(super) fn several_files(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
-/// Ranks that neither keep an entry on storage nor moved a byte of it.
+/// Ranks that moved no byte of storage, or, by a program whose bytes are not those of its drive,
+/// keep no entry there.
 pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let is_without = |rank: &Rank| {
         let bytes = [rank.read_gib, rank.write_gib].map(value);
-        value(rank.storage_entries) == Some(0.0) || bytes == [Some(0.0), Some(0.0)]
+        // Ours may have evicted everything that it wrote by the end.
+        let keeps_nothing = !rank.is_ours && value(rank.storage_entries) == Some(0.0);
+        keeps_nothing || bytes == [Some(0.0), Some(0.0)]
     };
     let without: Vec<&Rank> =
         group.ranks().map(|(_, rank)| rank).filter(|rank| is_without(rank)).collect();

@@ -1,5 +1,6 @@
 //! `ringfall merge` of ranks: the files of a directory, and what is printed of each rank.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,15 +18,38 @@ const TOLD: [&str; 4] = ["ranks_missing", "ranks_failed", "windows_apart", "stra
 const CAPACITY: &str = "storage_capacity_bytes";
 const COMPUTED: &str = "computed";
 
+/// What is to be merged.
+pub(super) enum Expanded {
+    /// Results of runs, or of ranks of one launch.
+    Results(Vec<PathBuf>),
+    /// Trials of ranks: for each trial, the results of all ranks.
+    Trials(Vec<Vec<PathBuf>>),
+}
+
+impl Expanded {
+    /// All of the files.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let (results, trials) = match self {
+            Expanded::Results(files) => (files.as_slice(), [].as_slice()),
+            Expanded::Trials(trials) => ([].as_slice(), trials.as_slice()),
+        };
+        results.iter().chain(trials.iter().flatten()).map(PathBuf::as_path)
+    }
+}
+
 /// The files, and for each directory those of the ranks in it: `DIR/rank_*/*.json`.
 ///
 /// # Errors
 /// A directory can't be read or holds none; there are fewer than two files.
-pub(super) fn expanded(files: &[PathBuf]) -> Result<Vec<PathBuf>, anyhow::Error> {
+pub(super) fn expanded(files: &[PathBuf]) -> Result<Expanded, anyhow::Error> {
     let mut all = Vec::new();
     for file in files {
         match file.is_dir() {
-            true => all.extend(of_directory(file)?),
+            true => match (of_directory(file)?, files.len()) {
+                (trials @ Expanded::Trials(_), 1) => return Ok(trials),
+                (Expanded::Results(results), _) => all.extend(results),
+                (Expanded::Trials(trials), _) => all.extend(trials.into_iter().flatten()),
+            },
             false => all.push(file.clone()),
         }
     }
@@ -36,10 +60,10 @@ pub(super) fn expanded(files: &[PathBuf]) -> Result<Vec<PathBuf>, anyhow::Error>
         )
         .into());
     }
-    Ok(all)
+    Ok(Expanded::Results(all))
 }
 
-fn of_directory(directory: &Path) -> Result<Vec<PathBuf>, FileProblem> {
+fn of_directory(directory: &Path) -> Result<Expanded, FileProblem> {
     let unreadable = |path: &Path, error: std::io::Error| FileProblem::new(path, error.to_string());
     let list = |path: &Path| -> Result<Vec<PathBuf>, FileProblem> {
         let entries = std::fs::read_dir(path).map_err(|error| unreadable(path, error))?;
@@ -54,27 +78,66 @@ fn of_directory(directory: &Path) -> Result<Vec<PathBuf>, FileProblem> {
     let mut ranks: Vec<(u32, PathBuf)> =
         list(directory)?.into_iter().filter_map(|path| Some((rank_of(&path)?, path))).collect();
     ranks.sort();
-    let mut files = Vec::new();
+    let (mut files, mut trials) = (Vec::new(), BTreeMap::<u32, Vec<PathBuf>>::new());
     for (rank, path) in ranks {
         let mut own = list(&path)?;
         own.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-        if let [one, another, ..] = &own[..] {
-            let what = format!(
-                "it holds several results of rank {rank}, among them {} and {}; give the files of \
-                 one launch by name",
-                one.display(),
-                another.display()
-            );
-            return Err(FileProblem::new(&path, what));
+        own.sort();
+        let of_trials = trials_among(&own);
+        match &own[..] {
+            _ if !of_trials.is_empty() => {
+                for (trial, file) in of_trials {
+                    trials.entry(trial).or_default().push(file);
+                }
+            }
+            [one, another, ..] => {
+                let what = format!(
+                    "it holds several results of rank {rank}, among them {} and {}; give the \
+                     files of one launch by name",
+                    one.display(),
+                    another.display()
+                );
+                return Err(FileProblem::new(&path, what));
+            }
+            _ => files.append(&mut own),
         }
-        files.append(&mut own);
     }
-    if files.is_empty() {
-        let what = "this directory holds no results of ranks (rank_N/*.json); give files, or the \
-                    directory that --output named";
-        return Err(FileProblem::new(directory, what));
+    match (files.is_empty(), trials.is_empty()) {
+        (false, true) => Ok(Expanded::Results(files)),
+        (true, false) => Ok(Expanded::Trials(trials.into_values().collect())),
+        (false, false) => {
+            let what = "some of its ranks hold trials (NAME_trial1.json), and others do not; give \
+                        the files by name";
+            Err(FileProblem::new(directory, what))
+        }
+        (true, true) => {
+            let what = "this directory holds no results of ranks (rank_N/*.json); give files, or \
+                        the directory that --output named";
+            Err(FileProblem::new(directory, what))
+        }
     }
-    Ok(files)
+}
+
+/// The trials among a rank's files, where those are trials of one run, with or without their
+/// summary: `NAME_trial1.json`, …, `NAME.json`.
+fn trials_among(files: &[PathBuf]) -> BTreeMap<u32, PathBuf> {
+    let trial_of = |file: &Path| {
+        let (name, trial) = file.file_stem()?.to_str()?.rsplit_once("_trial")?;
+        Some((name.to_owned(), trial.parse::<u32>().ok()?))
+    };
+    let (mut trials, mut names) = (BTreeMap::new(), BTreeSet::new());
+    for file in files {
+        match trial_of(file) {
+            Some((name, trial)) => {
+                trials.insert(trial, file.clone());
+                names.insert(name);
+            }
+            None => drop(
+                names.insert(file.file_stem().unwrap_or_default().to_string_lossy().into_owned()),
+            ),
+        }
+    }
+    if names.len() == 1 { trials } else { BTreeMap::new() }
 }
 
 /// Whether each of two ranks has worked that setting out for its own share.
@@ -139,5 +202,22 @@ pub(super) fn warned(page: &mut String, merged: &Document) {
     let warnings = merged.ringfall.warnings.iter();
     for warning in warnings.filter(|warning| TOLD.contains(&warning.code.as_str())) {
         wrapped(page, "  warning: ", &warning.text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_of_one_run_are_told_from_several_runs() {
+        let of = |names: &[&str]| {
+            let files: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            trials_among(&files).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["a.json", "a_trial1.json", "a_trial2.json"]), [1, 2]);
+        assert_eq!(of(&["a_trial1.json"]), [1]);
+        assert!(of(&["a.json", "b.json"]).is_empty() && of(&["a.json"]).is_empty());
+        assert!(of(&["a_trial1.json", "b.json"]).is_empty(), "another run is there as well");
     }
 }

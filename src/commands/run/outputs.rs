@@ -78,6 +78,13 @@ pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Re
     Ok(std::fs::write(path, job)?)
 }
 
+/// What a results file of a few minutes takes: there must be room for it before the run begins.
+const RESULT_BYTES: usize = 256 << 10;
+
+/// Whether a file can be written there when the run is over.
+///
+/// # Errors
+/// It can't: why, and what to do.
 pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
@@ -97,7 +104,15 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(told)?;
+    // A name that is too long is found by asking for it.
+    if let Err(error) = path.symlink_metadata()
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error).with_context(told);
+    }
     let probe = parent.join(format!(".ringfall-probe-{}", std::process::id()));
-    std::fs::write(&probe, b"").with_context(told)?;
-    std::fs::remove_file(&probe).with_context(told)
+    let written = std::fs::write(&probe, vec![0; RESULT_BYTES]);
+    let removed = std::fs::remove_file(&probe);
+    written.with_context(told)?;
+    removed.with_context(told)
 }

@@ -243,8 +243,8 @@ fn fresh(
             ));
             Ok(Some(roofline))
         }
-        // The run then ends at once, as interrupted.
-        Err(SaturateError::Interrupted) => Ok(None),
+        // The run then ends at once, as interrupted; it measures alone, whatever other ranks do.
+        Err(SaturateError::Interrupted | SaturateError::Ranks(_)) => Ok(None),
         Err(SaturateError::Load(error)) => Err(error),
     }
 }

@@ -1,15 +1,10 @@
-//! Ranks of one launch: what each may take of a file system that they share, and where they meet.
+//! Ranks of one launch: what each may take of a file system that they share.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
-
-use anyhow::{Context as _, Result};
 
 use crate::config::{Plan, Rank};
 use crate::host::Machine;
-use crate::rendezvous::{Party, Rendezvous};
-use crate::run::Start;
 
 /// Part of the free space that ranks share where no capacity is asked for, percent: what a run
 /// alone takes.
@@ -37,6 +32,11 @@ const OF_MANY_MACHINES: [&str; 14] = [
 /// leaves it to the store.
 pub(super) fn storage_share_bytes(plan: &Plan) -> u64 {
     let (Some(rank), Some(own)) = (&plan.rank, &plan.cache_dir) else { return 0 };
+    share_below(rank, own)
+}
+
+/// The part of a rank whose data goes to the directory `own`.
+pub(in crate::commands) fn share_below(rank: &Rank, own: &Path) -> u64 {
     let Some(existing) = own.ancestors().find(|path| path.exists()) else { return 0 };
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     let sharers = u64::from(sharers(rank, existing));
@@ -47,34 +47,6 @@ pub(super) fn storage_share_bytes(plan: &Plan) -> u64 {
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     let taken_bytes = own.parent().map_or(0, taken_bytes);
     part_bytes(free_bytes, taken_bytes, sharers)
-}
-
-/// Where ranks can meet and no time is given, the load begins when all of them are ready.
-///
-/// # Errors
-/// The directory where they meet can't be written.
-pub(super) fn start(plan: &Plan, otherwise: Start) -> Result<Start> {
-    let Some((rank, size, directory)) = plan.rank.as_ref().and_then(Rank::meeting) else {
-        return Ok(otherwise);
-    };
-    if plan.start_at_unix_s.is_some() {
-        return Ok(otherwise);
-    }
-    let party = Party {
-        directory: directory.to_owned(),
-        launch: rank.launcher.launch.clone(),
-        rank: rank.launcher.rank,
-        size,
-        host: rank.host.clone(),
-    };
-    let joined = Rendezvous::join(&party).with_context(|| {
-        format!(
-            "the ranks can't meet in {}: give --output a directory that all of them may write to, \
-             or give all of them --start-at",
-            directory.display()
-        )
-    })?;
-    Ok(Start::Together(Arc::new(joined)))
 }
 
 /// The part of one of `sharers`, of space of which some have taken theirs already: at least a byte,

@@ -2,25 +2,22 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::outputs::outputs;
+use crate::commands::merge::{Merged, sorted};
 use crate::config::Plan;
-use crate::escape::terminal_path;
+use crate::escape::{terminal, terminal_path};
 use crate::host::is_watched;
 use crate::results::{Document, RunResult};
 use crate::show::{Style, print_summary};
 
-/// A reader that has seen enough (`| head`) is no failure: the results are in their file.
+/// A reader that has seen enough (`| head`), or a terminal that was closed, is no failure: the
+/// results are in their file.
 pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
     match told {
-        Err(error)
-            if error.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-                == Some(std::io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(())
-        }
-        other => other,
+        Err(error) if error.downcast_ref().is_some_and(crate::commands::has_reader_left) => Ok(()),
+        other => other.context("what is to be read can't be written to the standard output"),
     }
 }
 
@@ -40,6 +37,33 @@ pub(super) fn show(
         let mut label = "results";
         for (_, path) in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
+            label = "";
+        }
+    } else {
+        // Who asked for silence still learns why the status is 1.
+        for why in super::why_failed(result) {
+            crate::stderr::tell(format_args!("error: {}", terminal(&why)));
+        }
+    }
+    Ok(())
+}
+
+/// Of ranks, rank 0 shows what all of them are together.
+pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
+    if plan.json {
+        crate::commands::print_json(&sorted(&merged.document)?)?;
+    }
+    if !plan.quiet {
+        let mut out = output(plan);
+        write!(out, "\n{}", merged.page)?;
+        let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+        let outputs = outputs.map(|outputs| {
+            let more = [&outputs.xlsx_output, &outputs.html_output];
+            std::iter::once(&outputs.output).chain(more.into_iter().flatten())
+        });
+        let mut label = "results";
+        for path in outputs.into_iter().flatten() {
+            writeln!(out, "{label:<12} {}", terminal_path(path))?;
             label = "";
         }
     }

@@ -52,6 +52,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
+        keeps_early: plan.rank.as_ref().and_then(Rank::several).is_some(),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,

@@ -9,7 +9,9 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardFacts;
 use ringfall_workloads::WorkloadConfig;
 
+use super::document::document_of;
 use super::prepare::{self, Prepared, Told};
+use super::result::result_of;
 use super::screen::{is_terminal, output, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
@@ -17,9 +19,11 @@ use crate::config::Plan;
 use crate::facts::{KernelSecond, TierShortage};
 use crate::host::{BlockCounters, BlockDelta, CostSnapshot, Machine};
 use crate::interrupt::Interrupt;
-use crate::run::{Observer, Phase, Progress};
+use crate::results::{warnings_of, write_json};
+use crate::run::{Observer, Phase, Progress, RunOutcome};
 use crate::show::progress::ProgressLine;
 use crate::show::{Banner, print_banner};
+use crate::source::SourceFacts;
 use crate::store::{Place, Store};
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
@@ -30,6 +34,9 @@ pub(super) struct Teller<'a> {
     pub(super) plan: &'a Plan,
     pub(super) token_bytes: u64,
     pub(super) with_banner: bool,
+    /// The command line, and where the requests come from: for a result that is written early.
+    pub(super) command_line: Vec<String>,
+    pub(super) source: SourceFacts,
     pub(super) progress: Option<ProgressLine<Box<dyn Write>>>,
     pub(super) interrupt: &'a Interrupt,
     /// Where progress of the preallocation goes, and when that began.
@@ -59,6 +66,8 @@ impl<'a> Teller<'a> {
             plan,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
             with_banner: !plan.quiet,
+            command_line: Vec::new(),
+            source: SourceFacts::default(),
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
             interrupt,
             giving_space: None,
@@ -175,7 +184,7 @@ impl Observer for Teller<'_> {
             storage_bytes: self.storage_bytes,
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
             token_bytes: self.token_bytes,
-            reclaimed_bytes: store.reclaimed_bytes(),
+            reclaimed_bytes: store.reclaimed_bytes,
             shortages: &self.shortages,
         };
         // A closed pipe must not end a run whose results go to a file.
@@ -193,6 +202,18 @@ impl Observer for Teller<'_> {
         self.chain[1] = self.chain_counters();
         if let Some(Ok(trace)) = &mut self.trace {
             trace.end();
+        }
+    }
+
+    /// In the file in which the whole result will take its place.
+    fn kept(&mut self, outcome: RunOutcome) {
+        // Nothing was cleaned up yet, so that nothing of it can have failed.
+        let (mut result, _) = result_of(self.plan, self.command_line.clone(), self, outcome);
+        result.source = self.source.clone();
+        result.warnings = warnings_of(&result);
+        if let Err(error) = write_json(&document_of(&result), &self.plan.output) {
+            let output = self.plan.output.display();
+            tracing::warn!(%output, %error, "what was measured can't be kept yet");
         }
     }
 

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{
-    Sources, check_device_may_be_destroyed, check_output_writable, check_outputs, exit_of, measure,
-    output, tell_advice, unless_reader_left,
+    Launch, Measured, Sources, check_device_may_be_destroyed, check_output_writable, check_outputs,
+    exit_of, measure, output, tell_advice, together, unless_reader_left,
 };
-use crate::analysis::merge::merge;
+use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped};
-use crate::config::{InputError, Plan};
+use crate::config::{InputError, MergedOutputs, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -62,58 +62,120 @@ pub(super) fn run(
     tell_advice(plan);
     let mut sources = Some(Sources::open(plan, &Reading::new(|| false, !plan.quiet))?);
     let interrupt = interrupt()?;
-    let mut complete = Vec::new();
-    let ended = all(plan, &mut sources, &command_line, &interrupt, &mut complete);
-    if complete.is_empty() {
-        return ended;
+    let launch = Launch::open(plan)?;
+    let mut complete = Complete::default();
+    let trials = Trials { plan, command_line: &command_line, interrupt: &interrupt };
+    let ended = trials.all(&mut sources, launch.as_ref(), &mut complete);
+    if let Some(launch) = launch {
+        launch.close(matches!(ended, Ok(Exit::Done)));
     }
     // What was measured is summed up also when the rest could not be.
-    let summed_up = sum_up(plan, &command_line, &complete);
+    let summed_up = trials.sum_up(&complete);
     let exit = ended?;
     summed_up?;
     Ok(exit)
 }
 
-/// The trials, until one is not complete.
-fn all(
-    plan: &Plan,
-    sources: &mut Option<Sources>,
-    command_line: &[String],
-    interrupt: &Interrupt,
-    complete: &mut Vec<ResultFile>,
-) -> Result<Exit> {
-    for trial in 1..=plan.trials {
+/// The trials that were complete: of each its outline, and the file that has the rest.
+#[derive(Default)]
+struct Complete {
+    own: Vec<ResultFile>,
+    /// On rank 0: those of all ranks together.
+    together: Vec<ResultFile>,
+}
+
+/// What all trials have in common.
+struct Trials<'a> {
+    plan: &'a Plan,
+    command_line: &'a [String],
+    interrupt: &'a Interrupt,
+}
+
+impl Trials<'_> {
+    /// The trials, until one is not complete.
+    fn all(
+        &self,
+        sources: &mut Option<Sources>,
+        launch: Option<&Launch>,
+        complete: &mut Complete,
+    ) -> Result<Exit> {
+        for trial in 1..=self.plan.trials {
+            let exit = self.one(trial, sources.take(), launch, complete)?;
+            if exit != Exit::Done {
+                return Ok(exit);
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn one(
+        &self,
+        trial: u32,
+        sources: Option<Sources>,
+        launch: Option<&Launch>,
+        complete: &mut Complete,
+    ) -> Result<Exit> {
+        let (plan, interrupt) = (self.plan, self.interrupt);
         let path = trial_path(&plan.output, trial);
-        let one = plan.trial(path.clone());
+        let mut one = plan.trial(path.clone());
+        if let Some(merged) = one.rank.as_mut().and_then(|rank| rank.merged.as_mut()) {
+            let output = trial_path(&merged.output, trial);
+            *merged = MergedOutputs { output, ..MergedOutputs::default() };
+        }
         let with_banner = trial == 1 && !plan.quiet;
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-        let sources = sources.take().map_or_else(|| Sources::open(&one, &reading), Ok)?;
-        let (result, cleaned) =
-            measure(&one, sources, command_line.to_vec(), interrupt, with_banner)?;
+        let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok)?;
+        let group = launch.map(Launch::join).transpose()?;
+        let line = self.command_line.to_vec();
+        let Measured { result, cleaned } =
+            measure(&one, sources, line, interrupt, with_banner, group.clone())?;
         let document = super::document_of(&result);
         write_json(&sorted(&document)?, &path)
             .with_context(|| format!("the results can't be written to {}", path.display()))?;
-        tell(plan, &line(trial, plan.trials, &document, &path))?;
-        cleaned?;
-        match exit_of(&result) {
-            Exit::Done => complete.push(ResultFile { path, document }),
-            other => {
-                let what = match &result.failure {
-                    Some(sentence) => sentence.clone(),
-                    None if result.interrupted => "it was interrupted".to_owned(),
-                    None => "it had errors".to_owned(),
-                };
-                tell(
-                    plan,
-                    &format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what)),
-                )?;
-                return Ok(other);
+        tell(plan, &self::line(trial, plan.trials, &document, &path))?;
+        if let Some(group) = group {
+            let is_complete = super::is_complete(&result);
+            let together = together::conclude(&one, &group, is_complete, self.command_line)?;
+            let merged = one.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+            if let Some((merged, outputs)) = together.merged.zip(merged) {
+                let (path, document) = (outputs.output.clone(), merged.document.outline());
+                tell(plan, &self::line(trial, plan.trials, &document, &path))?;
+                complete.together.push(ResultFile { path, document });
             }
         }
+        cleaned?;
+        let exit = exit_of(&result);
+        if exit == Exit::Done {
+            complete.own.push(ResultFile { path, document: document.outline() });
+            return Ok(exit);
+        }
+        let what = match result.interrupted {
+            true => "it was interrupted".to_owned(),
+            false => super::why_failed(&result).join("; "),
+        };
+        let what = format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what));
+        tell(plan, &what)?;
+        // Nor is what all ranks were together.
+        complete.together.truncate(complete.own.len());
+        Ok(exit)
     }
-    Ok(Exit::Done)
+
+    /// What the trials are together: of this process, and of all ranks.
+    fn sum_up(&self, complete: &Complete) -> Result<()> {
+        let plan = self.plan;
+        if !complete.own.is_empty() {
+            // Of several ranks, all of them together are shown.
+            let is_shown = complete.together.is_empty();
+            sum_up(plan, self.command_line, &complete.own, &plan.output, is_shown)?;
+        }
+        let merged = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+        let Some(outputs) = merged.filter(|_| !complete.together.is_empty()) else {
+            return Ok(());
+        };
+        sum_up(plan, self.command_line, &complete.together, &outputs.output, true)
+    }
 }
 
 /// `results/a.json` → `results/a_trial2.json`, as the reference's published results are named.
@@ -136,8 +198,16 @@ fn line(trial: u32, trials: u32, document: &Document, path: &Path) -> String {
     format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), terminal_path(path))
 }
 
-fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Result<()> {
-    let mut summary = merge(complete, &[], command_line)?;
+fn sum_up(
+    plan: &Plan,
+    command_line: &[String],
+    complete: &[ResultFile],
+    output: &Path,
+    is_shown: bool,
+) -> Result<()> {
+    let mut summary = merge_outlined(complete, &[], command_line, &mut |trial| {
+        Ok(ResultFile::read(&trial.path)?.document)
+    })?;
     let documents: Vec<&Document> = complete.iter().map(|trial| &trial.document).collect();
     let spreads = spreads(&documents);
     let warning = widest(&spreads, &metrics_to_go_by(complete)).map(|wide| warning(&wide));
@@ -146,11 +216,14 @@ fn sum_up(plan: &Plan, command_line: &[String], complete: &[ResultFile]) -> Resu
         merged.trials_asked = Some(plan.trials);
     }
     let json = sorted(&summary)?;
-    let written = write_json(&json, &plan.output)
-        .with_context(|| format!("the summary can't be written to {}", plan.output.display()));
-    tell(plan, &page(plan, complete.len(), &spreads, &summary, warning.as_ref()))?;
-    if plan.json {
-        print_json(&json)?;
+    let written = write_json(&json, output)
+        .with_context(|| format!("the summary can't be written to {}", output.display()));
+    if is_shown {
+        let page = page(plan, complete.len(), &spreads, &summary, warning.as_ref(), output);
+        tell(plan, &page)?;
+        if plan.json {
+            print_json(&json)?;
+        }
     }
     written
 }
@@ -192,6 +265,7 @@ fn page(
     spreads: &[Spread],
     summary: &Document,
     warning: Option<&Warning>,
+    output: &Path,
 ) -> String {
     let mut page = format!("\n{complete} of {} trials, seed {}\n", plan.trials, plan.seed);
     page.push_str(&spread_page(spreads, Some(summary)));
@@ -199,12 +273,15 @@ fn page(
         let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
         wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
     }
-    page.push_str(&format!("  results      {}\n", terminal_path(&plan.output)));
+    page.push_str(&format!("  results      {}\n", terminal_path(output)));
     page
 }
 
 fn tell(plan: &Plan, text: &str) -> Result<()> {
-    if plan.quiet {
+    let rank = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
+    let is_told_by_rank_0 =
+        rank.is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
+    if plan.quiet || is_told_by_rank_0 {
         return Ok(());
     }
     unless_reader_left(output(plan).write_all(text.as_bytes()).map_err(Into::into))

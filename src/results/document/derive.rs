@@ -20,6 +20,8 @@ use super::served::{ServedReport, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use crate::config::QosTargets;
 use crate::facts::SAMPLES_MAX;
+use crate::host::Machine;
+use crate::results::cold::ColdReads;
 use crate::results::sla::Sla;
 
 /// `part / whole`; unknown when a part is, or there is nothing to divide by.
@@ -67,11 +69,16 @@ impl Document {
         of_the_summary(&mut self.summary, window_s, histograms, &slas);
         of_the_cache(&mut self.summary.cache_stats, window_s, histograms);
         let (kept, of) = (self.end_to_end_latencies.len(), self.requests_completed.known());
-        let Ours { io, waits, evictions, device, cost, source, .. } = &mut *self.ringfall;
+        let Ours { io, waits, evictions, device, cost, source, machine, simulation, .. } =
+            &mut *self.ringfall;
         of_single_ios(io, window_s, histograms);
         of_waits(waits, histograms);
         of_evictions(evictions, histograms);
         of_the_device(device, window_s);
+        device.cold_reads = Derived::maybe(match simulation {
+            None => cold_reads(device, machine),
+            Some(_) => None,
+        });
         let cpu_s = cost.cpu_user_s.known().zip(cost.cpu_system_s.known());
         let moved = gib(both(io.read.bytes.known(), io.write.bytes.known()));
         cost.cpu_s_per_gib = quotient(cpu_s.map(|(user, system)| user + system), moved);
@@ -238,6 +245,13 @@ fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
     set(&mut evictions.gpu_to_cpu, "gpu_to_cpu");
     set(&mut evictions.cpu_to_storage, "cpu_to_storage");
     set(&mut evictions.storage_to_none, "storage_to_none");
+}
+
+/// Of merged results the machine is what they agree in.
+fn cold_reads(device: &DeviceReport, machine: &Machine) -> Option<ColdReads> {
+    let kernel = device.kernel.as_ref();
+    let reached = kernel.and_then(|k| k.reached_bytes.known().or(k.read_bytes.known()));
+    ColdReads::of(device.engine_read_bytes.known()?, reached, machine)
 }
 
 fn of_the_device(device: &mut DeviceReport, window_s: Option<f64>) {

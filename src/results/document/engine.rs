@@ -15,9 +15,10 @@ use super::merge::figures;
 use crate::facts::{KernelSecond, quotient};
 use crate::host::BlockDelta;
 use crate::results::RunResult;
+use crate::results::cold::{ColdReads, reached_bytes};
 use crate::results::correlation::{Correlation, correlate};
 
-shapes!(Agreement, Correlation);
+shapes!(Agreement, ColdReads, Correlation);
 
 figures! {
 /// Single I/Os on the storage device, as the engine counted them.
@@ -193,6 +194,9 @@ pub struct DeviceReport {
     pub engine_read_bytes: Sum<u64>,
     /// Bytes that the engine wrote to the device in the window.
     pub engine_write_bytes: Sum<u64>,
+    /// Whether the bytes read in the window came from the device or from a cache above it; null
+    /// when nothing was read, and for simulated runs.
+    pub cold_reads: Derived<Option<ColdReads>>,
     /// The engine's byte counts divided by the kernel's.
     pub agreement: Derived<Option<Agreement>>,
     /// Share of the window in which the device had at least one request in flight, from 0 to 1.
@@ -282,6 +286,11 @@ pub struct KernelCounters {
     pub reads: Sum<u64>,
     /// Bytes of the reads that completed.
     pub read_bytes: Sum<u64>,
+    /// Bytes read that came through every level of devices below the data files: less than
+    /// `read_bytes` when a cache in between served some of them, as below a loop device. Null in
+    /// results of versions that did not count them.
+    #[serde(default)]
+    pub reached_bytes: Sum<Option<u64>>,
     /// Number of writes that completed.
     pub writes: Sum<u64>,
     /// Bytes of the writes that completed.
@@ -301,8 +310,10 @@ pub struct KernelCounters {
 }
 
 impl KernelCounters {
-    fn of(delta: &BlockDelta) -> KernelCounters {
+    fn of(delta: &BlockDelta, result: &RunResult) -> KernelCounters {
+        let (links, chain) = (&result.machine.device_chain, &result.kernel_chain);
         KernelCounters {
+            reached_bytes: Sum::of(reached_bytes(links, chain, delta)),
             device: Same::of(delta.device.clone()),
             reads: Sum::of(delta.reads),
             read_bytes: Sum::of(delta.read_bytes),
@@ -327,7 +338,7 @@ impl DeviceReport {
     pub(super) fn of(result: &RunResult) -> DeviceReport {
         let engine = &result.engine;
         DeviceReport {
-            kernel: result.kernel.as_ref().map(KernelCounters::of),
+            kernel: result.kernel.as_ref().map(|delta| KernelCounters::of(delta, result)),
             chain: OfRun::of(result.kernel_chain.clone()),
             engine_read_bytes: Sum::of(engine.io_read.bytes),
             engine_write_bytes: Sum::of(engine.io_write.bytes),

@@ -12,6 +12,7 @@ mod config;
 mod derive;
 pub(crate) mod engine;
 pub mod figure;
+mod fold;
 mod histograms;
 mod kept;
 mod latency;
@@ -35,6 +36,7 @@ pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
     KernelSecondReport, WaitsReport,
 };
+pub use fold::Fold;
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
@@ -44,6 +46,7 @@ pub use rank::RankReport;
 pub use read::{FileProblem, Kind, ResultFile, json_files, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use served::{ServedReport, TimeReport};
+pub use side_by_side::common_window;
 pub use summary::{QosClass, QosMetrics, Summary, ThroughputSecond};
 pub use timeline::{SecondReport, SecondTier, SecondTierDirection};
 pub use tracing::{DeviceLatencyTracing, TracedBucket, TracedHistogram};
@@ -53,7 +56,7 @@ use crate::results::source::Validation;
 use crate::results::{RunResult, source};
 use figure::{Derived, OfRun, Part, Same, Sum};
 use list::{Samples, Timeline};
-use merge::{Inputs, Merge, figures};
+use merge::figures;
 
 figures! {
 /// Result of a ringfall run, or of several runs merged. `summary` and the other top-level keys are
@@ -158,22 +161,6 @@ impl Document {
         document
     }
 
-    /// Several documents of ringfall as one, written by that command: counters add up, histograms
-    /// merge exactly, and what is worked out from them is worked out anew. `histograms` are those
-    /// of all of them together. What tells the inputs apart is still to be said
-    /// ([`Ours::merged`]).
-    #[must_use]
-    pub fn merged(
-        documents: &[&Document],
-        histograms: &Histograms,
-        command_line: &[String],
-    ) -> Document {
-        let inputs = inputs_of(documents);
-        let mut merged = <Document as Merge>::merged(documents, &inputs);
-        merged.derive(histograms, command_line);
-        merged
-    }
-
     /// Latencies of the requests that finished; none when none did, where the key holds zeros.
     #[must_use]
     pub fn latency_of(&self, pick: fn(&Summary) -> &Derived<LatencyMs>) -> Option<&LatencyMs> {
@@ -213,13 +200,6 @@ impl Document {
     #[must_use]
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Document).into()
-    }
-}
-
-fn inputs_of(documents: &[&Document]) -> Inputs {
-    Inputs {
-        seconds: documents.iter().map(|d| d.seconds().unwrap_or(0.0)).collect(),
-        completed: documents.iter().map(|d| d.requests_completed.known().unwrap_or(0)).collect(),
     }
 }
 

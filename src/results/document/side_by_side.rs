@@ -2,56 +2,127 @@
 
 use std::collections::BTreeMap;
 
-use super::figure::{Derived, Sum};
+use super::Document;
+use super::engine::{KernelCounters, KernelSecondReport};
+use super::figure::{OfRun, Same, Sum};
 use super::list::Timeline;
-use super::merge::Merge;
+use super::merge::{Inputs, Merge};
 use super::summary::ThroughputSecond;
 use super::timeline::{SecondReport, SecondTier, SecondTierDirection};
-use super::{Document, Histograms, inputs_of};
+use crate::results::autoscaling::{AutoscalerReport, AutoscalingRow, AutoscalingSummary};
 
 /// The machine that a rank ran on and the device below its data, as the results name them.
 pub type Place = (String, String);
 
-impl Document {
-    /// Documents of ranks as one, written by that command: the window reaches from the first start
-    /// to the last end, rates are over that time, and what each rank saw whole of a device that
-    /// several of them used is taken once. `histograms` are those of all of them together.
-    #[must_use]
-    pub fn side_by_side(
-        documents: &[&Document],
-        histograms: &Histograms,
-        command_line: &[String],
-    ) -> Document {
-        let inputs = inputs_of(documents);
-        let mut merged = <Document as Merge>::merged(documents, &inputs);
-        let window = common_window(documents);
-        let span_s = window.map(|(start, end)| end - start);
-        merged.summary.elapsed_time = Sum::maybe(span_s);
-        let longest = |pick: fn(&Document) -> Sum<f64>| {
-            Sum::maybe(documents.iter().filter_map(|d| pick(d).known()).reduce(f64::max))
-        };
-        let ours = &mut merged.ringfall;
-        ours.window.seconds = Sum::maybe(span_s);
-        ours.window.warmup_seconds = longest(|d| d.ringfall.window.warmup_seconds);
-        ours.window.drain_seconds = longest(|d| d.ringfall.window.drain_seconds);
-        ours.timeline = timeline(documents, window.map_or(0.0, |(start, _)| start));
-        merged.throughput_timeline = throughput(&merged.ringfall.timeline);
-        let seen_once = once_a_place(documents);
-        let device = &mut merged.ringfall.device;
-        let kernels: Vec<_> = seen_once.iter().map(|d| &d.ringfall.device.kernel).collect();
-        device.kernel = Merge::merged(&kernels, &inputs);
-        // Moments of several devices are not those of one.
-        device.series = match &seen_once[..] {
-            [only] => only.ringfall.device.series.clone(),
-            _ => Timeline::default(),
-        };
-        merged.derive(histograms, command_line);
-        if seen_once.len() > 1 {
-            merged.ringfall.device.utilisation = Derived::default();
+/// What ranks are together beyond what adds up field by field: taken in one document at a time.
+#[derive(Debug)]
+pub(super) struct Together {
+    window: Option<(f64, f64)>,
+    warmup_seconds: Sum<f64>,
+    drain_seconds: Sum<f64>,
+    seconds: BTreeMap<u64, SecondReport>,
+    /// Of each device of each machine what the rank counted that saw most of it.
+    devices: BTreeMap<Place, Seen>,
+    /// Of ranks whose device the kernel did not count for.
+    unknown: Vec<Seen>,
+    /// What the rank found that decided for all, under our key and the reference's two.
+    autoscaling: Option<Autoscaling>,
+}
+
+type Autoscaling = (OfRun<AutoscalerReport>, Same<Vec<AutoscalingRow>>, OfRun<AutoscalingSummary>);
+
+/// What a rank saw of a device.
+#[derive(Debug)]
+struct Seen {
+    bytes: u64,
+    kernel: Option<KernelCounters>,
+    series: Timeline<KernelSecondReport>,
+}
+
+impl Together {
+    /// Of ranks that measured from `window.0` to `window.1`, s since 1970; none where none
+    /// measured.
+    pub(super) fn new(window: Option<(f64, f64)>) -> Together {
+        Together {
+            window,
+            warmup_seconds: Sum::default(),
+            drain_seconds: Sum::default(),
+            seconds: BTreeMap::new(),
+            devices: BTreeMap::new(),
+            unknown: Vec::new(),
+            autoscaling: None,
         }
-        merged
     }
 
+    /// Takes what it needs of a document out of it.
+    pub(super) fn take(&mut self, document: &mut Document) {
+        let start_s = self.window.map_or(0.0, |(start, _)| start);
+        add_seconds(&mut self.seconds, document, start_s);
+        let place = document.place();
+        let ours = &mut document.ringfall;
+        let longer = |known: &mut Sum<f64>, one: Sum<f64>| {
+            let both = [known.known(), one.known()];
+            *known = Sum::maybe(both.into_iter().flatten().reduce(f64::max));
+        };
+        longer(&mut self.warmup_seconds, ours.window.warmup_seconds);
+        longer(&mut self.drain_seconds, ours.window.drain_seconds);
+        ours.timeline = Timeline::default();
+        document.throughput_timeline = Timeline::default();
+        let kernel = ours.device.kernel.clone();
+        let bytes = kernel.as_ref().map_or(0, |kernel| {
+            let (read, written) = (kernel.read_bytes.known(), kernel.write_bytes.known());
+            read.unwrap_or(0).saturating_add(written.unwrap_or(0))
+        });
+        let seen = Seen { bytes, kernel, series: std::mem::take(&mut ours.device.series) };
+        match place {
+            // It stays, so that what is not known is not made up.
+            None => self.unknown.push(seen),
+            Some(place) => match self.devices.get_mut(&place) {
+                Some(there) if there.bytes >= bytes => {}
+                _ => drop(self.devices.insert(place, seen)),
+            },
+        }
+        // One rank decides for all; ranks that decide each for itself have found nothing together.
+        let is_of_all = ours.autoscaler.as_ref().is_some_and(|found| found.ranks.is_some());
+        if self.autoscaling.is_none() && is_of_all {
+            let summary = &mut document.summary;
+            self.autoscaling = Some((
+                std::mem::take(&mut ours.autoscaler),
+                std::mem::take(&mut summary.autoscaling_stats),
+                std::mem::take(&mut summary.autoscaling_summary),
+            ));
+        }
+    }
+
+    /// Says it of the sum. Returns whether they used several devices.
+    pub(super) fn tell(self, merged: &mut Document) -> bool {
+        let span_s = self.window.map(|(start, end)| end - start);
+        merged.summary.elapsed_time = Sum::maybe(span_s);
+        let ours = &mut merged.ringfall;
+        ours.window.seconds = Sum::maybe(span_s);
+        ours.window.warmup_seconds = self.warmup_seconds;
+        ours.window.drain_seconds = self.drain_seconds;
+        ours.timeline = ended(self.seconds);
+        if let Some((found, stats, summary)) = self.autoscaling {
+            ours.autoscaler = found;
+            merged.summary.autoscaling_stats = stats;
+            merged.summary.autoscaling_summary = summary;
+        }
+        merged.throughput_timeline = throughput(&merged.ringfall.timeline);
+        let mut seen: Vec<Seen> = self.devices.into_values().chain(self.unknown).collect();
+        let device = &mut merged.ringfall.device;
+        let kernels: Vec<_> = seen.iter().map(|one| &one.kernel).collect();
+        device.kernel = Merge::merged(&kernels, &Inputs::default());
+        // Moments of several devices are not those of one.
+        device.series = match &mut seen[..] {
+            [only] => std::mem::take(&mut only.series),
+            _ => Timeline::default(),
+        };
+        seen.len() > 1
+    }
+}
+
+impl Document {
     /// Where this rank ran; none where the kernel did not count for it.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
@@ -69,54 +140,29 @@ impl Document {
     }
 }
 
-/// From the first start to the last end, s since 1970.
-fn common_window(documents: &[&Document]) -> Option<(f64, f64)> {
+/// From the first start to the last end, s since 1970; none where nothing was measured.
+#[must_use]
+pub fn common_window(documents: &[&Document]) -> Option<(f64, f64)> {
     let spans = documents.iter().filter_map(|document| document.span());
     spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
-/// Of the documents whose ranks saw the same device of the same machine the one that saw most; one
-/// without counters stays, so that what is not known is not made up.
-fn once_a_place<'a>(documents: &[&'a Document]) -> Vec<&'a Document> {
-    let bytes = |document: &Document| {
-        let kernel = document.ringfall.device.kernel.as_ref();
-        kernel.map_or(0, |kernel| {
-            let (read, written) = (kernel.read_bytes.known(), kernel.write_bytes.known());
-            read.unwrap_or(0).saturating_add(written.unwrap_or(0))
-        })
-    };
-    let mut chosen: BTreeMap<Place, &Document> = BTreeMap::new();
-    let mut unknown = Vec::new();
-    for &document in documents {
-        match document.place() {
-            None => unknown.push(document),
-            Some(place) => {
-                let there = chosen.entry(place).or_insert(document);
-                if bytes(document) > bytes(there) {
-                    *there = document;
-                }
-            }
+/// Adds the seconds of a rank by the wall clock. What can't be added up, such as the percentiles of
+/// a second, is null.
+fn add_seconds(seconds: &mut BTreeMap<u64, SecondReport>, document: &Document, start_s: f64) {
+    let Some((began_s, _)) = document.span() else { return };
+    for row in document.ringfall.timeline.iter() {
+        // The second in which most of the row lies.
+        let middle_s = began_s - start_s + row.end_s - row.seconds / 2.0;
+        let index = middle_s.max(0.0) as u64;
+        match seconds.get_mut(&index) {
+            Some(sum) => sum.add(row),
+            None => drop(seconds.insert(index, row.without_shares())),
         }
     }
-    chosen.into_values().chain(unknown).collect()
 }
 
-/// The seconds of all of them by the wall clock. What can't be added up, such as the percentiles of
-/// a second, is null.
-fn timeline(documents: &[&Document], start_s: f64) -> Timeline<SecondReport> {
-    let mut seconds: BTreeMap<u64, SecondReport> = BTreeMap::new();
-    for document in documents {
-        let Some((began_s, _)) = document.span() else { continue };
-        for row in document.ringfall.timeline.iter() {
-            // The second in which most of the row lies.
-            let middle_s = began_s - start_s + row.end_s - row.seconds / 2.0;
-            let index = middle_s.max(0.0) as u64;
-            match seconds.get_mut(&index) {
-                Some(sum) => sum.add(row),
-                None => drop(seconds.insert(index, row.without_shares())),
-            }
-        }
-    }
+fn ended(seconds: BTreeMap<u64, SecondReport>) -> Timeline<SecondReport> {
     let ended = |(index, row): (u64, SecondReport)| SecondReport {
         end_s: index as f64 + row.seconds,
         ..row

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::figure::{Any, Max, Min, Sum};
 use super::list::Union;
+use super::merge::{Inputs, Merge};
 use super::*;
 use crate::results::tests::{busy, nothing};
 
@@ -61,6 +62,15 @@ fn at<'a>(document: &'a Value, place: &str) -> &'a Value {
     document.pointer(&place.replace('*', "4096")).unwrap_or(&Value::Null)
 }
 
+fn runs_merged(documents: &[&Document], command_line: &[String]) -> Document {
+    let mut fold = Fold::one_after_the_other();
+    for &document in documents {
+        let histograms = Histograms::read(document, Path::new("x")).unwrap_or_default();
+        fold.add(document.clone(), &histograms);
+    }
+    fold.finish(command_line)
+}
+
 /// A document whose numbers that are merged are all different, `seed` and `step` apart.
 fn numbered(seed: u64, step: u64) -> Document {
     let mut result = busy();
@@ -77,10 +87,7 @@ fn numbered(seed: u64, step: u64) -> Document {
 #[test]
 fn no_number_of_a_merged_result_is_taken_from_one_side() {
     let (a, b) = (numbered(1_000, 3), numbered(500_000, 7));
-    let path = Path::new("x");
-    let mut histograms = Histograms::read(&a, path).unwrap();
-    histograms.add(&Histograms::read(&b, path).unwrap());
-    let merged = Document::merged(&[&a, &b], &histograms, &[]);
+    let merged = runs_merged(&[&a, &b], &[]);
     let [a, b, merged] = [a, b, merged].map(|document| serde_json::to_value(document).unwrap());
     let mut seen = BTreeMap::new();
     for (place, rule) in rules() {
@@ -135,10 +142,7 @@ fn full() -> RunResult {
 #[test]
 fn whatever_is_derived_is_worked_out_for_a_run_and_for_merged_results() {
     let run = Document::of(&full());
-    let path = Path::new("x");
-    let mut histograms = Histograms::read(&run, path).unwrap();
-    histograms.add(&histograms.clone());
-    let mut merged = Document::merged(&[&run, &run], &histograms, &["merge".to_owned()]);
+    let mut merged = runs_merged(&[&run, &run], &["merge".to_owned()]);
     merged.ringfall.merged = Some(MergedReport::default());
     let (run, merged) = (serde_json::to_value(run).unwrap(), serde_json::to_value(merged).unwrap());
     let mut derived = 0;
@@ -198,7 +202,7 @@ fn parts_that_are_not_there_are_unknown_and_stay_so() {
     let document: Document = serde_json::from_value(json!({ "summary": null })).unwrap();
     assert_eq!(document, Document::default());
     let whole = Document::of(&nothing());
-    let both = Document::merged(&[&document, &whole], &Histograms::default(), &[]);
+    let both = runs_merged(&[&document, &whole], &[]);
     assert_eq!(both.summary.total_tokens, Sum::default());
     assert_eq!(both.ringfall.io.read.iops, Derived::default());
     assert_eq!(serde_json::to_value(&both).unwrap()["summary"]["total_tokens"], Value::Null);

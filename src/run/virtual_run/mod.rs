@@ -234,7 +234,7 @@ impl Simulation<'_> {
         for driver in &self.world.drivers {
             outcome.add(driver.report(), &mut self.timeline);
         }
-        outcome.conclude(self.scaling.take(), std::mem::take(&mut self.timeline));
+        outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
         let length = (window.1 - window.0).max(1) as f64;
         let [before, after] = &self.busy;
         let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)) as f64 / length;
@@ -334,7 +334,8 @@ impl Simulation<'_> {
             }
         }
         let Some(scaling) = &mut self.scaling else { return };
-        match scaling.decide(&self.timeline) {
+        // It decides for itself alone, and needs no time of its own.
+        match scaling.decide(&self.timeline, 0) {
             Decision::Hold => {}
             Decision::Users(users) => {
                 self.world.drivers.iter().for_each(|driver| driver.set_users(users));

@@ -80,7 +80,7 @@ impl World {
         let spawn = || {
             let runtime = runtime.clone();
             Box::new(move |task| {
-                runtime.spawn(task);
+                runtime.spawn_of_shard(task);
             })
         };
         let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));

@@ -48,7 +48,8 @@ fn page(audit: &Audit) -> String {
         let found: Vec<&Finding> = audit.findings.iter().filter(|f| f.level == level).collect();
         if !found.is_empty() {
             let _infallible = writeln!(html, "<h2>{title}</h2>");
-            found.iter().for_each(|finding| one(&mut html, finding));
+            let numbered = (1..).zip(found);
+            numbered.for_each(|(number, finding)| one(&mut html, number, finding));
         }
     }
     if !audit.skipped.is_empty() {
@@ -73,9 +74,11 @@ fn shown(path: &Path) -> String {
 
 fn runs(html: &mut String, run: &LeafReport) {
     let division = run.division.as_deref().map(|division| format!("{} · ", escape::html(division)));
+    let has_models = run.groups.iter().any(|group| group.model.is_some() || group.users.is_some());
+    let model = if has_models { "<th>model</th>" } else { "" };
     let _infallible = write!(
         html,
-        "<h2>{}{}</h2><div class=\"wide\"><table><tr><th>option</th><th>model</th>\
+        "<h2>{}{}</h2><div class=\"wide\"><table><tr><th>option</th>{model}\
          <th class=\"n\">files</th><th></th><th class=\"n\">reported, GiB/s</th>\
          <th class=\"n\">over the real time</th><th class=\"n\">overstated</th>\
          <th>requests in time</th></tr>",
@@ -83,12 +86,13 @@ fn runs(html: &mut String, run: &LeafReport) {
         shown(&run.path)
     );
     for group in &run.groups {
-        rows(html, group);
+        rows(html, group, has_models);
     }
     html.push_str("</table></div>\n");
 }
 
-fn rows(html: &mut String, group: &GroupReport) {
+/// `has_models`: the table has a column for them.
+fn rows(html: &mut String, group: &GroupReport, has_models: bool) {
     let targets: Vec<String> = group
         .targets
         .iter()
@@ -111,12 +115,13 @@ fn rows(html: &mut String, group: &GroupReport) {
     {
         let [label, model, files, targets] =
             if place == 0 { first.clone() } else { Default::default() };
+        let model = if has_models { format!("<td>{model}</td>") } else { String::new() };
         let cells = rate.map_or(["–".to_owned(), "–".to_owned(), "–".to_owned()], |rate| {
             [number(rate.reported_gib_per_s), range(rate), percents(rate.overstatement())]
         });
         let _infallible = write!(
             html,
-            "<tr><td>{label}</td><td>{model}</td><td class=\"n\">{files}</td><td>{direction}</td>\
+            "<tr><td>{label}</td>{model}<td class=\"n\">{files}</td><td>{direction}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td>{targets}</td></tr>",
             cells[0], cells[1], cells[2]
@@ -124,11 +129,14 @@ fn rows(html: &mut String, group: &GroupReport) {
     }
 }
 
-fn one(html: &mut String, finding: &Finding) {
+fn one(html: &mut String, number: usize, finding: &Finding) {
+    let mut title = finding.kind.title().chars();
+    let first = title.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     let _infallible = write!(
         html,
-        "<h3>{}</h3><p>{}</p><p>{}</p><details><summary>Computed: {}</summary>",
-        finding.kind.title(),
+        "<h3>{number}. {first}{}</h3><div class=\"sub\">{}</div><p class=\"said\">{}</p>\
+         <details><summary>Computed: {}</summary>",
+        title.as_str(),
         shown(&finding.run),
         escape::html(&finding.sentence),
         escape::html(&finding.formula)

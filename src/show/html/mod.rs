@@ -6,6 +6,7 @@ mod axis;
 mod block;
 mod chart;
 mod heat;
+mod mlperf;
 mod page;
 mod parts;
 mod roofline;
@@ -19,6 +20,7 @@ use super::Named;
 #[cfg(test)]
 use crate::results::Document;
 pub use audit::write_audit_html;
+pub use mlperf::write_mlperf_html;
 pub use roofline::write_roofline_html;
 pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;

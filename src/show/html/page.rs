@@ -290,8 +290,9 @@ fn moved(row: &EvictionReport) -> String {
 fn device(html: &mut String, results: &[Named]) {
     html.push_str(
         "<h2>The device's own counters</h2><p>What the kernel counted for the device over the \
-         window, beside what ringfall did. A difference of more than 1 % means that something \
-         else used the device.</p>",
+         window, beside what ringfall did. Where the kernel counted more, something else used the \
+         device as well, such as other ranks of the same launch; where it counted fewer bytes \
+         read, a cache served the rest.</p>",
     );
     let _infallible = write!(html, "<div class=\"charts\">{}</div>", parts::device(results));
     let row = |name: &str, pick: &dyn Fn(&Document) -> Option<String>| {
@@ -310,6 +311,14 @@ fn device(html: &mut String, results: &[Named]) {
         row("written, ringfall", &|d| d.ringfall.device.engine_write_bytes.known().map(gib)),
         row("ringfall / kernel", &|d| {
             d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
+        }),
+        row("reads that reached the device", &|d| {
+            let cold = d.ringfall.device.cold_reads.as_ref()?;
+            let share = cold.reached_share.map(|share| format!("{:.1} %: ", share * 100.0));
+            Some(format!("{}{}", share.unwrap_or_default(), cold.verdict.text()))
+        }),
+        row("what that means", &|d| {
+            d.ringfall.device.cold_reads.as_ref().map(|cold| cold.told.clone())
         }),
         row("by the second, Pearson r", &|d| {
             d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))

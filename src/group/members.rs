@@ -49,8 +49,10 @@ struct Member {
     seen: Option<(Card, Nanos)>,
     /// The card has changed while it was watched.
     is_alive: bool,
-    /// It took part, and has ended as it should.
-    has_ended: bool,
+    /// It took part, and has left.
+    has_left: bool,
+    /// It took part, and is gone without a word.
+    is_lost: bool,
 }
 
 /// Those that are watched.
@@ -66,7 +68,8 @@ pub struct Members {
 impl Members {
     /// Watches those ranks; `own_rank` has the nonce `own_nonce`.
     pub fn new(watched: Range<u32>, own_rank: u32, own_nonce: u64) -> Members {
-        let member = |rank| Member { rank, seen: None, is_alive: false, has_ended: false };
+        let member =
+            |rank| Member { rank, seen: None, is_alive: false, has_left: false, is_lost: false };
         Members {
             members: watched.map(member).collect(),
             own: (own_rank, own_nonce),
@@ -77,7 +80,30 @@ impl Members {
 
     /// The ranks that are still to be looked at.
     pub fn watched(&self) -> Vec<u32> {
-        self.members.iter().filter(|one| !one.has_ended).map(|one| one.rank).collect()
+        self.members.iter().filter(|one| !one.has_left).map(|one| one.rank).collect()
+    }
+
+    /// The ranks that are there and may still say something.
+    pub fn present(&self) -> Vec<u32> {
+        let is_present = |one: &&Member| one.is_alive && !one.has_left && !one.is_lost;
+        self.members.iter().filter(is_present).map(|one| one.rank).collect()
+    }
+
+    /// The ranks that have left.
+    pub fn left(&self) -> Vec<u32> {
+        self.members.iter().filter(|one| one.has_left).map(|one| one.rank).collect()
+    }
+
+    /// The ranks that are gone without a word.
+    pub fn lost(&self) -> Vec<u32> {
+        self.members.iter().filter(|one| one.is_lost).map(|one| one.rank).collect()
+    }
+
+    /// What tells the words of a rank that takes part from those of an earlier run; none where it
+    /// does not take part.
+    pub fn nonce_of(&self, rank: u32) -> Option<u64> {
+        let member = self.members.iter().find(|one| one.rank == rank && one.is_alive)?;
+        member.seen.as_ref().map(|(card, _)| card.nonce)
     }
 
     /// Whether all know when to begin.
@@ -138,7 +164,7 @@ impl Member {
         let (card, is_gone, is_new) = match sighting {
             Sighting::Unreadable => return self.listen(now, false),
             Sighting::Nothing if self.is_alive && has_begun => {
-                self.has_ended = true;
+                self.has_left = true;
                 return Ok(());
             }
             Sighting::Nothing => {
@@ -150,7 +176,7 @@ impl Member {
         match &self.seen {
             Some((seen, _)) if seen.nonce != card.nonce && self.is_alive && has_begun => {
                 // It has ended, and the next run of the same launch begins.
-                self.has_ended = true;
+                self.has_left = true;
                 return Ok(());
             }
             Some((seen, _)) if seen.nonce == card.nonce && seen.beat == card.beat => {}
@@ -167,26 +193,26 @@ impl Member {
         self.listen(now, is_gone)
     }
 
-    /// Whether what lives has fallen silent.
-    fn listen(&self, now: Nanos, is_gone: bool) -> Result<(), String> {
+    /// Whether what lives has fallen silent. What one that has ended measured is not lost with it.
+    fn listen(&mut self, now: Nanos, is_gone: bool) -> Result<(), String> {
         let Some((card, since)) = self.seen.as_ref().filter(|_| self.is_alive) else {
             return Ok(());
         };
-        let who = format!("rank {} on {}", self.rank, card.host);
-        if card.state == State::Failed {
-            return Err(card.why.clone());
-        }
-        if is_gone {
-            return Err(format!("{who} was killed: its process, {}, is gone", card.pid));
-        }
         let silence = now.saturating_sub(*since);
-        match silence > SILENCE_MAX {
-            true => Err(format!(
+        let is_silent = silence > SILENCE_MAX;
+        let who = format!("rank {} on {}", self.rank, card.host);
+        self.has_left |= card.has_left;
+        self.is_lost = !self.has_left && (is_gone || is_silent);
+        match card.state {
+            State::Failed => Err(card.why.clone()),
+            State::Ended => Ok(()),
+            _ if is_gone => Err(format!("{who} was killed: its process, {}, is gone", card.pid)),
+            _ if is_silent => Err(format!(
                 "{who} has shown no sign of life for {} s: it was killed, or its machine can't be \
                  reached",
                 silence / SECOND
             )),
-            false => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -1,5 +1,12 @@
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use ringfall_engine::clock::SECOND;
+
+use super::card::{Card, Machine, Message, Posts as _, State};
+use super::directory::Directory;
+use super::keeper::{ranks, told_awaited};
+use super::members::{Members, Sighting};
 use super::*;
 
 fn scratch(name: &str) -> PathBuf {
@@ -8,9 +15,13 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-fn party(directory: &std::path::Path, rank: u32, size: u32) -> Party {
-    let (directory, host) = (directory.to_owned(), format!("node{rank}"));
-    Party { directory, launch: Some("job 1/2".into()), rank, size, host }
+fn join(directory: &Path, rank: u32, size: u32) -> Group {
+    let board = Box::new(board(directory, rank, size));
+    Group::join(&Party { rank, size, host: format!("node{rank}") }, board).unwrap()
+}
+
+fn board(directory: &Path, rank: u32, size: u32) -> Directory {
+    Directory::new(directory, Some("job 1/2"), rank, size)
 }
 
 /// Waits for something that comes; a test that waits in vain fails.
@@ -36,8 +47,7 @@ fn seen(card: &Card) -> Sighting {
 #[test]
 fn all_begin_at_the_same_moment_and_leave_nothing() {
     let directory = scratch("all");
-    let ranks: Vec<Rendezvous> =
-        (0..3).map(|rank| Rendezvous::join(&party(&directory, rank, 3)).unwrap()).collect();
+    let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
     ranks[0].ready();
     eventually(|| ranks[0].awaits().contains("still preparing").then_some(()));
     assert!(ranks.iter().all(|rank| rank.begins().is_none()));
@@ -46,9 +56,66 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
     let begins: Vec<Nanos> = ranks.iter().map(|rank| eventually(|| rank.begins())).collect();
     let apart = begins.iter().max().unwrap() - begins.iter().min().unwrap();
     assert!(apart < SECOND, "{begins:?}");
-    ranks.iter().for_each(Rendezvous::leave);
-    drop(ranks);
+    ranks.iter().for_each(Group::leave);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+const NEWS: Topic = Topic("news");
+const ORDER: Topic = Topic("order");
+
+fn never() -> bool {
+    false
+}
+
+#[test]
+fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
+    let directory = scratch("words");
+    // What a dead launch has said to the same topic.
+    for rank in 0..3 {
+        let mut old = board(&directory, rank, 3);
+        for topic in [NEWS, ORDER] {
+            old.put(topic.0, &[[9; 16].as_slice(), b"old"].concat()).unwrap();
+        }
+    }
+    let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
+    for (round, said) in ["one", "two"].into_iter().enumerate() {
+        for rank in &ranks[1..] {
+            rank.say(NEWS, format!("{said} of {}", rank.rank()).into_bytes());
+        }
+        let words = ranks[0].gather(NEWS, &never).unwrap();
+        let told: Vec<String> =
+            words.iter().map(|word| String::from_utf8(word.bytes.clone()).unwrap()).collect();
+        assert_eq!(told, [format!("{said} of 1"), format!("{said} of 2")], "round {round}");
+        ranks[0].say(ORDER, said.into());
+        for rank in &ranks[1..] {
+            assert_eq!(rank.hear_first(ORDER, &never).unwrap(), said.as_bytes());
+            assert!(rank.heard(ORDER).is_empty(), "once");
+        }
+    }
+    assert_eq!(ranks[0].gather(NEWS, &|| true), Err(Silence::Over));
+    ranks[1].say(NEWS, b"last".to_vec());
+    ranks[2].leave();
+    // One of those who are still there has said it, and nobody waits for the other.
+    let words = ranks[0].gather_from_those_left(NEWS, Duration::from_secs(60));
+    assert_eq!(words, [Word { rank: 1, bytes: b"last".to_vec() }]);
+    ranks[1].leave();
+    assert!(ranks[0].see_off(Duration::from_secs(60)));
+    ranks[0].leave();
+    drop(ranks);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_moment_is_the_same_for_who_hears_of_it_later() {
+    let directory = scratch("moment");
+    let ranks: Vec<Group> = (0..2).map(|rank| join(&directory, rank, 2)).collect();
+    let moment = ranks[0].moment_ahead();
+    std::thread::sleep(Duration::from_millis(20));
+    let left = ranks[1].until(&moment);
+    assert!(left < Duration::from_millis(490), "{left:?}");
+    ranks.iter().for_each(Group::leave);
+    drop(ranks);
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
@@ -56,10 +123,9 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
 fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
     for has_begun in [false, true] {
         let directory = scratch(&format!("fails-{has_begun}"));
-        let ranks: Vec<Rendezvous> =
-            (0..3).map(|rank| Rendezvous::join(&party(&directory, rank, 3)).unwrap()).collect();
+        let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
         if has_begun {
-            ranks.iter().for_each(Rendezvous::ready);
+            ranks.iter().for_each(Group::ready);
             assert!(ranks.iter().all(|rank| eventually(|| rank.begins()) > 0));
         } else {
             let all_are_there = || ranks[0].awaits().contains("preparing").then_some(());
@@ -79,22 +145,21 @@ fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
 #[test]
 fn what_a_dead_launch_left_is_not_taken_for_alive() {
     let directory = scratch("leftovers");
-    let board = Board::new(&directory, Some("job 1/2"), 2);
-    board.put_card(&card(1, 9, 7, State::Running)).unwrap();
-    let old = Message { nonces: vec![9], start_unix_ns: unix_ns(), why: "old".into() };
-    board.put_start(&old).unwrap();
-    board.put_stop(&old).unwrap();
-    let first = Rendezvous::join(&party(&directory, 0, 2)).unwrap();
+    board(&directory, 1, 2).put_card(&card(1, 9, 7, State::Running)).unwrap();
+    let (start_unix_ns, why) = (u64::MAX, "old".to_owned());
+    let old = Message { nonces: vec![9], start_unix_ns, start_in_ns: 0, why };
+    board(&directory, 0, 2).put_start(&old).unwrap();
+    board(&directory, 0, 2).put_stop(&old).unwrap();
+    let first = join(&directory, 0, 2);
     first.ready();
     eventually(|| first.awaits().contains("rank 1, which is not there yet").then_some(()));
-    let second = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
+    let second = join(&directory, 1, 2);
     assert_eq!((first.begins(), second.begins()), (None, None));
     second.ready();
     eventually(|| first.begins().and(second.begins()));
     assert_eq!((first.failure(), second.failure()), (None, None));
     first.leave();
     second.leave();
-    drop((first, second));
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     std::fs::remove_dir_all(&directory).unwrap();
 }
@@ -102,8 +167,8 @@ fn what_a_dead_launch_left_is_not_taken_for_alive() {
 #[test]
 fn two_runs_that_are_the_same_rank_are_told() {
     let directory = scratch("twice");
-    let one = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
-    let other = Rendezvous::join(&party(&directory, 1, 2)).unwrap();
+    let one = join(&directory, 1, 2);
+    let other = join(&directory, 1, 2);
     let why = eventually(|| one.failure().or(other.failure()));
     assert!(why.contains("another run is rank 1"), "{why}");
     drop((one, other));

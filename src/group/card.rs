@@ -1,12 +1,12 @@
-//! What ranks put into the directory where they meet: a card each, and the first one's messages.
-//! Files appear and change whole.
+//! What ranks show each other to begin and end together: a card each, and the first one's messages.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use super::board::Board;
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,9 @@ pub enum State {
     Ready,
     /// It knows when to begin, or has begun.
     Running,
-    /// It has ended early.
+    /// It has measured all that it should, and is still there to hand over its result.
+    Ended,
+    /// It has ended early, and may still be there to hand over its result.
     Failed,
 }
 
@@ -55,6 +57,8 @@ pub struct Card {
     pub state: State,
     /// Why it ended early, in a sentence that names the rank that is the cause.
     pub why: String,
+    /// It is not there any more, although its card is.
+    pub has_left: bool,
     /// Name of its machine.
     pub host: String,
     /// Number of its process, and where that number holds.
@@ -77,6 +81,7 @@ impl Card {
             beat: 0,
             state: State::Preparing,
             why: String::new(),
+            has_left: false,
             host: host.to_owned(),
             pid: std::process::id(),
             machine: Machine::this(),
@@ -109,110 +114,64 @@ pub struct Message {
     pub nonces: Vec<u64>,
     /// When all begin, ns since 1970; 0 in a message that ends them.
     pub start_unix_ns: u64,
+    /// When all begin, ns after the message was written; 0 in a message that ends them.
+    pub start_in_ns: u64,
     /// Why all end.
     pub why: String,
 }
 
-/// The directory.
-#[derive(Debug)]
-pub struct Board {
-    directory: PathBuf,
+/// Names of what is shown.
+const CARD: &str = "card";
+const START: &str = "start";
+const STOP: &str = "stop";
+
+/// A board's posts that the ranks meet by, as what they mean.
+pub trait Posts {
+    /// The card of a rank; none where it has none.
+    fn card(&mut self, rank: u32) -> Result<Option<Card>>;
+    /// The message that says when to begin.
+    fn start(&mut self) -> Result<Option<Message>>;
+    /// The message that says to end.
+    fn stop(&mut self) -> Result<Option<Message>>;
+    /// Shows this rank's card.
+    fn put_card(&mut self, card: &Card) -> Result<()>;
+    /// Says when to begin.
+    fn put_start(&mut self, message: &Message) -> Result<()>;
+    /// Says to end.
+    fn put_stop(&mut self, message: &Message) -> Result<()>;
 }
 
-impl Board {
-    /// Of a launch, in the directory that all its ranks see.
-    pub fn new(common: &Path, launch: Option<&str>, size: u32) -> Board {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        let plain = |name: &str| -> String {
-            name.chars().map(|c| if fits(c) { c } else { '_' }).take(64).collect()
-        };
-        let name = launch.map_or_else(|| format!("of-{size}"), plain);
-        let common = if common.as_os_str().is_empty() { Path::new(".") } else { common };
-        Board { directory: common.join(format!(".ringfall-ranks-{name}")) }
+impl<B: Board + ?Sized> Posts for B {
+    fn card(&mut self, rank: u32) -> Result<Option<Card>> {
+        read(self, rank, CARD)
     }
 
-    /// The directory, as people read it.
-    pub fn shown(&self) -> String {
-        self.directory.display().to_string()
+    fn start(&mut self) -> Result<Option<Message>> {
+        read(self, 0, START)
     }
 
-    fn card_name(rank: u32) -> String {
-        format!("rank_{rank}")
+    fn stop(&mut self) -> Result<Option<Message>> {
+        read(self, 0, STOP)
     }
 
-    /// The card of a rank; none where it has none.
-    pub fn card(&self, rank: u32) -> Result<Option<Card>> {
-        self.read(&Board::card_name(rank))
+    fn put_card(&mut self, card: &Card) -> Result<()> {
+        self.put(CARD, &serde_json::to_vec(card)?)
     }
 
-    /// The message that says when to begin.
-    pub fn start(&self) -> Result<Option<Message>> {
-        self.read("start")
+    fn put_start(&mut self, message: &Message) -> Result<()> {
+        self.put(START, &serde_json::to_vec(message)?)
     }
 
-    /// The message that says to end.
-    pub fn stop(&self) -> Result<Option<Message>> {
-        self.read("stop")
+    fn put_stop(&mut self, message: &Message) -> Result<()> {
+        self.put(STOP, &serde_json::to_vec(message)?)
     }
+}
 
-    /// Shows a card.
-    pub fn put_card(&self, card: &Card) -> Result<()> {
-        self.write(&Board::card_name(card.rank), card, card.rank)
-    }
-
-    /// Says when to begin.
-    pub fn put_start(&self, message: &Message) -> Result<()> {
-        self.write("start", message, 0)
-    }
-
-    /// Says to end.
-    pub fn put_stop(&self, message: &Message) -> Result<()> {
-        self.write("stop", message, 0)
-    }
-
-    /// Takes a rank's files away; the last takes the directory.
-    pub fn remove(&self, rank: u32) -> Result<()> {
-        let mut names = vec![Board::card_name(rank)];
-        if rank == 0 {
-            names.extend(["start".to_owned(), "stop".to_owned()]);
-        }
-        for name in names {
-            match std::fs::remove_file(self.directory.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        match std::fs::remove_dir(&self.directory) {
-            Err(error)
-                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) =>
-            {
-                Err(error)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What is in a file; none where there is none.
-    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        match std::fs::read(self.directory.join(name)) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(Error::from),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Whole or not at all. The directory is made anew if another rank has just taken it away.
-    fn write<T: Serialize>(&self, name: &str, what: &T, rank: u32) -> Result<()> {
-        let draft = self.directory.join(format!("{name}.{rank}.new"));
-        let bytes = serde_json::to_vec(what)?;
-        let once = || {
-            std::fs::create_dir_all(&self.directory)?;
-            std::fs::write(&draft, &bytes)?;
-            std::fs::rename(&draft, self.directory.join(name))
-        };
-        match once() {
-            Err(error) if error.kind() == ErrorKind::NotFound => once(),
-            done => done,
-        }
-    }
+fn read<T: DeserializeOwned>(
+    board: &mut (impl Board + ?Sized),
+    rank: u32,
+    name: &str,
+) -> Result<Option<T>> {
+    let bytes = board.get(rank, name)?;
+    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(Error::from)).transpose()
 }

@@ -1,0 +1,131 @@
+//! `ringfall mlperf rank`: one rank of a trial, as the harness's launcher starts it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::{RankArgs, RunArgs};
+use crate::config::values::Auto;
+use crate::config::{self, ConfigFile, Facts, Plan};
+use crate::escape::{terminal, terminal_path};
+use crate::exit::Exit;
+use crate::host::Launcher;
+use crate::interrupt::Interrupt;
+use crate::log_lines::log_to_stderr;
+use crate::mlperf::place::{Place, results_in};
+use crate::results::document::ResultFile;
+
+/// How often a wait looks for an interrupt.
+const LOOK: Duration = Duration::from_millis(100);
+/// Added to the name of a result that a later one replaces; the harness does not read it then.
+const SUPERSEDED: &str = ".superseded";
+
+/// Codes of the warnings of runs that have failed.
+const FAILING: [&str; 2] = ["refused", "population"];
+
+/// Waits, runs and waits.
+///
+/// # Errors
+/// As a run's.
+pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
+    let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
+    let (own, place) = own_of(args, rank, now_unix_s());
+    // What is wrong is said now, not after the wait.
+    let plan = plan_of(&own)?;
+    log_to_stderr(plan.log_level);
+    set_aside(&place)?;
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    if !wait(rank, "before", args.start_delay, &interrupt) {
+        return Ok(Exit::Interrupted);
+    }
+    // The machine may have changed meanwhile.
+    let exit = super::super::run::run(&plan_of(&own)?, command_line)?;
+    match (exit, &args.run.options.output) {
+        (Exit::Done, Some(second)) => put_second(&place.output, second)?,
+        (Exit::Failed, _) => tell_why(&place.output),
+        _ => {}
+    }
+    match exit == Exit::Interrupted || wait(rank, "after", args.end_delay, &interrupt) {
+        true => Ok(exit),
+        false => Ok(Exit::Interrupted),
+    }
+}
+
+/// What the rank runs, and where.
+pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place) {
+    let (outputs, caches) = (&args.rank_output_base, &args.rank_cache_base);
+    let place = Place::of(rank, outputs, caches, args.seed_base, unix_s);
+    let mut own = args.run.clone();
+    own.options.seed = Some(Auto::Given(place.seed));
+    own.options.output = Some(place.output.clone());
+    own.options.cache_dir = Some(place.cache_dir.clone());
+    (own, place)
+}
+
+pub(super) fn plan_of(args: &RunArgs) -> Result<Plan> {
+    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
+    Ok(config::resolve(&args.options, file.as_ref(), &Facts::look())?)
+}
+
+pub(super) fn now_unix_s() -> u64 {
+    // A clock before 1970 only spoils the names of files.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs())
+}
+
+/// Renames results of an earlier start: the harness would read one of them, by chance.
+fn set_aside(place: &Place) -> Result<()> {
+    let Some(directory) = place.output.parent() else { return Ok(()) };
+    let told = || format!("{} can't be read", directory.display());
+    for old in results_in(directory).with_context(told)? {
+        let mut name = old.clone().into_os_string();
+        name.push(SUPERSEDED);
+        let name = PathBuf::from(name);
+        std::fs::rename(&old, &name)
+            .with_context(|| format!("{} can't be renamed", old.display()))?;
+        let what = "an earlier result, which the harness might have read for this run's, is now";
+        super::super::tell(&[format!("{what} {}", terminal_path(&name))]);
+    }
+    Ok(())
+}
+
+/// The whole result in a second place: the same file where both are on one file system.
+fn put_second(result: &Path, second: &Path) -> Result<()> {
+    if std::fs::hard_link(result, second).is_ok() {
+        return Ok(());
+    }
+    let copied = std::fs::copy(result, second);
+    copied.map(drop).with_context(|| format!("--output {} can't be written", second.display()))
+}
+
+/// Says at the end of the log why a run failed that has a result: which of its warnings it was.
+fn tell_why(result: &Path) {
+    let Ok(file) = ResultFile::read_ours(result) else { return };
+    let ours = &file.document.ringfall;
+    let failure = ours.window.failure.as_ref().map(ToString::to_string);
+    let failing = ours.warnings.iter().find(|warning| FAILING.contains(&warning.code.as_str()));
+    let why =
+        failure.or_else(|| failing.map(|warning| warning.text.clone())).unwrap_or_else(|| {
+            "there were I/O errors, or blocks that were not as written: the summary above has them"
+                .to_owned()
+        });
+    crate::stderr::tell(format_args!("error: {}", terminal(&why)));
+}
+
+/// Waits; false when an interrupt came.
+fn wait(rank: u32, when: &str, seconds: u64, interrupt: &Interrupt) -> bool {
+    if seconds > 0 {
+        crate::stderr::tell(format_args!("rank {rank} waits {seconds} s {when} the run"));
+    }
+    let end = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        if interrupt.is_set() {
+            return false;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}

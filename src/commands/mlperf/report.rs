@@ -1,0 +1,62 @@
+//! `ringfall mlperf report`: a run that is there already, added up and shown.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::MlperfReportArgs;
+use crate::commands::{print, print_json};
+use crate::config::InputError;
+use crate::exit::Exit;
+use crate::mlperf::aggregate::{Added, Shape, add_up};
+use crate::mlperf::metadata::Departures;
+use crate::show::{MlperfRun, mlperf_text, write_mlperf_html};
+
+/// Adds up and shows.
+///
+/// # Errors
+/// The directory holds no run, or the page can't be written.
+pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Exit> {
+    let added = read(&args.run, command_line)?;
+    let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
+    let shown = shown(&args.run, &added, args.baseline.as_deref().zip(baseline.as_ref()));
+    if let Some(page) = &args.html_output {
+        write_mlperf_html(&shown, page)
+            .with_context(|| format!("the page can't be written to {}", page.display()))?;
+    }
+    match args.json {
+        true => print_json(&added.summary),
+        false => print(&mlperf_text(&shown)),
+    }
+}
+
+/// What is shown of a run and the one that it is compared with.
+pub(super) fn shown<'a>(
+    run: &'a Path,
+    added: &'a Added,
+    baseline: Option<(&'a Path, &'a Added)>,
+) -> MlperfRun<'a> {
+    let baseline = baseline.map(|(path, added)| (path, &added.summary));
+    MlperfRun { path: run, summary: &added.summary, baseline }
+}
+
+/// Adds up the run in that directory.
+///
+/// # Errors
+/// It holds none.
+pub(super) fn read(run: &Path, command_line: &[String]) -> Result<Added> {
+    let shape = Shape::found(run);
+    if shape.ranks == 0 {
+        return Err(InputError::new(format!(
+            "{} holds no run (option_1/trial_0/rank_0/kvcache_results_TIME.json and so on): give \
+             the directory of its summary.json",
+            run.display()
+        ))
+        .into());
+    }
+    let mut added = add_up(run, &shape, command_line);
+    if let Some(departures) = Departures::read(run) {
+        departures.note(&mut added.summary);
+    }
+    Ok(added)
+}

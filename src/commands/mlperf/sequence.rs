@@ -1,0 +1,320 @@
+//! `ringfall mlperf run`: the whole sequence, alone or as a rank of a launch.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::rank::{now_unix_s, own_of, plan_of};
+use super::report::{read, shown};
+use super::team::Team;
+use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
+use crate::cli::{self, MlperfCommand, MlperfRunArgs};
+use crate::commands::{TEXT_WIDTH, print};
+use crate::config::InputError;
+use crate::escape::terminal;
+use crate::exit::Exit;
+use crate::host::host_name;
+use crate::interrupt::Interrupt;
+use crate::mlperf::NOT_CLOSED;
+use crate::mlperf::aggregate::{Added, Shape, add_up};
+use crate::mlperf::metadata::{Departures, Facts, metadata};
+use crate::mlperf::options::{Workload, rule};
+use crate::mlperf::sequence::Sequence;
+use crate::mlperf::tree::{
+    Owner, PAGE, SUMMARY, log_of, metadata_of, new_run, state_directory, unfinished_run,
+};
+use crate::results::document::ResultFile;
+use crate::results::write_json;
+use crate::show::{mlperf_text, write_mlperf_html};
+
+/// Runs the sequence, adds it up, and shows it.
+///
+/// # Errors
+/// What was typed can't be run, or files can't be written. A trial that fails is none.
+pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit> {
+    let sequence = sequence_of(args)?;
+    let cache = absolute(&args.cache_dir)?;
+    let owner = owner_of(args, &sequence)?;
+    check(&sequence, &cache)?;
+    let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
+    if args.dry_run {
+        return print(&outlook(&sequence, &owner.runs().join("TIME"), &cache));
+    }
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let team = Team::gather(&owner.runs(), &interrupt)?;
+    let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags());
+    let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
+    let quiet = args.quiet || !team.leads();
+    if !quiet {
+        for sentence in told(&sequence) {
+            crate::stderr::tell(format_args!("note: {}", terminal(&sentence)));
+        }
+    }
+    let batch = Batch::new("mlperf run", state_directory(&run, team.rank()), jobs(&run));
+    let mut screen = Screen::new(quiet);
+    let report = batch.run(&|| team.is_over(), &mut screen, &mut row)?;
+    if report.is_interrupted {
+        return Ok(ended_early(&team));
+    }
+    team.wait_for_all();
+    let failed = report.failed() > 0;
+    if team.leads() {
+        let finished = Finished { args, sequence: &sequence, run: &run, cache: &cache };
+        let added = finished.write(team.size(), &batch, &report.outcomes, command_line)?;
+        finished.show(&added, baseline.as_ref())?;
+        if added.summary.partial_failure {
+            return Ok(Exit::Failed);
+        }
+    }
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Says how it can go on.
+fn ended_early(team: &Team) -> Exit {
+    let how = "the same command with --resume continues the run";
+    let (what, exit) = match team.failure() {
+        Some(why) => (format!("the run ended early: {why}; {how}"), Exit::Failed),
+        None => (format!("the run was interrupted; {how}"), Exit::Interrupted),
+    };
+    team.end_early();
+    super::super::tell(&[what]);
+    exit
+}
+
+fn sequence_of(args: &MlperfRunArgs) -> Result<Sequence> {
+    let changed = [
+        args.model.clone(),
+        args.num_users.clone(),
+        args.duration.clone(),
+        args.gpu_mem_gb.clone(),
+        args.cpu_mem_gb.clone(),
+        args.max_concurrent_allocs.clone(),
+        args.generation_mode.clone(),
+    ];
+    let mut workloads: Vec<Workload> = Vec::new();
+    for rule in args.options.iter().filter_map(|number| rule(*number)) {
+        if workloads.iter().any(|workload| workload.rule == rule) {
+            let what = format!("--options names option {} twice; give each once", rule.number);
+            return Err(InputError::new(what).into());
+        }
+        workloads.push(Workload::of(rule, &changed));
+    }
+    Ok(Sequence {
+        workloads,
+        trials: args.trials,
+        seed_base: args.seed_base,
+        start_delay_s: args.start_delay,
+        end_delay_s: args.end_delay,
+        option_delay_s: args.inter_option_delay,
+        config: args.config.as_deref().map(absolute).transpose()?,
+        more: args.more.clone(),
+    })
+}
+
+/// The path from the root, as trials are given it.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path).context("the current directory is not known")?;
+    match path.to_str() {
+        Some(_) => Ok(path),
+        None => {
+            let what = format!("{} is not UTF-8, and trials can't be given it", path.display());
+            Err(InputError::new(what).into())
+        }
+    }
+}
+
+fn owner_of(args: &MlperfRunArgs, sequence: &Sequence) -> Result<Owner> {
+    let owner = Owner {
+        results: absolute(&args.results_dir)?,
+        organization: args.orgname.clone(),
+        system: args.systemname.clone().unwrap_or_else(host_name),
+        model: sequence.workloads.first().map_or(String::new(), |one| one.model().to_owned()),
+    };
+    match owner.misnamed() {
+        None => Ok(owner),
+        Some((flag, name)) => Err(InputError::new(format!(
+            "{flag} {name:?} can't be the name of a directory of results: give letters, digits, \
+             `.`, `_` and `-`"
+        ))
+        .into()),
+    }
+}
+
+/// What a trial would refuse is refused before the first.
+fn check(sequence: &Sequence, cache: &Path) -> Result<()> {
+    for trial in sequence.all().filter(|trial| trial.number == 0) {
+        let arguments = sequence.arguments(&trial, Path::new("/run"), cache);
+        let typed = std::iter::once("ringfall".to_owned()).chain(arguments);
+        let parsed = match cli::parse(typed.map(Into::into)) {
+            Ok(cli::Cli { command: cli::Command::Mlperf(parsed) }) => parsed,
+            Ok(_) => continue,
+            Err(cli::Stop::Wrong(what)) => return Err(InputError::new(what).into()),
+            Err(cli::Stop::Said(_)) => {
+                let what = "the flags after `--` ask for help; `ringfall run --help` gives it";
+                return Err(InputError::new(what).into());
+            }
+        };
+        if let MlperfCommand::Rank(rank) = parsed.command {
+            plan_of(&own_of(&rank, 0, 0).0)?;
+        }
+    }
+    Ok(())
+}
+
+fn outlook(sequence: &Sequence, run: &Path, cache: &Path) -> String {
+    let mut page = String::new();
+    for trial in sequence.all() {
+        let arguments = sequence.arguments(&trial, run, cache).join(" ");
+        page.push_str(&format!("ringfall {arguments}\n"));
+    }
+    let seconds: f64 = sequence.all().map(|trial| sequence.expected_s(&trial)).sum();
+    page.push_str(&format!(
+        "\n{} runs, about {}\n",
+        sequence.all().count(),
+        duration_text(seconds)
+    ));
+    page.push_str(&textwrap::fill(&told(sequence).join("\n"), TEXT_WIDTH));
+    page.push('\n');
+    page
+}
+
+/// What is not as the rules have it.
+fn told(sequence: &Sequence) -> Vec<String> {
+    let mut sentences = vec![NOT_CLOSED.to_owned()];
+    let departures = sequence.departures();
+    if !departures.is_empty() {
+        sentences.push(format!("not as the rules have it: {}", departures.join(", ")));
+    }
+    for workload in &sequence.workloads {
+        let departures = workload.departures();
+        if !departures.is_empty() {
+            let (number, what) = (workload.rule.number, departures.join(", "));
+            sentences.push(format!("option {number} is not as the rules have it: {what}"));
+        }
+    }
+    sentences
+}
+
+/// The run's directory: a new one, or that of the run to continue.
+fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
+    let runs = owner.runs();
+    let told = || format!("{} can't be used", runs.display());
+    if !resume {
+        return new_run(&runs, now_unix_s()).with_context(told);
+    }
+    unfinished_run(&runs).with_context(told)?.ok_or_else(|| {
+        let what = format!(
+            "--resume: {} holds no run that was begun and has not ended; leave the flag out to \
+             begin one",
+            runs.display()
+        );
+        InputError::new(what).into()
+    })
+}
+
+fn jobs(sequence: &Sequence, run: &Path, cache: &Path, flags: &[&str]) -> Vec<Job> {
+    let job = |trial| {
+        let mut arguments = sequence.arguments(&trial, run, cache);
+        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
+        Job::new(trial.name(), arguments, sequence.expected_s(&trial))
+    };
+    sequence.all().map(job).collect()
+}
+
+/// The table's line of a trial that ended: this rank's figures.
+fn row(ended: &Ended<'_>) -> Vec<String> {
+    let name = &ended.job.name;
+    if let Outcome::Failed { why, .. } = ended.outcome {
+        return vec![format!("{name}  failed: {why}; {} has all", ended.log.display())];
+    }
+    let document = match ResultFile::read(&ended.output) {
+        Ok(file) => file.document,
+        Err(problem) => return vec![format!("{name}  {problem}")],
+    };
+    let (stats, figure) = (&document.summary.cache_stats, |value: Option<f64>| {
+        value.map_or("–".to_owned(), super::super::figure)
+    });
+    let before = if ended.is_from_before { ", done before" } else { "" };
+    vec![format!(
+        "{name}  read {} GiB/s, write {} GiB/s, {} tokens/s{before}",
+        figure(stats.tier_storage_read_bandwidth_gbps.known()),
+        figure(stats.tier_storage_write_bandwidth_gbps.known()),
+        figure(document.summary.avg_throughput_tokens_per_sec.known()),
+    )]
+}
+
+/// A sequence that has ended, on the rank that adds it up.
+struct Finished<'a> {
+    args: &'a MlperfRunArgs,
+    sequence: &'a Sequence,
+    run: &'a Path,
+    cache: &'a Path,
+}
+
+impl Finished<'_> {
+    /// Writes what the harness writes, and the merged results. The summary comes last: a run that
+    /// has one has ended.
+    fn write(
+        &self,
+        ranks: u32,
+        batch: &Batch,
+        outcomes: &[Option<Outcome>],
+        command_line: &[String],
+    ) -> Result<Added> {
+        let run = self.run;
+        let options = self.sequence.workloads.iter().map(|workload| workload.rule.number);
+        let shape = Shape { options: options.collect(), trials: self.sequence.trials, ranks };
+        let mut added = add_up(run, &shape, command_line);
+        Departures::of(self.sequence).note(&mut added.summary);
+        for (job, outcome) in batch.jobs.iter().zip(outcomes) {
+            if let Some(Outcome::Failed { why, .. }) = outcome {
+                let failures = &mut added.summary.trial_failures;
+                failures.entry(job.name.clone()).or_insert_with(|| why.clone());
+            }
+        }
+        self.gather_logs(batch, ranks)?;
+        let written = |path: &Path| format!("{} can't be written", path.display());
+        for (path, document) in &added.merged {
+            write_json(document, path).with_context(|| written(path))?;
+        }
+        let facts = Facts { run, cache: self.cache, ranks, command_line };
+        let path = metadata_of(run);
+        let metadata = metadata(self.sequence, &facts, &added.summary.ringfall);
+        write_json(&metadata, &path).with_context(|| written(&path))?;
+        let path = run.join(SUMMARY);
+        write_json(&added.summary, &path).with_context(|| written(&path))?;
+        Ok(added)
+    }
+
+    /// What all ranks printed in each trial, one after the other, where the harness has it.
+    fn gather_logs(&self, batch: &Batch, ranks: u32) -> Result<()> {
+        for job in &batch.jobs {
+            let path = log_of(self.run, &job.name);
+            let written = || format!("{} can't be written", path.display());
+            let mut log = std::fs::File::create(&path).with_context(written)?;
+            for rank in 0..ranks {
+                let name = format!("{}.log", job.name);
+                let own = state_directory(self.run, rank).join(name);
+                match std::fs::File::open(&own) {
+                    Ok(mut own) => drop(std::io::copy(&mut own, &mut log).with_context(written)?),
+                    // A rank that never began printed nothing.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => {
+                        let what = format!("{} can't be read", own.display());
+                        return Err(error).context(what);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, added: &Added, baseline: Option<&Added>) -> Result<()> {
+        let baseline = self.args.baseline.as_deref().zip(baseline);
+        let shown = shown(self.run, added, baseline);
+        let page = self.run.join(PAGE);
+        write_mlperf_html(&shown, &page)
+            .with_context(|| format!("the page can't be written to {}", page.display()))?;
+        print(&mlperf_text(&shown)).map(drop)
+    }
+}

@@ -1,0 +1,191 @@
+//! The ranks that run a sequence together: which run it is, what of it is still to do, and when all
+//! are through with it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::batch::Job;
+use crate::config::InputError;
+use crate::group::{Group, Meeting, Party, Session, Silence, Topic};
+use crate::host::{Launcher, host_name};
+use crate::interrupt::Interrupt;
+use crate::mlperf::tree::state_directory;
+
+/// Rank 0 tells the others the run's directory.
+const RUN: Topic = Topic("mlperf-run");
+/// The others tell rank 0 that they are through.
+const THROUGH: Topic = Topic("mlperf-through");
+/// Longest wait for ranks that are still there and not through: they end their trials together.
+const STRAGGLERS_MAX: Duration = Duration::from_secs(600);
+
+/// This process, and those that run with it.
+#[derive(Debug)]
+pub(super) struct Team {
+    rank: u32,
+    size: u32,
+    /// None: it is alone.
+    group: Option<Group>,
+    interrupt: Interrupt,
+}
+
+impl Team {
+    /// Meets the other ranks of the launch below `runs`, if a launcher has started several.
+    ///
+    /// # Errors
+    /// The launcher does not say how many there are, or the directory can't be written.
+    pub(super) fn gather(runs: &Path, interrupt: &Interrupt) -> Result<Team> {
+        let interrupt = interrupt.clone();
+        let launcher = Launcher::look().filter(|launcher| launcher.size != Some(1));
+        let Some(Launcher { rank, size, launch, .. }) = launcher else {
+            return Ok(Team { rank: 0, size: 1, group: None, interrupt });
+        };
+        let Some(size) = size.filter(|size| *size > rank) else {
+            let what = "the launcher that started this rank does not say how many there are; \
+                        start it by mpirun or srun, or start `ringfall mlperf run` alone";
+            return Err(InputError::new(what).into());
+        };
+        let told = || {
+            format!(
+                "the ranks can't meet in {}: give --results-dir a directory that all of them may \
+                 write to",
+                runs.display()
+            )
+        };
+        std::fs::create_dir_all(runs).with_context(told)?;
+        let party = Party { rank, size, host: host_name() };
+        let meeting = Meeting::Directory { common: runs.to_owned(), launch };
+        let session = Session::open(&meeting, &party).map_err(anyhow::Error::msg)?;
+        let group = Group::join(&party, session.board(&party)).with_context(told)?;
+        group.ready();
+        Ok(Team { rank, size, group: Some(group), interrupt })
+    }
+
+    /// This process's number, from 0.
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of ranks.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether this is the one that decides, adds up and shows.
+    pub(super) fn leads(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Flags that a trial needs for its ranks to meet as these have.
+    pub(super) fn flags(&self) -> &'static [&'static str] {
+        match self.group {
+            None => &[],
+            // A library of MPI can be begun only once in what a launcher has started.
+            Some(_) => &["--ranks", "directory"],
+        }
+    }
+
+    /// The run's directory, as rank 0 has chosen it. Of a run that is continued, each rank begins
+    /// with the same trials: those that not all have done are to be done again by all.
+    ///
+    /// # Errors
+    /// Rank 0 can't choose one, or is gone.
+    pub(super) fn agree_on(
+        &self,
+        choose: impl FnOnce() -> Result<PathBuf>,
+        jobs: impl Fn(&Path) -> Vec<Job>,
+    ) -> Result<PathBuf> {
+        let Some(group) = &self.group else { return choose() };
+        if self.leads() {
+            let chosen = choose().and_then(|run| {
+                forget_partly_done(&run, &jobs(&run), self.size)?;
+                Ok(run)
+            });
+            match &chosen {
+                // The path is one that arguments can hold.
+                Ok(run) => group.say(RUN, run.to_string_lossy().into_owned().into_bytes()),
+                Err(error) => group.fail(&format!("{error:#}")),
+            }
+            return chosen;
+        }
+        match group.hear_first(RUN, &|| self.interrupt.is_set()) {
+            Ok(bytes) => Ok(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(Silence::Failed(why)) => anyhow::bail!("the sequence can't begin: {why}"),
+            Err(Silence::Over) => anyhow::bail!("interrupted before the sequence began"),
+        }
+    }
+
+    /// Whether this rank should end early: a signal came, or another rank is gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.interrupt.is_set() || self.failure().is_some()
+    }
+
+    /// What became of another rank that is gone.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.group.as_ref()?.failure()
+    }
+
+    /// Ends early, and tells the others.
+    pub(super) fn end_early(&self) {
+        if let Some(group) = &self.group {
+            group.fail("its sequence was interrupted");
+        }
+    }
+
+    /// Waits until all ranks have done their trials: rank 0 for the others.
+    pub(super) fn wait_for_all(&self) {
+        let Some(group) = &self.group else { return };
+        if self.leads() {
+            // What a rank that is gone has not written is missing in the summary.
+            let _all = group.gather_from_those_left(THROUGH, STRAGGLERS_MAX);
+        } else {
+            group.say(THROUGH, Vec::new());
+        }
+        group.leave();
+    }
+}
+
+/// Has a trial that not every rank has done be done again by all: ranks measure together. A batch
+/// runs a job anew whose result is gone.
+fn forget_partly_done(run: &Path, jobs: &[Job], ranks: u32) -> Result<()> {
+    for job in jobs {
+        let file = format!("{}.json", job.name);
+        let results: Vec<PathBuf> =
+            (0..ranks).map(|rank| state_directory(run, rank).join(&file)).collect();
+        if results.iter().all(|path| path.exists()) {
+            continue;
+        }
+        for path in results {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let what = format!("{} can't be removed", path.display());
+                    return Err(error).context(what);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_that_a_rank_lacks_is_done_again_by_all() {
+        let run = std::env::temp_dir().join(format!("ringfall-team-{}", std::process::id()));
+        let results = [(0, "a"), (1, "a"), (0, "b"), (1, "c")];
+        let file = |(rank, name): (u32, &str)| state_directory(&run, rank).join(name);
+        for (rank, name) in results {
+            std::fs::create_dir_all(state_directory(&run, rank)).unwrap();
+            std::fs::write(file((rank, name)).with_extension("json"), "{}").unwrap();
+        }
+        let jobs = ["a", "b", "c", "d"].map(|name| Job::new(name, ["mlperf"], 1.0));
+        forget_partly_done(&run, &jobs, 2).unwrap();
+        let left = results.map(|one| file(one).with_extension("json").exists());
+        assert_eq!(left, [true, true, false, false]);
+        std::fs::remove_dir_all(&run).unwrap();
+    }
+}

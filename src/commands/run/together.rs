@@ -1,0 +1,259 @@
+//! What ranks of one launch do together beside the run itself: they meet, and when they have ended,
+//! rank 0 merges what all of them have measured.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use serde::{Deserialize, Serialize};
+
+use crate::commands::merge::{Merged, merge_files, sorted};
+use crate::config::{MeetsBy, MergedOutputs, Plan, Rank};
+use crate::group::{Group, Meeting, Party, Session, Topic};
+use crate::results::document::read_bytes;
+use crate::results::write_json;
+use crate::show::{Named, write_html, write_sheet};
+
+/// What each rank hands to rank 0, and what rank 0 says when it has merged all of them.
+const RESULT: Topic = Topic("result");
+const DONE: Topic = Topic("done");
+/// Said with it where every rank was there to the end.
+const ALL: &[u8] = b"all";
+/// Longest wait for the results of ranks that live: longer than a drive that does not answer is
+/// waited for.
+const RESULTS_PATIENCE: Duration = Duration::from_secs(180);
+/// Longest wait for rank 0 to have merged them, as long as it lives.
+const DONE_PATIENCE: Duration = Duration::from_secs(600);
+/// Longest wait until the others have heard that all is done.
+pub(in crate::commands) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for a file that another machine has written to a directory that both see.
+const FILE_PATIENCE: Duration = Duration::from_secs(10);
+/// Level of the compression of results that go by MPI: the fastest.
+const COMPRESSION: i32 = 1;
+
+/// This process among those of its launch.
+pub struct Launch {
+    session: Session,
+    party: Party,
+    place: String,
+}
+
+impl Launch {
+    /// Of a rank that waits for the others; none for one that does not.
+    ///
+    /// # Errors
+    /// MPI was asked for, and can't begin.
+    pub fn open(plan: &Plan) -> Result<Option<Launch>> {
+        let alone = plan.group_size().is_none();
+        plan.rank.as_ref().filter(|_| !alone).map_or(Ok(None), Launch::of)
+    }
+
+    /// Of a rank, if it can meet the others.
+    ///
+    /// # Errors
+    /// MPI was asked for, and can't begin.
+    pub fn of(rank: &Rank) -> Result<Option<Launch>> {
+        let Some((size, by)) = rank.meeting() else { return Ok(None) };
+        let party = Party { rank: rank.launcher.rank, size, host: rank.host.clone() };
+        let launch = rank.launcher.launch.clone();
+        let meeting = match by {
+            MeetsBy::Directory(common) => Meeting::Directory { common: common.to_owned(), launch },
+            MeetsBy::Mpi => Meeting::Mpi,
+        };
+        let place = match by {
+            MeetsBy::Directory(common) => common.display().to_string(),
+            MeetsBy::Mpi => "MPI".to_owned(),
+        };
+        let session = Session::open(&meeting, &party).map_err(|what| anyhow!(what))?;
+        Ok(Some(Launch { session, party, place }))
+    }
+
+    /// Joins the others for one run.
+    ///
+    /// # Errors
+    /// The directory where they meet can't be written.
+    pub fn join(&self) -> Result<Arc<Group>> {
+        let joined = Group::join(&self.party, self.session.board(&self.party));
+        let joined = joined.with_context(|| {
+            format!(
+                "the ranks can't meet in {}: give --output a directory that all of them may write \
+                 to, or give all of them --start-at",
+                self.place
+            )
+        })?;
+        Ok(Arc::new(joined))
+    }
+
+    /// Ends. `is_orderly`: all ranks are known to do so.
+    pub fn close(self, is_orderly: bool) {
+        self.session.close(is_orderly);
+    }
+}
+
+/// What became of the group when its run was over.
+#[derive(Default)]
+pub(super) struct Together {
+    /// On rank 0: all results as one; none where they are not merged.
+    pub merged: Option<Merged>,
+    /// Another rank shows what came of all of them.
+    pub is_told_elsewhere: bool,
+    /// All ranks that are there have left in order, and none is lost.
+    pub is_orderly: bool,
+}
+
+/// Hands this rank's result to rank 0, which merges all of them and writes what they are together.
+///
+/// # Errors
+/// The results can't be merged or written.
+pub(super) fn conclude(
+    plan: &Plan,
+    group: &Group,
+    is_complete: bool,
+    command_line: &[String],
+) -> Result<Together> {
+    let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+    let began = group.begins().is_some();
+    let Some(outputs) = outputs.filter(|_| began) else {
+        // Of one that has failed the card stays, for those that have not seen it yet.
+        if is_complete {
+            group.leave();
+        }
+        return Ok(Together { is_orderly: is_complete, ..Together::default() });
+    };
+    if group.rank() > 0 {
+        let word = hand_over(&plan.output, group)?;
+        group.say(RESULT, word);
+        let done = group.gather_from_those_left(DONE, DONE_PATIENCE);
+        group.leave();
+        let is_orderly = done.iter().any(|word| word.bytes == ALL);
+        let is_told_elsewhere = !done.is_empty() && is_complete;
+        return Ok(Together { is_told_elsewhere, is_orderly, merged: None });
+    }
+    let words = group.gather_from_those_left(RESULT, RESULTS_PATIENCE);
+    let files: Vec<Result<PathBuf>> =
+        words.iter().map(|word| file_of(&word.bytes, group.word_bytes_max() == 0)).collect();
+    let merged = merge_all(plan, outputs, files, command_line);
+    let has_all = words.len() + 1 == group.size() as usize;
+    group.say(DONE, if has_all { ALL.to_vec() } else { Vec::new() });
+    let have_left = group.see_off(LEAVE_PATIENCE);
+    group.leave();
+    let is_orderly = has_all && have_left;
+    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly })
+}
+
+/// Merges and writes; none where there is nothing to merge with.
+fn merge_all(
+    plan: &Plan,
+    outputs: &MergedOutputs,
+    files: Vec<Result<PathBuf>>,
+    command_line: &[String],
+) -> Result<Option<Merged>> {
+    let mut all = vec![plan.output.clone()];
+    for file in files {
+        match file {
+            Ok(file) => all.push(file),
+            // The others are merged all the same, and the result says who is missing.
+            Err(error) => crate::stderr::tell(format_args!("warning: {error:#}")),
+        }
+    }
+    if all.len() < 2 {
+        return Ok(None);
+    }
+    let merged = merge_files(&all, true, command_line)?;
+    write_merged(&merged, outputs)?;
+    Ok(Some(merged))
+}
+
+/// Writes it to where all ranks' results go.
+pub(super) fn write_merged(merged: &Merged, outputs: &MergedOutputs) -> Result<()> {
+    let told = |path: &Path| format!("the merged result can't be written to {}", path.display());
+    write_json(&sorted(&merged.document)?, &outputs.output)
+        .with_context(|| told(&outputs.output))?;
+    let name = outputs.output.display().to_string();
+    let named = [Named { name, document: merged.document.clone() }];
+    if let Some(path) = &outputs.xlsx_output {
+        write_sheet(&named, path).with_context(|| told(path))?;
+    }
+    if let Some(path) = &outputs.html_output {
+        write_html(&named, path).with_context(|| told(path))?;
+    }
+    Ok(())
+}
+
+/// What a rank hands over: where its result is, and the result itself where rank 0 may not see the
+/// same files.
+#[derive(Serialize, Deserialize)]
+struct HandOver {
+    file: PathBuf,
+    /// Length of the file, and a sum over its content.
+    bytes: u64,
+    sum: u32,
+}
+
+fn hand_over(file: &Path, group: &Group) -> Result<Vec<u8>> {
+    let content = read_bytes(file).map_err(|what| anyhow!("{}: {what}", file.display()))?;
+    let head = HandOver {
+        file: std::path::absolute(file)?,
+        bytes: content.len() as u64,
+        sum: sum_of(&content),
+    };
+    let mut word = serde_json::to_vec(&head)?;
+    // Of a result that is too large, rank 0 sees the file or nothing.
+    let packed = zstd::bulk::compress(&content, COMPRESSION)?;
+    if word.len() + 1 + packed.len() <= group.word_bytes_max() {
+        word.push(0);
+        word.extend(packed);
+    }
+    Ok(word)
+}
+
+fn sum_of(content: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(content);
+    sum.sum()
+}
+
+/// The file with a rank's result, as rank 0 sees it; written anew where it does not.
+fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
+    let (head, packed) = match word.iter().position(|&byte| byte == 0) {
+        Some(at) => (&word[..at], Some(&word[at + 1..])),
+        None => (word, None),
+    };
+    let HandOver { file, bytes, sum } =
+        serde_json::from_slice(head).context("what a rank handed over can't be understood")?;
+    let is_there = || {
+        std::fs::read(&file)
+            .is_ok_and(|content| content.len() as u64 == bytes && sum_of(&content) == sum)
+    };
+    let began = Instant::now();
+    while !is_there() {
+        if let Some(packed) = packed {
+            write_content(&file, packed, bytes)?;
+            break;
+        }
+        if began.elapsed() > FILE_PATIENCE {
+            let what = match is_shared {
+                true => "the directory of --output is not the same for all ranks",
+                false => "it is too large for MPI, and its directory is not the same here",
+            };
+            return Err(anyhow!(
+                "{} can't be seen by rank 0: {what}; merge by `ringfall merge`",
+                file.display()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(file)
+}
+
+fn write_content(file: &Path, packed: &[u8], bytes: u64) -> Result<()> {
+    let told = || format!("{}, which another rank has measured, can't be written", file.display());
+    let content = zstd::bulk::decompress(packed, usize::try_from(bytes)?).with_context(told)?;
+    if let Some(parent) = file.parent() {
+        std::fs::create_dir_all(parent).with_context(told)?;
+    }
+    let mut output = std::fs::File::create(file).with_context(told)?;
+    output.write_all(&content).with_context(told)
+}

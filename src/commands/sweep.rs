@@ -1,0 +1,180 @@
+//! `ringfall sweep`: settings × values × trials, each a run of its own, on a real drive or on
+//! described ones.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::print;
+use crate::batch::{Batch, Job, Outcome, Report, Screen, duration_text};
+use crate::cli::SweepArgs;
+use crate::config::InputError;
+use crate::escape::{terminal, terminal_path};
+use crate::exit::Exit;
+use crate::host::Launcher;
+use crate::interrupt::Interrupt;
+
+mod jobs;
+mod space;
+mod table;
+
+use jobs::{Described, collections};
+use table::Table;
+
+/// Failed runs that the end of a sweep names.
+const FAILURES_SHOWN: usize = 5;
+
+/// Runs the sweep, or lists what it would run.
+///
+/// # Errors
+/// A flag, a value or a combination is wrong, which is found before anything runs; or the results
+/// can't be kept.
+pub fn run(args: &SweepArgs) -> Result<Exit> {
+    refuse(args)?;
+    let axes = args.vary.iter().map(|typed| space::axis(typed)).collect::<Result<Vec<_>, _>>()?;
+    let points = space::points(args.space.as_deref(), &axes)?;
+    let devices = Described::read(&args.device)?;
+    let runs = jobs::runs(args, &points, &devices)?;
+    let jobs: Vec<Job> = runs.iter().map(|run| run.job.clone()).collect();
+    let mut batch = Batch::new("sweep", &args.results, jobs);
+    batch.at_once = usize::from(args.jobs);
+    if args.dry_run {
+        return print(&listed(&batch));
+    }
+    let quiet = args.run.options.quiet == Some(true);
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let mut screen = Screen::new(quiet);
+    let table = Table::new(&runs, &devices);
+    let mut has_head = false;
+    let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut |ended| {
+        let head = (!std::mem::replace(&mut has_head, true)).then(|| table.head());
+        head.into_iter().chain([table.row(&runs[ended.place], ended)]).collect()
+    })?;
+    let end = told(&batch, &report, &collections(&runs, &args.results));
+    screen.lines(&end.lines().map(str::to_owned).collect::<Vec<_>>());
+    Ok(match report {
+        Report { is_interrupted: true, .. } => Exit::Interrupted,
+        report if report.failed() > 0 => Exit::Failed,
+        _ => Exit::Done,
+    })
+}
+
+/// What can be told before anything is read.
+fn refuse(args: &SweepArgs) -> Result<(), InputError> {
+    if Launcher::look().is_some() {
+        return Err(InputError::new(
+            "a launcher (mpirun, srun) has started several processes, and a sweep is one that \
+             starts its runs itself: start it without a launcher",
+        ));
+    }
+    if args.jobs > 1 && args.device.is_empty() {
+        return Err(InputError::new(format!(
+            "--jobs {}: runs on a real drive would disturb each other; leave it out, or give \
+             --device to simulate the runs on described drives",
+            args.jobs
+        )));
+    }
+    Ok(())
+}
+
+/// All runs in their order, as they could be typed.
+fn listed(batch: &Batch) -> String {
+    let mut page = String::new();
+    for (place, job) in batch.jobs.iter().enumerate() {
+        let output = batch.directory.join(format!("{}.json", job.name));
+        let output = format!("--output={}", output.display());
+        let arguments = job.arguments.iter().chain([&output]).map(|text| quoted(text));
+        let arguments = terminal(&arguments.collect::<Vec<_>>().join(" "));
+        let _infallible = writeln!(page, "{:>5}  ringfall {arguments}", place + 1);
+    }
+    let _infallible = writeln!(
+        page,
+        "{} runs, about {}; results would go to {}",
+        batch.jobs.len(),
+        duration_text(batch.expected_s()),
+        terminal_path(&batch.directory)
+    );
+    page
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-=/:,@%+".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// What is said at the end: how many ended how, and what reads the results.
+fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> String {
+    let mut page = String::new();
+    let (all, done) = (batch.jobs.len(), report.done());
+    let directory = terminal_path(&batch.directory);
+    let _infallible = writeln!(page, "\n{done} of {all} runs done; results in {directory}");
+    let failures = batch.jobs.iter().zip(&report.outcomes).filter_map(|(job, outcome)| {
+        let Some(Outcome::Failed { why, .. }) = outcome else { return None };
+        Some((job, why))
+    });
+    for (job, why) in failures.clone().take(FAILURES_SHOWN) {
+        let log = batch.directory.join(format!("{}.log", job.name));
+        let (why, log) = (terminal(why), terminal_path(&log));
+        let _infallible = writeln!(page, "  failed     {}: {why} ({log})", terminal(&job.name));
+    }
+    let more = failures.count().saturating_sub(FAILURES_SHOWN);
+    if more > 0 {
+        let _infallible = writeln!(page, "             and {more} more");
+    }
+    if done < all {
+        let _infallible = writeln!(page, "  continue   the same command runs what is not done");
+    }
+    let word = |path: &Path| quoted(&terminal_path(path));
+    match collections {
+        [first, second, ..] if done > 0 => {
+            let (first, second) = (word(first), word(second));
+            let _infallible = writeln!(page, "  compare    ringfall analyze {first} {second}");
+        }
+        _ => {}
+    }
+    if done > 0 {
+        let of = match collections {
+            [] => word(&batch.directory),
+            all => all.iter().map(|path| word(path)).collect::<Vec<_>>().join(" "),
+        };
+        let _infallible = writeln!(page, "  all rows   ringfall report {of} --output all.xlsx");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_part_them() {
+        assert_eq!(quoted("--num-users=50"), "--num-users=50");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_end_names_failures_and_what_reads_the_results() {
+        let jobs = vec![Job::new("x/a", ["run"], 1.0), Job::new("y/a", ["run"], 1.0)];
+        let batch = Batch::new("sweep", "r", jobs);
+        let failed = Outcome::Failed { seconds: 1.0, why: "exit status 1".to_owned() };
+        let outcomes = vec![Some(Outcome::Done { seconds: 1.0 }), Some(failed)];
+        let report = Report { outcomes, is_interrupted: false };
+        let page = told(&batch, &report, &["r/x".into(), "r/y".into()]);
+        for part in [
+            "1 of 2 runs done; results in r",
+            "failed     y/a: exit status 1 (r/y/a.log)",
+            "the same command runs what is not done",
+            "ringfall analyze r/x r/y",
+            "ringfall report r/x r/y --output all.xlsx",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The group of ranks of one launch: they begin together, end together, and hand rank 0 what it
+//! needs of them.
+//!
+//! Each rank shows a card and renews it as long as it lives. Rank 0 looks at all cards, the others
+//! only at what it shows, so that the looks grow with the ranks and not with their square. What a
+//! dead launch has left is never taken for alive: a card counts when it changes while somebody
+//! looks, and a word only from a card that does.
+//!
+//! What carries all of this is a [`Board`]: files in a directory that all ranks see, or MPI. One
+//! thread of each rank keeps it; nobody else waits for a file system or a network.
+
+mod board;
+mod card;
+mod directory;
+mod keeper;
+mod members;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringfall_engine::clock::Nanos;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+pub use board::{Board, Pace};
+use keeper::Keeper;
+pub use session::{Meeting, Session};
+
+/// Who meets.
+#[derive(Clone, Debug)]
+pub struct Party {
+    /// This process's number, from 0.
+    pub rank: u32,
+    /// How many there are; more than `rank`.
+    pub size: u32,
+    /// Name of this machine, for the others' messages.
+    pub host: String,
+}
+
+/// What words are about. Of each topic a rank's newest word counts; older ones are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Topic(pub &'static str);
+
+/// What a rank said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The rank that said it.
+    pub rank: u32,
+    /// What it said.
+    pub bytes: Vec<u8>,
+}
+
+/// A moment at which all ranks do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Since 1970.
+    unix: Duration,
+    /// Since it was said.
+    ahead: Duration,
+}
+
+/// This rank's part in the group. When it is dropped before it has ended, the others are told that
+/// it failed.
+#[derive(Debug)]
+pub struct Group {
+    party: Party,
+    word_bytes_max: usize,
+    word_lead: Duration,
+    is_prompt: bool,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    view: Mutex<View>,
+    changed: Condvar,
+}
+
+/// What this rank says, and what it has learnt.
+#[derive(Debug, Default)]
+struct View {
+    own: Own,
+    /// It goes, and how.
+    leaving: Option<Leaving>,
+    /// When all begin, `CLOCK_MONOTONIC`.
+    begins: Option<Nanos>,
+    /// Why this run can't go on.
+    failure: Option<String>,
+    /// Whom the meeting waits for, in words.
+    awaits: String,
+    /// Words still to be shown.
+    outbox: BTreeMap<Topic, Vec<u8>>,
+    /// What is listened for, and what was heard and not yet taken.
+    inbox: BTreeMap<Topic, Vec<Word>>,
+    /// Ranks that are there and may still say something.
+    present: Vec<u32>,
+    /// Ranks that have left.
+    left: Vec<u32>,
+    /// Looks around so far.
+    looks: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Own {
+    #[default]
+    Preparing,
+    Ready,
+    Ended,
+    Failed(String),
+}
+
+/// How a rank leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// All that are there know what became of it.
+    Settled,
+    /// Some may still have to learn it.
+    Unsettled,
+}
+
+impl Shared {
+    fn view(&self) -> MutexGuard<'_, View> {
+        // Nobody leaves it half changed.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, own: Own) {
+        let mut view = self.view();
+        if matches!(view.own, Own::Preparing | Own::Ready) {
+            view.own = own;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Group {
+    /// Joins the others, who see from now on that this rank lives.
+    ///
+    /// # Errors
+    /// The board can't be written, or no thread can be started.
+    pub fn join(party: &Party, board: Box<dyn Board>) -> std::io::Result<Group> {
+        let shared = Arc::new(Shared { view: Mutex::default(), changed: Condvar::new() });
+        let (word_lead, is_prompt) = (board.word_lead(), board.is_prompt());
+        let word_bytes_max = board.word_bytes_max();
+        let mut keeper = Keeper::new(party, board)?;
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("ringfall-ranks".to_owned())
+            .spawn(move || keeper.keep(&theirs))?;
+        let (party, thread) = (party.clone(), Mutex::new(Some(thread)));
+        Ok(Group { party, word_bytes_max, word_lead, is_prompt, shared, thread })
+    }
+
+    /// This process's number, from 0.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.party.rank
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.party.size
+    }
+
+    /// Largest word that the others can be told, bytes; 0 where all of them see the same files, and
+    /// what is large need not be told.
+    #[must_use]
+    pub fn word_bytes_max(&self) -> usize {
+        self.word_bytes_max
+    }
+
+    /// Name of this machine.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.party.host
+    }
+
+    /// A moment that lies so far ahead that all who wait for a word can hear of it before.
+    #[must_use]
+    pub fn moment_ahead(&self) -> Moment {
+        let ahead = self.word_lead;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment { unix: now + ahead, ahead }
+    }
+
+    /// How far ahead a moment lies of which this rank has just heard.
+    #[must_use]
+    pub fn until(&self, moment: &Moment) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match self.is_prompt && self.rank() > 0 {
+            true => moment.ahead,
+            false => moment.unix.saturating_sub(now),
+        }
+    }
+
+    /// Ranks that are there and may still say something; of the others, whether rank 0 is.
+    #[must_use]
+    pub fn present(&self) -> Vec<u32> {
+        self.shared.view().present.clone()
+    }
+
+    /// Tells the others that this rank can begin.
+    pub fn ready(&self) {
+        let mut view = self.shared.view();
+        if view.own == Own::Preparing {
+            view.own = Own::Ready;
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// When all begin, `CLOCK_MONOTONIC`, once that is known.
+    #[must_use]
+    pub fn begins(&self) -> Option<Nanos> {
+        self.shared.view().begins
+    }
+
+    /// Why this run can't go on: another rank has ended early, or never came.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.shared.view().failure.clone()
+    }
+
+    /// Whom it waits for, in words; empty where nothing is known yet.
+    #[must_use]
+    pub fn awaits(&self) -> String {
+        self.shared.view().awaits.clone()
+    }
+
+    /// This rank has measured all that it should.
+    pub fn end(&self) {
+        self.shared.set(Own::Ended);
+    }
+
+    /// This rank has ended early, and the others should too.
+    pub fn fail(&self, why: &str) {
+        self.shared.set(Own::Failed(why.to_owned()));
+    }
+
+    /// Says something: to rank 0, or from rank 0 to all others. It takes the place of what was said
+    /// of that topic before.
+    pub fn say(&self, topic: Topic, bytes: Vec<u8>) {
+        self.shared.view().outbox.insert(topic, bytes);
+        self.shared.changed.notify_all();
+    }
+
+    /// What was said of a topic since the last call, a word from each rank at most: to rank 0 by
+    /// all others, to the others by rank 0.
+    pub fn heard(&self, topic: Topic) -> Vec<Word> {
+        std::mem::take(self.shared.view().inbox.entry(topic).or_default())
+    }
+
+    /// Waits until rank 0 has said something of a topic.
+    ///
+    /// # Errors
+    /// Why the run can't go on.
+    pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
+        self.gather_from(topic, &[0], is_over)
+            .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
+    }
+
+    /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.
+    ///
+    /// # Errors
+    /// Why the run can't go on.
+    pub fn gather(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<Word>, Silence> {
+        let all: Vec<u32> = (1..self.party.size).collect();
+        self.gather_from(topic, &all, is_over)
+    }
+
+    /// Waits for words of those that are still there, whatever has become of the others, for so
+    /// long at most: rank 0 for those of all others, the others for that of rank 0.
+    #[must_use]
+    pub fn gather_from_those_left(&self, topic: Topic, patience: Duration) -> Vec<Word> {
+        let began = Instant::now();
+        let looks = self.shared.view().looks;
+        let mut words: BTreeMap<u32, Word> = BTreeMap::new();
+        loop {
+            let mut view = self.shared.view();
+            words.extend(take(&mut view, topic));
+            // Who is there is known once somebody has looked since.
+            let is_known = view.looks > looks + 1;
+            let is_all = view.present.iter().all(|rank| words.contains_key(rank));
+            if (is_known && is_all) || began.elapsed() > patience {
+                return words.into_values().collect();
+            }
+            self.wait(view);
+        }
+    }
+
+    fn gather_from(
+        &self,
+        topic: Topic,
+        from: &[u32],
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<Word>, Silence> {
+        let mut words: BTreeMap<u32, Word> = BTreeMap::new();
+        loop {
+            let mut view = self.shared.view();
+            words.extend(take(&mut view, topic));
+            let silent = from.iter().find(|rank| !words.contains_key(rank));
+            let Some(silent) = silent else {
+                return Ok(words.into_values().collect());
+            };
+            if let Some(why) = &view.failure {
+                return Err(Silence::Failed(why.clone()));
+            }
+            if view.left.contains(silent) {
+                return Err(Silence::Failed(format!("rank {silent} ended without a word")));
+            }
+            if is_over() {
+                return Err(Silence::Over);
+            }
+            self.wait(view);
+        }
+    }
+
+    fn wait(&self, view: MutexGuard<'_, View>) {
+        // Woken early it only looks once more.
+        drop(self.shared.changed.wait_timeout(view, Duration::from_millis(50)));
+    }
+
+    /// Waits until all others have left, for so long at most; whether they have.
+    pub fn see_off(&self, patience: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            let view = self.shared.view();
+            if view.present.is_empty() || began.elapsed() > patience {
+                return view.present.is_empty();
+            }
+            self.wait(view);
+        }
+    }
+
+    /// Leaves, when all that are still there know what became of it: nothing of this rank stays.
+    pub fn leave(&self) {
+        self.end();
+        self.stop(Leaving::Settled);
+    }
+
+    fn stop(&self, leaving: Leaving) {
+        // Whoever held it did nothing but take it.
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        self.shared.view().leaving = Some(leaving);
+        self.shared.changed.notify_all();
+        if thread.join().is_err() {
+            // It has said why on standard error.
+            warn!("the thread that keeps in touch with the other ranks ended in a panic");
+        }
+    }
+}
+
+/// Why nothing more is to be heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// Another rank has ended early, or never came.
+    Failed(String),
+    /// Nobody waits any more.
+    Over,
+}
+
+fn take(view: &mut View, topic: Topic) -> Vec<(u32, Word)> {
+    let words = std::mem::take(view.inbox.entry(topic).or_default());
+    words.into_iter().map(|word| (word.rank, word)).collect()
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.fail("it could not begin");
+        self.stop(Leaving::Unsettled);
+    }
+}
+
+#[cfg(test)]
+#[path = "group_test.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! What a rank has of its own, by the contract of the harness's launcher: seed, output, directory.
+
+use std::path::{Path, PathBuf};
+
+use super::stamp;
+
+/// Beginning of the name of a rank's result; the harness looks for it.
+const RESULT_PREFIX: &str = "kvcache_results_";
+
+/// A rank's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its random seed: the base and its number.
+    pub seed: u64,
+    /// Its result: `OUTPUT_BASE/rank_N/kvcache_results_TIME.json`.
+    pub output: PathBuf,
+    /// The directory of its data: `CACHE_BASE/rank_N`.
+    pub cache_dir: PathBuf,
+}
+
+impl Place {
+    /// Of rank `rank`, started at `unix_s` seconds since 1970.
+    #[must_use]
+    pub fn of(
+        rank: u32,
+        output_base: &Path,
+        cache_base: &Path,
+        seed_base: u64,
+        unix_s: u64,
+    ) -> Place {
+        let own = rank_name(rank);
+        let file = format!("{RESULT_PREFIX}{}.json", stamp(unix_s));
+        Place {
+            seed: seed_base.wrapping_add(u64::from(rank)),
+            output: output_base.join(&own).join(file),
+            cache_dir: cache_base.join(own),
+        }
+    }
+}
+
+/// Name of a rank's directory.
+#[must_use]
+pub fn rank_name(rank: u32) -> String {
+    format!("rank_{rank}")
+}
+
+/// Results in a rank's directory, by name. The harness reads one of them, and which one is chance.
+///
+/// # Errors
+/// The directory is there and can't be read.
+pub fn results_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if name.is_some_and(|name| name.starts_with(RESULT_PREFIX) && name.ends_with(".json")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_has_its_own_seed_and_directories() {
+        let place = Place::of(3, Path::new("/r/option_1/trial_0"), Path::new("/kv"), 42, 0);
+        assert_eq!(place.seed, 45);
+        let output = "/r/option_1/trial_0/rank_3/kvcache_results_19700101_000000.json";
+        assert_eq!(place.output, Path::new(output));
+        assert_eq!(place.cache_dir, Path::new("/kv/rank_3"));
+    }
+
+    #[test]
+    fn only_what_the_harness_reads_is_a_result() {
+        let base = std::env::temp_dir().join(format!("ringfall-place-{}", std::process::id()));
+        assert_eq!(results_in(&base.join("none")).unwrap(), Vec::<PathBuf>::new());
+        std::fs::create_dir_all(&base).unwrap();
+        for name in ["kvcache_results_b.json", "kvcache_results_a.json", "a.json"] {
+            std::fs::write(base.join(name), "{}").unwrap();
+        }
+        let names = ["kvcache_results_a.json", "kvcache_results_b.json"];
+        assert_eq!(results_in(&base).unwrap(), names.map(|name| base.join(name)));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}

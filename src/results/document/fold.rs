@@ -1,0 +1,107 @@
+//! Documents that become one, one after the other: memory holds what they have come to, and not
+//! them.
+
+use super::figure::Derived;
+use super::merge::{Inputs, Merge};
+use super::side_by_side::Together;
+use super::{Document, EncodedHistograms, Histograms, Timeline};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Fold {
+    sum: Option<Sum>,
+    histograms: Option<Histograms>,
+    /// Of ranks, which measured at the same time.
+    together: Option<Together>,
+}
+
+/// What the documents so far have come to.
+#[derive(Debug)]
+struct Sum {
+    document: Document,
+    seconds: f64,
+    completed: u64,
+}
+
+impl Fold {
+    /// Of runs that followed one another: their times add up too.
+    #[must_use]
+    pub fn one_after_the_other() -> Fold {
+        Fold::default()
+    }
+
+    /// Of ranks: rates are over their common window, from the first start to the last end, in s
+    /// since 1970, and what each rank saw whole of a device that several of them used is taken
+    /// once.
+    #[must_use]
+    pub fn side_by_side(window: Option<(f64, f64)>) -> Fold {
+        Fold { together: Some(Together::new(window)), ..Fold::default() }
+    }
+
+    /// Adds a document and its histograms.
+    pub fn add(&mut self, mut document: Document, histograms: &Histograms) {
+        match &mut self.histograms {
+            None => self.histograms = Some(histograms.clone()),
+            Some(all) => all.add(histograms),
+        }
+        let seconds = document.seconds().unwrap_or(0.0);
+        let completed = document.requests_completed.known().unwrap_or(0);
+        document.ringfall.histograms = EncodedHistograms::default();
+        if let Some(together) = &mut self.together {
+            together.take(&mut document);
+        }
+        self.sum = Some(match self.sum.take() {
+            None => {
+                let inputs = Inputs { seconds: vec![seconds], completed: vec![completed] };
+                let document = <Document as Merge>::merged(&[&document], &inputs);
+                Sum { document, seconds, completed }
+            }
+            Some(sum) => {
+                let inputs = Inputs {
+                    seconds: vec![sum.seconds, seconds],
+                    completed: vec![sum.completed, completed],
+                };
+                Sum {
+                    document: <Document as Merge>::merged(&[&sum.document, &document], &inputs),
+                    seconds: sum.seconds + seconds,
+                    completed: sum.completed.saturating_add(completed),
+                }
+            }
+        });
+    }
+
+    /// All as one, written by that command: what is worked out from the counters and histograms is
+    /// worked out anew. What tells the documents apart is still to be said (`Ours::merged`).
+    #[must_use]
+    pub fn finish(self, command_line: &[String]) -> Document {
+        let mut merged = self.sum.map(|sum| sum.document).unwrap_or_default();
+        let several_devices = self.together.is_some_and(|together| together.tell(&mut merged));
+        merged.derive(&self.histograms.unwrap_or_default(), command_line);
+        if several_devices {
+            merged.ringfall.device.utilisation = Derived::default();
+        }
+        merged
+    }
+}
+
+impl Document {
+    /// What of it does not grow with its requests and its length: all but samples, histograms and
+    /// rows of time.
+    #[must_use]
+    pub fn outline(mut self) -> Document {
+        for samples in [
+            &mut self.end_to_end_latencies,
+            &mut self.storage_latencies,
+            &mut self.generation_latencies,
+            &mut self.prefill_latencies,
+            &mut self.decode_latencies,
+        ] {
+            *samples = Default::default();
+        }
+        self.throughput_timeline = Timeline::default();
+        self.ringfall.timeline = Timeline::default();
+        self.ringfall.histograms = EncodedHistograms::default();
+        self.ringfall.device.series = Timeline::default();
+        self
+    }
+}

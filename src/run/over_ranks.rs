@@ -1,0 +1,322 @@
+//! The autoscaler over all ranks of a launch: each tells rank 0 what happened in each second, and
+//! rank 0 tells all of them how many users there are to be.
+//!
+//! A decision takes a moment to reach all ranks. Each second of a rank says which decision was in
+//! effect throughout it; rank 0 lets the autoscaler see only those seconds in which the newest one
+//! was in effect on all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ringfall_engine::metrics::Histogram;
+use ringfall_workloads::autoscale::{
+    Autoscaler, Conclusion, Decision, Latencies, Sample, Settings, TimeShares,
+};
+use serde::{Deserialize, Serialize};
+
+use super::scaling::{Judge, LatencySet};
+use crate::group::{Group, Topic};
+
+/// What each rank tells rank 0, and rank 0 all others.
+const SECONDS: Topic = Topic("seconds");
+const USERS: Topic = Topic("users");
+
+/// See the module.
+pub(super) struct OverRanks {
+    group: Arc<Group>,
+    /// On rank 0.
+    judge: Option<Judge>,
+    /// Users of all ranks together, and the number of the decision that says so.
+    users: u32,
+    decision: u32,
+    /// From which second on each decision is in effect here, the newest last.
+    in_effect: Vec<(u64, u32)>,
+    /// Seconds that rank 0 may not have taken yet; on rank 0, those of all ranks.
+    seconds: BTreeMap<(u64, u32), Second>,
+    /// Seconds that rank 0 has taken.
+    taken: u64,
+    /// Whether rank 0 has seen enough.
+    is_over: bool,
+    has_news: bool,
+}
+
+/// One second of a rank.
+#[derive(Clone)]
+struct Second {
+    /// The decision that was in effect throughout it; an older one than the newest if that was
+    /// carried out meanwhile.
+    decision: u32,
+    sample: Sample<LatencySet>,
+}
+
+/// What rank 0 tells all others.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    decision: u32,
+    users: u32,
+    taken: u64,
+    is_over: bool,
+}
+
+impl OverRanks {
+    /// Each number of users in `settings` is that of one rank, except for the fewest.
+    pub(super) fn new(
+        group: Arc<Group>,
+        settings: Settings,
+        requests_max: Option<u64>,
+    ) -> OverRanks {
+        let size = group.size();
+        let settings = Settings {
+            initial_users: settings.initial_users.saturating_mul(size),
+            users_max: settings.users_max.saturating_mul(size),
+            ..settings
+        };
+        let requests_max = requests_max.map(|most| most.saturating_mul(size.into()));
+        let judge = || Judge::new(Autoscaler::new(settings), requests_max);
+        let judge = (group.rank() == 0).then(judge);
+        let topic = if group.rank() == 0 { SECONDS } else { USERS };
+        // From now on it is listened for.
+        drop(group.heard(topic));
+        OverRanks {
+            group,
+            judge,
+            users: settings.initial_users,
+            decision: 0,
+            in_effect: vec![(0, 0)],
+            seconds: BTreeMap::new(),
+            taken: 0,
+            is_over: false,
+            has_news: false,
+        }
+    }
+
+    /// Users of this rank.
+    pub(super) fn users(&self) -> u32 {
+        share(self.users, self.group.rank(), self.group.size())
+    }
+
+    /// A second of this rank is over.
+    pub(super) fn add(&mut self, index: u64, sample: Sample<LatencySet>) {
+        let in_effect = self.in_effect.iter().rev().find(|(from, _)| *from <= index);
+        let decision = in_effect.map_or(0, |&(_, decision)| decision);
+        self.seconds.insert((index, self.group.rank()), Second { decision, sample });
+        self.has_news = true;
+    }
+
+    /// What is to be done in this second of the window.
+    pub(super) fn decide(&mut self, second_now: u64) -> Decision {
+        match self.group.rank() {
+            0 => self.lead(second_now),
+            _ => self.follow(second_now),
+        }
+    }
+
+    /// Rank 0: takes the seconds that all ranks have told.
+    fn lead(&mut self, second_now: u64) -> Decision {
+        for word in self.group.heard(SECONDS) {
+            match seconds_of(&word.bytes) {
+                Ok(seconds) => {
+                    let new = seconds.into_iter().filter(|(index, _)| *index >= self.taken);
+                    self.seconds.extend(new.map(|(index, second)| ((index, word.rank), second)));
+                }
+                Err(what) => {
+                    let what = format!("what rank {} told can't be understood: {what}", word.rank);
+                    self.group.fail(&what);
+                }
+            }
+        }
+        let mut changed = false;
+        while !self.is_over && self.has_all(self.taken) {
+            changed = true;
+            let (sample, is_current) = self.take();
+            let decided =
+                self.judge.as_mut().map_or(Decision::Hold, |one| one.observe(&sample, is_current));
+            match decided {
+                Decision::Hold => {}
+                Decision::Users(users) => {
+                    self.decision += 1;
+                    self.carry_out(self.decision, users, second_now);
+                }
+                Decision::Stop => self.is_over = true,
+            }
+        }
+        if !changed {
+            return Decision::Hold;
+        }
+        let told = Told {
+            decision: self.decision,
+            users: self.users,
+            taken: self.taken,
+            is_over: self.is_over,
+        };
+        match serde_json::to_vec(&told) {
+            Ok(bytes) => self.group.say(USERS, bytes),
+            Err(error) => self.group.fail(&format!("a decision can't be told: {error}")),
+        }
+        self.answer()
+    }
+
+    /// What this process is to do now.
+    fn answer(&self) -> Decision {
+        if self.is_over { Decision::Stop } else { Decision::Users(self.users()) }
+    }
+
+    fn carry_out(&mut self, decision: u32, users: u32, second_now: u64) {
+        self.users = users;
+        self.decision = decision;
+        // The second that goes on is of both.
+        self.in_effect.push((second_now + 1, decision));
+    }
+
+    /// Whether all ranks have told that second.
+    fn has_all(&self, index: u64) -> bool {
+        self.seconds.range((index, 0)..=(index, u32::MAX)).count() == self.group.size() as usize
+    }
+
+    /// The next second, all ranks together, and whether the newest decision was in effect
+    /// throughout it on all of them.
+    fn take(&mut self) -> (Sample<LatencySet>, bool) {
+        let (mut sum, mut is_current): (Option<Sample<LatencySet>>, bool) = (None, true);
+        for rank in 0..self.group.size() {
+            let Some(second) = self.seconds.remove(&(self.taken, rank)) else { continue };
+            is_current &= second.decision == self.decision;
+            match &mut sum {
+                None => sum = Some(second.sample),
+                Some(sum) => add(sum, &second.sample),
+            }
+        }
+        self.taken += 1;
+        (sum.unwrap_or_default(), is_current)
+    }
+
+    /// The others: tell rank 0 what it has not taken, and do what it says.
+    fn follow(&mut self, second_now: u64) -> Decision {
+        let mut decision = Decision::Hold;
+        for word in self.group.heard(USERS) {
+            match serde_json::from_slice::<Told>(&word.bytes) {
+                Ok(told) => {
+                    self.taken = self.taken.max(told.taken);
+                    self.seconds.retain(|(index, _), _| *index >= told.taken);
+                    self.is_over |= told.is_over;
+                    if told.decision > self.decision {
+                        self.carry_out(told.decision, told.users, second_now);
+                    }
+                    decision = self.answer();
+                }
+                Err(error) => {
+                    self.group.fail(&format!("what rank 0 told can't be understood: {error}"));
+                }
+            }
+        }
+        if std::mem::take(&mut self.has_news) {
+            let seconds: Vec<(u64, Wire)> = (self.seconds.iter())
+                .map(|(&(index, _), second)| (index, Wire::of(second)))
+                .collect();
+            match serde_json::to_vec(&seconds) {
+                Ok(bytes) => self.group.say(SECONDS, bytes),
+                Err(error) => self.group.fail(&format!("seconds can't be told: {error}")),
+            }
+        }
+        decision
+    }
+
+    /// What came out; none where another rank decides.
+    pub(super) fn conclude(&self) -> Option<Conclusion> {
+        self.judge.as_ref().map(|judge| judge.autoscaler.conclude())
+    }
+}
+
+/// The users of one of `size` ranks: all of them together have `users`.
+fn share(users: u32, rank: u32, size: u32) -> u32 {
+    users / size + u32::from(rank < users % size)
+}
+
+/// Adds another rank's second of the same time.
+fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
+    sum.length_ns = sum.length_ns.max(one.length_ns);
+    sum.storage_bytes += one.storage_bytes;
+    sum.tier_bytes += one.tier_bytes;
+    sum.tokens += one.tokens;
+    for (sum, one) in sum.classes.iter_mut().zip(&one.classes) {
+        sum.add(one);
+    }
+    sum.read.add(&one.read);
+    sum.write.add(&one.write);
+    sum.read_device.add(&one.read_device);
+    sum.write_device.add(&one.write_device);
+    sum.storage_waits_ns += one.storage_waits_ns;
+    sum.requests_queued += one.requests_queued;
+    sum.time.add(&one.time);
+}
+
+fn seconds_of(bytes: &[u8]) -> Result<Vec<(u64, Second)>, String> {
+    let seconds: Vec<(u64, Wire)> =
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    seconds.into_iter().map(|(index, wire)| Ok((index, wire.second()?))).collect()
+}
+
+/// A second on its way to rank 0. Histograms as HDR V2 in base64, each with its exact sum.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    decision: u32,
+    length_ns: u64,
+    storage_bytes: u64,
+    tier_bytes: u64,
+    tokens: u64,
+    storage_waits_ns: u64,
+    requests_queued: u64,
+    time_ns: [u64; 4],
+    latencies: [Option<(String, String)>; 7],
+}
+
+impl Wire {
+    fn of(second: &Second) -> Wire {
+        let Sample { classes, read, write, read_device, write_device, time, .. } = &second.sample;
+        let [urgent, middle, patient] = classes;
+        let sets = [urgent, middle, patient, read, write, read_device, write_device];
+        Wire {
+            decision: second.decision,
+            length_ns: second.sample.length_ns,
+            storage_bytes: second.sample.storage_bytes,
+            tier_bytes: second.sample.tier_bytes,
+            tokens: second.sample.tokens,
+            storage_waits_ns: second.sample.storage_waits_ns,
+            requests_queued: second.sample.requests_queued,
+            time_ns: [time.queue_ns, time.storage_ns, time.generation_ns, time.total_ns],
+            latencies: sets.map(|set| {
+                (set.count() > 0).then(|| (set.0.to_base64_v2(), set.0.sum_ns().to_string()))
+            }),
+        }
+    }
+
+    fn second(self) -> Result<Second, String> {
+        let mut sets: [LatencySet; 7] = Default::default();
+        for (set, encoded) in sets.iter_mut().zip(self.latencies) {
+            let Some((histogram, sum_ns)) = encoded else { continue };
+            let sum_ns: u128 = sum_ns.parse().map_err(|_| format!("{sum_ns:?} is no sum"))?;
+            let histogram = Histogram::from_base64_v2(&histogram, sum_ns);
+            set.0 = histogram.map_err(|error| error.to_string())?;
+        }
+        let [urgent, middle, patient, read, write, read_device, write_device] = sets;
+        let [queue_ns, storage_ns, generation_ns, total_ns] = self.time_ns;
+        let sample = Sample {
+            length_ns: self.length_ns,
+            storage_bytes: self.storage_bytes,
+            tier_bytes: self.tier_bytes,
+            tokens: self.tokens,
+            classes: [urgent, middle, patient],
+            read,
+            write,
+            read_device,
+            write_device,
+            storage_waits_ns: self.storage_waits_ns,
+            requests_queued: self.requests_queued,
+            time: TimeShares { queue_ns, storage_ns, generation_ns, total_ns },
+        };
+        Ok(Second { decision: self.decision, sample })
+    }
+}
+
+#[cfg(test)]
+#[path = "over_ranks_test.rs"]
+mod tests;

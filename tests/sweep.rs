@@ -1,0 +1,139 @@
+//! Sweeps: real runs that are killed and continued, and described drives straight into `analyze`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{
+    Scratch, assert_fails, assert_valid, data_bytes, finish, output, spawn, text, wait_until,
+};
+
+fn ringfall(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(arguments).current_dir(&scratch.path);
+    command
+}
+
+fn read(path: &Path) -> Value {
+    let document = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_valid(&document);
+    document
+}
+
+/// The jobs that the journal says are done, in their order.
+fn done(journal: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    let lines = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.map(|line| line["job"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_where_it_was() {
+    let scratch = Scratch::new("sweep-killed");
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
+    let store = scratch.store();
+    let config = format!("--config={small}");
+    let cache_dir = format!("--cache-dir={}", store.display());
+    let sweep = |more: &[&str]| {
+        let flags =
+            ["sweep", "--results=r", &config, &cache_dir, "--model=tiny-1b", "--duration=1"];
+        let tiers = ["--storage-capacity-gb=0.25", "--generation-mode=none", "--arrival=closed"];
+        let vary = ["--vary", "users=2,3,4", "--vary", "cpu-mem-gb=0"];
+        ringfall(&scratch, &[&flags[..], &tiers, &vary, more].concat())
+    };
+    let journal = scratch.file("r/batch.journal");
+    let mut child = spawn(sweep(&[]));
+    wait_until("the second run has its data", || {
+        done(&journal).len() == 1 && data_bytes(&store) > 0
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = done(&journal);
+    let result = scratch.file(&format!("r/{}.json", first[0]));
+    let before = std::fs::read(&result).unwrap();
+
+    let refused = output(sweep(&["--io-size=64KiB"]));
+    assert_fails(&refused, 2, &["holds another batch", "--io-size=64KiB", "begin anew"]);
+
+    let resumed = output(sweep(&[]));
+    let told = text(&resumed);
+    assert_eq!(resumed.status.code(), Some(0), "{told}");
+    assert!(told.contains("3 runs, 1 of them done before: about "), "{told}");
+    assert!(told.contains("3 of 3 runs done; results in r"), "{told}");
+    assert_eq!(std::fs::read(&result).unwrap(), before, "what was done was run again");
+    let all = done(&journal);
+    assert_eq!((all.len(), &all[..1]), (3, &first[..]));
+    for job in &all {
+        let document = read(&scratch.file(&format!("r/{job}.json")));
+        assert_eq!(document.pointer("/ringfall/window/interrupted"), Some(&false.into()));
+    }
+    assert_eq!(data_bytes(&store), 0, "the run of the killed sweep has left its data");
+    let analyzed = output(ringfall(&scratch, &["analyze", "r", "r"]));
+    assert!(text(&analyzed).contains("3 configurations were run on both"), "{}", text(&analyzed));
+}
+
+#[test]
+fn described_drives_are_swept_into_analyze_with_their_true_ratio() {
+    let scratch = Scratch::new("sweep-described");
+    let device = |name: &str| format!("{}/config/devices/{name}", env!("CARGO_MANIFEST_DIR"));
+    let devices = format!("--device={},{}", device("slow-vmfs.yaml"), device("fast-nvme.yaml"));
+    let sweep = |more: &[&str]| {
+        let flags = ["sweep", &devices, "--results=r", "--space=discovery", "--duration=4"];
+        let vary = ["model=llama3.1-8b", "users=200", "cpu-mem-gb=0", "generation-mode=none"];
+        let allocs = ["--vary", "max-concurrent-allocs=0,16", "--jobs=2"];
+        let vary: Vec<&str> = vary.iter().flat_map(|vary| ["--vary", vary]).collect();
+        output(ringfall(&scratch, &[&flags[..], &vary, &allocs, more].concat()))
+    };
+    let listed = text(&sweep(&["--dry-run"]));
+    assert!(listed.contains("4 runs, about ") && !scratch.file("r").exists(), "{listed}");
+    assert_eq!(listed.matches("  ringfall simulate --device=").count(), 4, "{listed}");
+
+    let told = text(&sweep(&[]));
+    assert!(told.contains("4 of 4 runs done"), "{told}");
+    assert!(told.contains("ringfall analyze r/fast-nvme r/slow-vmfs"), "{told}");
+    for allocs in ["qd0", "qd16"] {
+        let gib_per_s = |drive: &str| {
+            let name = format!("r/{drive}/llama3.1-8b_cpu0GB_{allocs}_gennone_users200.json");
+            let document = read(&scratch.file(&name));
+            let io = document.pointer("/ringfall/io").unwrap();
+            let of = |direction: &str| io[direction]["bandwidth_gib_per_s"].as_f64().unwrap();
+            of("read") + of("write")
+        };
+        let ratio = gib_per_s("fast-nvme") / gib_per_s("slow-vmfs");
+        assert!((4.6..4.72).contains(&ratio), "{allocs}: {ratio}");
+    }
+    let analyzed = output(ringfall(&scratch, &["analyze", "r/fast-nvme", "r/slow-vmfs"]));
+    assert!(text(&analyzed).contains("2 configurations were run on both"), "{}", text(&analyzed));
+}
+
+#[test]
+fn what_makes_no_sweep_is_refused_before_anything_runs() {
+    let scratch = Scratch::new("sweep-refused");
+    for (flags, words) in [
+        (&["--vary", "nun-users=5"][..], &["did you mean num-users?"][..]),
+        (&["--vary", "users=5", "--jobs=2"], &["--jobs 2", "would disturb each other"]),
+        (&["--vary", "users=5", "--device=none.yaml"], &["none.yaml"]),
+        (&["--vary", "users=0"], &["--num-users 0 is out of bounds"]),
+        (&["--vary", "users=5", "--num-user=3"], &["given and varied"]),
+        (&["--space=other"], &["discovery"]),
+        (&[], &["nothing is varied"]),
+    ] {
+        let refused = output(ringfall(&scratch, &[&["sweep", "--results=r"], flags].concat()));
+        assert_fails(&refused, 2, words);
+    }
+    assert!(!scratch.file("r").exists());
+}
+
+#[test]
+fn a_run_that_fails_is_told_and_does_not_end_the_sweep() {
+    let scratch = Scratch::new("sweep-fails");
+    let flags = ["sweep", "--results=r", "--model=tiny-1b", "--duration=1", "--cpu-mem-gb=0"];
+    // Not even a directory.
+    let cache_dir = format!("--cache-dir={}", scratch.file("file").display());
+    std::fs::write(scratch.file("file"), "").unwrap();
+    let vary = ["--vary", "users=1,2", "--storage-capacity-gb=0.25"];
+    let failed = finish(spawn(ringfall(&scratch, &[&flags[..], &vary, &[&cache_dir]].concat())));
+    let words = ["0 of 2 runs done", "failed", "_users1.log", "the same command runs what is not"];
+    assert_fails(&failed, 1, &words);
+}
