@@ -77,8 +77,8 @@ fn on(scratch: &Scratch, place: &Path, more: &[&str]) -> std::process::Output {
     scratch.run(&args)
 }
 
-/// The file behind a loop device was just written, so it is in the page cache, and reads of the loop
-/// device are none of the disk below, unless others read as much from that.
+/// The file behind a loop device was just written, so it is in the page cache, and reads of the
+/// loop device are none of the disk below, unless others read as much from that.
 fn assert_cached_below_the_loop(result: &Value) {
     let device = &result["ringfall"]["device"];
     let chain = device["chain"].as_array().unwrap();

@@ -33,9 +33,17 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
             word.strip_prefix("--").is_some_and(|name| !name.trim_matches('-').is_empty())
         })
         .collect();
-    // Cargo's, and those of MLPerf Storage's harness.
-    let others =
-        ["--release", "--workspace", "--help", "--hosts", "--kvcache-bin-path", "--num-processes"];
+    // Those of cargo, losetup, srun and MLPerf Storage's harness.
+    let others = [
+        "--release",
+        "--workspace",
+        "--help",
+        "--hosts",
+        "--kvcache-bin-path",
+        "--num-processes",
+        "--direct-io",
+        "--kill-on-bad-exit",
+    ];
     for flag in flags.iter().filter(|flag| !others.contains(flag)) {
         assert!(help.contains(*flag) || *flag == "--users", "{flag} is in the README only");
     }

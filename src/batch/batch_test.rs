@@ -116,9 +116,11 @@ fn another_plan_is_refused_with_what_differs() {
     assert_eq!(run(&first).0.unwrap().done(), 2);
     let other = |jobs| told(run(&batch(&directory, jobs)).0);
     let changed = other(vec![job("a", "exit 0"), job("c", WORKS)]);
-    for part in ["a was `-c echo", "and is now `-c exit 0 a`", "c is new", "b is gone"] {
+    for part in ["a had `echo", ", and now has `exit 0`", "c is new", "b is gone"] {
         assert!(changed.contains(part), "{part}: {changed}");
     }
+    let both = other(vec![job("a", "exit 0"), job("b", "exit 0")]);
+    assert!(both.contains("a and 1 more had `echo"), "{both}");
     let turned = other(vec![job("b", WORKS), job("a", WORKS)]);
     assert!(turned.contains("the jobs are in another order"), "{turned}");
     let mut of_other = batch(&directory, first.jobs.clone());

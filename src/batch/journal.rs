@@ -54,23 +54,43 @@ impl Plan {
         let by_name =
             |plan: &Plan| -> BTreeMap<String, Vec<String>> { plan.jobs.iter().cloned().collect() };
         let (now, before) = (by_name(self), by_name(begun));
+        // Most often all jobs differ in the same: said once, with the first.
+        let mut changes: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for (name, arguments) in &self.jobs {
             match before.get(name) {
                 None => found.push(format!("{name} is new")),
-                Some(old) if old != arguments => found.push(format!(
-                    "{name} was `{}`, and is now `{}`",
-                    old.join(" "),
-                    arguments.join(" ")
-                )),
+                Some(old) if old != arguments => {
+                    changes.entry(change(old, arguments)).or_insert((name, 0)).1 += 1;
+                }
                 Some(_) => {}
             }
         }
+        found.extend(changes.into_iter().map(|(change, (first, jobs))| match jobs {
+            1 => format!("{first} {change}"),
+            jobs => format!("{first} and {} more {change}", jobs - 1),
+        }));
         let gone = begun.jobs.iter().filter(|(name, _)| !now.contains_key(name));
         found.extend(gone.map(|(name, _)| format!("{name} is gone")));
         if found.is_empty() && self.jobs != begun.jobs {
             found.push("the jobs are in another order".to_owned());
         }
         found
+    }
+}
+
+/// What of the arguments is another: ``had `--duration=1`, and now has `--duration=2` ``.
+fn change(old: &[String], new: &[String]) -> String {
+    let only = |these: &[String], those: &[String]| {
+        let only = these.iter().filter(|one| !those.contains(one)).map(String::as_str);
+        only.collect::<Vec<_>>().join(" ")
+    };
+    match (only(old, new), only(new, old)) {
+        (gone, new) if gone.is_empty() && new.is_empty() => {
+            "had its arguments in another order, or in another number".to_owned()
+        }
+        (gone, new) if new.is_empty() => format!("no longer has `{gone}`"),
+        (gone, new) if gone.is_empty() => format!("now also has `{new}`"),
+        (gone, new) => format!("had `{gone}`, and now has `{new}`"),
     }
 }
 

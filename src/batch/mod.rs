@@ -17,8 +17,9 @@
 //!   done and whose results are still there, and runs the others, failed ones too. Another plan, or
 //!   another version of ringfall, is refused with what differs.
 //! - **Ends.** A job that fails is recorded and does not end the rest. The first Ctrl-C is passed
-//!   on to the jobs, which end in order; a second ends everything. Jobs of a batch that was killed are
-//!   told to end ([`end_with_parent`]), and the next batch in that directory waits until they have.
+//!   on to the jobs, which end in order; a second ends everything. Jobs of a batch that was killed
+//!   are told to end ([`end_with_parent`]), and the next batch in that directory waits until they
+//!   have.
 //! - **Time.** Jobs say how long they will probably take; the estimate is corrected by how long
 //!   those that ended really took.
 //! - **The table** grows by the lines that the caller makes of each job that ended; a resumed batch

@@ -1,7 +1,6 @@
 //! A board in a directory that all ranks see: a file for each thing shown. Files appear and change
 //! whole.
 
-use std::collections::BTreeSet;
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +22,6 @@ const PERIOD_TALKING: Duration = Duration::from_millis(100);
 pub struct Directory {
     path: PathBuf,
     rank: u32,
-    shown: BTreeSet<String>,
 }
 
 impl Directory {
@@ -36,18 +34,18 @@ impl Directory {
         let name = launch.map_or_else(|| format!("of-{size}"), plain);
         let common = if common.as_os_str().is_empty() { Path::new(".") } else { common };
         let path = common.join(format!(".ringfall-ranks-{name}"));
-        Directory { path, rank, shown: BTreeSet::new() }
+        Directory { path, rank }
     }
 
     fn file(&self, rank: u32, name: &str) -> PathBuf {
         self.path.join(format!("rank_{rank}.{name}"))
     }
+}
 
-    fn remove(&self, file: &Path) -> Result<()> {
-        match std::fs::remove_file(file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+fn remove(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -61,7 +59,6 @@ impl Board for Directory {
             std::fs::write(&draft, bytes)?;
             std::fs::rename(&draft, &file)
         };
-        self.shown.insert(name.to_owned());
         match once() {
             Err(error) if error.kind() == ErrorKind::NotFound => once(),
             done => done,
@@ -76,19 +73,19 @@ impl Board for Directory {
         }
     }
 
-    /// The last takes the directory.
+    /// The last takes the directory. What an earlier launch left under the same numbers goes too.
     fn clear(&mut self, lost: &[u32]) -> Result<()> {
-        for name in std::mem::take(&mut self.shown) {
-            self.remove(&self.file(self.rank, &name))?;
-        }
-        if !lost.is_empty() {
-            let prefixes: Vec<String> = lost.iter().map(|rank| format!("rank_{rank}.")).collect();
-            for entry in std::fs::read_dir(&self.path)? {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
-                    self.remove(&entry.path())?;
-                }
+        let entries = match std::fs::read_dir(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        let ranks = lost.iter().chain([&self.rank]);
+        let prefixes: Vec<String> = ranks.map(|rank| format!("rank_{rank}.")).collect();
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                remove(&entry.path())?;
             }
         }
         match std::fs::remove_dir(&self.path) {

@@ -228,3 +228,12 @@ fn ranks_are_named_and_many_are_counted() {
                     still preparing";
     assert_eq!(told, expected);
 }
+
+#[test]
+fn what_is_shared_out_stays_whole_and_even() {
+    for (all, size) in [(0, 3), (1, 3), (7, 3), (9, 3), (5, 1)] {
+        let shares: Vec<u32> = (0..size).map(|rank| share(all, rank, size)).collect();
+        assert_eq!(shares.iter().sum::<u32>(), all);
+        assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
+    }
+}

@@ -357,6 +357,13 @@ impl Group {
     }
 }
 
+/// The part of one of `size` ranks of what all of them together have `all` of: as even as whole
+/// numbers can be.
+#[must_use]
+pub fn share(all: u32, rank: u32, size: u32) -> u32 {
+    all / size + u32::from(rank < all % size)
+}
+
 /// Why nothing more is to be heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Silence {

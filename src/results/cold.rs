@@ -123,7 +123,7 @@ impl ColdReads {
             Some(_) => ColdVerdict::Reached,
         };
         let below = below(machine);
-        let device = machine.device.as_ref().map_or("the device", |device| device.name.as_str());
+        let device = lowest(machine).unwrap_or("the device");
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let counted = match (verdict, share) {
             (ColdVerdict::Reached, Some(share)) => format!(
@@ -151,12 +151,13 @@ impl ColdReads {
 }
 
 /// Bytes read that came through all levels of the devices below the data files: of a device and
-/// those that it stands on, whichever counted less. `top` is the disk itself, should the levels
-/// have no counters.
+/// those that it stands on, whichever counted less. Below a loop device is the page cache, so what
+/// counts is the device below alone, also where others have it count more. `top` is the disk
+/// itself, should the levels have no counters.
 #[must_use]
 pub fn reached_bytes(links: &[ChainLink], deltas: &[BlockDelta], top: &BlockDelta) -> u64 {
     let first = links.first().and_then(|link| through(link, links, deltas));
-    first.map_or(top.read_bytes, |bytes| bytes.min(top.read_bytes))
+    first.unwrap_or(top.read_bytes)
 }
 
 /// Links are listed after the one that stands on them, each once: no circle.
@@ -169,9 +170,18 @@ fn through(link: &ChainLink, links: &[ChainLink], deltas: &[BlockDelta]) -> Opti
     let below = below.filter(|all| !all.is_empty());
     let below = below.map(|all| all.into_iter().fold(0, u64::saturating_add));
     match (own, below) {
+        (Some(_), Some(below)) if link.kind == "loop" => Some(below),
         (Some(own), Some(below)) => Some(own.min(below)),
         (own, below) => own.or(below),
     }
+}
+
+/// The device that reads end at: the last of the levels, or the topmost where they divide.
+fn lowest(machine: &Machine) -> Option<&str> {
+    let links = &machine.device_chain;
+    let is_line = links.windows(2).all(|two| two[1].above.as_ref() == Some(&two[0].name));
+    let last = links.last().filter(|_| is_line).map(|link| link.name.as_str());
+    last.or(machine.device.as_ref().map(|device| device.name.as_str()))
 }
 
 /// Who may have served reads that the devices did not.
@@ -216,6 +226,9 @@ fn below(machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();
     let Some(device) = &machine.device else { return found };
     let lowest = machine.device_chain.last().map_or(device.name.as_str(), |link| &link.name);
+    if machine.device_chain.last().is_some_and(|link| link.kind == "loop") {
+        found.push(format!("the file of {lowest} may be in the page cache unseen"));
+    }
     if ["nullb", "ram", "zram"].iter().any(|start| lowest.starts_with(start)) {
         found.push(format!("{lowest} is no drive, but memory of this machine"));
     }
@@ -314,12 +327,16 @@ mod tests {
         let on_loop = [link("loop0", "loop", None), link("vda", "disk", Some("loop0"))];
         let deltas = [delta("loop0", 100), delta("vda", 3)];
         assert_eq!(reached_bytes(&on_loop, &deltas, &delta("loop0", 100)), 3);
+        // Others read from the disk: it proves nothing of the reads of the loop device.
+        let deltas = [delta("loop0", 100), delta("vda", 500)];
+        assert_eq!(reached_bytes(&on_loop, &deltas, &delta("loop0", 100)), 500);
     }
 
     #[test]
     fn a_cache_is_named_where_it_shows() {
         let told = |machine: &Machine, kernel| ColdReads::of(1000, kernel, machine).unwrap().told;
         let on_loop = told(&machine("loop3", "ext4"), Some(20));
+        assert!(on_loop.contains("the file of loop3 may be in the page cache unseen"));
         assert!(on_loop.contains("only 2.0 %") && on_loop.contains("the file behind loop3"));
         assert!(told(&machine("sda", "btrfs"), Some(500)).contains("other devices of the file"));
         assert!(told(&machine("", "nfs4"), None).contains("file system (nfs4)"));

@@ -15,7 +15,7 @@ use ringfall_workloads::autoscale::{
 use serde::{Deserialize, Serialize};
 
 use super::scaling::{Judge, LatencySet};
-use crate::group::{Group, Topic};
+use crate::group::{Group, Topic, share};
 
 /// What each rank tells rank 0, and rank 0 all others.
 const SECONDS: Topic = Topic("seconds");
@@ -224,11 +224,6 @@ impl OverRanks {
     pub(super) fn conclude(&self) -> Option<Conclusion> {
         self.judge.as_ref().map(|judge| judge.autoscaler.conclude())
     }
-}
-
-/// The users of one of `size` ranks: all of them together have `users`.
-fn share(users: u32, rank: u32, size: u32) -> u32 {
-    users / size + u32::from(rank < users % size)
 }
 
 /// Adds another rank's second of the same time.

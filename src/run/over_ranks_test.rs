@@ -112,12 +112,3 @@ fn a_second_is_the_same_at_its_other_end() {
     assert_eq!((back.sample.write.count(), back.sample.time), (0, second.sample.time));
     assert!(seconds_of(b"[[1,{}]]").is_err());
 }
-
-#[test]
-fn users_are_shared_out_whole() {
-    for (users, size) in [(0, 3), (1, 3), (7, 3), (9, 3), (5, 1)] {
-        let shares: Vec<u32> = (0..size).map(|rank| share(users, rank, size)).collect();
-        assert_eq!(shares.iter().sum::<u32>(), users);
-        assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
-    }
-}

@@ -16,7 +16,7 @@ use super::roofline::Measured;
 use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
-use crate::group::{Group, Moment, Silence, Topic};
+use crate::group::{Group, Moment, Silence, Topic, share};
 use crate::precondition::steady::{WINDOW, steady_mean};
 
 /// What rank 0 says, and what the others answer.
@@ -81,6 +81,9 @@ struct Measure {
     rounds: usize,
     begins: Moment,
 }
+
+/// I/Os done by the time.
+type Samples = Vec<(Instant, u64)>;
 
 /// What one rank has reached.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -256,7 +259,6 @@ impl Bench<'_> {
     }
 
     /// I/Os a second of each round, and I/Os done by the time.
-    #[allow(clippy::type_complexity)]
     fn watch(
         &self,
         load: &Load,
@@ -264,7 +266,7 @@ impl Bench<'_> {
         rounds: usize,
         began: Instant,
         watcher: &mut dyn Watcher,
-    ) -> Result<(Vec<f64>, Vec<(Instant, u64)>), SaturateError> {
+    ) -> Result<(Vec<f64>, Samples), SaturateError> {
         let mut samples = vec![(began, load.progress().0)];
         let mut rates = Vec::with_capacity(rounds);
         let mut mark = samples[0];
@@ -287,11 +289,6 @@ impl Bench<'_> {
         }
         Ok((rates, samples))
     }
-}
-
-/// I/Os in flight of one of `size` ranks: all of them together have `depth`.
-fn share(depth: u32, rank: u32, size: u32) -> u32 {
-    depth / size + u32::from(rank < depth % size)
 }
 
 /// What all ranks have reached together.
@@ -389,12 +386,5 @@ mod tests {
         assert!(!sum(&plan, &[rising(50.0), rising(10.0)]).unwrap().steady);
         let damaged = Reached { latency: Some(("x".into(), "1".into())), ..Reached::default() };
         assert!(sum(&plan, &[damaged]).is_err());
-    }
-
-    #[test]
-    fn a_depth_of_one_is_one_rank_s() {
-        let shares: Vec<u32> = (0..3).map(|rank| share(1, rank, 3)).collect();
-        assert_eq!(shares, [1, 0, 0]);
-        assert_eq!((0..3).map(|rank| share(8, rank, 3)).sum::<u32>(), 8);
     }
 }
