@@ -58,11 +58,11 @@ fn line(html: &mut String, row: &Row) {
         Verdict::NoData | Verdict::Impossible | Verdict::NotRun => "",
     };
     let criteria = row.criteria.map_or("–".to_owned(), |(met, all)| format!("{met} of {all}"));
+    let (title, name) = (escape::html(&row.title), escape::html(&row.name));
     let _infallible = write!(
         html,
-        "<tr><td title=\"{}\"{ONE_LINE}>{}</td><td{class}{ONE_LINE}>{}</td><td class=\"n\">{criteria}</td>",
-        escape::html(&row.title),
-        escape::html(&row.name),
+        "<tr><td title=\"{title}\"{ONE_LINE}>{name}</td><td{class}{ONE_LINE}>{}</td>\
+         <td class=\"n\">{criteria}</td>",
         row.verdict.name()
     );
     for (value, (.., digits)) in row.figures.iter().zip(FIGURES) {
