@@ -68,7 +68,7 @@ fn processors(page: &mut String, machine: &Survey) {
     ];
     let mut facts = vec![format!("{}{usable}", counts.join(", "))];
     facts.extend(own.frequency_max_mhz.map(|mhz| format!("up to {mhz} MHz")));
-    facts.extend(own.governors.iter().map(|(name, _)| format!("governor {name}")));
+    facts.extend(own.governors.keys().map(|name| format!("governor {name}")));
     row(page, "", &facts.join("; "));
     let caches: Vec<String> = own
         .caches

@@ -47,7 +47,7 @@ pub(super) fn counted(count: u32, what: &str) -> String {
 pub(super) fn figure(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
         None => "–".to_owned(),
-        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(value) => {
             // Between −300 and 300 for any finite value that is not zero.
             let digits = value.abs().log10().floor() as i32;

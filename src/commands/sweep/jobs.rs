@@ -335,7 +335,7 @@ fn shuffle<T>(items: &mut [T], random: &mut Xoshiro256PlusPlus) {
     for last in (1..items.len()).rev() {
         let below = last as u128 + 1;
         // The upper half of the product: at most `last`.
-        let other = (u128::from(random.next_u64()) * below >> 64) as usize;
+        let other = ((u128::from(random.next_u64()) * below) >> 64) as usize;
         items.swap(last, other);
     }
 }
