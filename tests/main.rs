@@ -8,6 +8,7 @@ mod audit_published;
 mod autoscale;
 mod cli;
 mod compare;
+mod drives;
 mod faults;
 mod fuzz;
 mod interrupt;

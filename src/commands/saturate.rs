@@ -53,7 +53,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let cpus = cores(args);
     let request = StoreRequest {
-        cache_dir: args.cache_dir.clone(),
+        places: args.cache_dir.iter().cloned().collect(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: (args.size_gb * GIB as f64) as u64,
         capacity_flag: "--size-gb",
@@ -80,7 +80,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     let machine = Machine::look(store.path());
     let mut teller = Teller::new(args);
     teller.begin(&machine, store.path(), &settings);
-    let found = find(&store.file, &settings, machine, &interrupt, &mut teller);
+    let found = find(&store.drives[0].file, &settings, machine, &interrupt, &mut teller);
     let removed = store.remove();
     let roofline = match found {
         Err(SaturateError::Interrupted) => {

@@ -133,7 +133,7 @@ impl Rank {
     pub(super) fn place(&mut self, settings: &mut Settings, is_seed_drawn: bool) {
         let own = format!("rank_{}", self.launcher.rank);
         let is_placed = base_of(&settings.output, &own).is_some()
-            || settings.cache_dir.as_deref().is_some_and(|path| base_of(path, &own).is_some());
+            || settings.cache_dirs.iter().any(|path| base_of(path, &own).is_some());
         if !is_placed && !is_seed_drawn {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
         }
@@ -153,17 +153,15 @@ impl Rank {
             }
         }
         self.common_output = base_of(&settings.output, &own);
-        if let Some(path) = &mut settings.cache_dir
-            && base_of(path, &own).is_none()
-            && !is_device(path)
-        {
+        let directories = settings.cache_dirs.iter_mut();
+        for path in directories.filter(|path| base_of(path, &own).is_none() && !is_device(path)) {
             path.push(&own);
         }
     }
 
     /// What is wrong with where the data of several ranks would go, if anything.
     pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
-        let path = settings.cache_dir.as_ref().filter(|path| is_device(path))?;
+        let path = settings.cache_dirs.iter().find(|path| is_device(path))?;
         let here = self.ranks_here();
         (here > 1).then(|| {
             format!(

@@ -110,10 +110,11 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
         }
     }
     let blocks = settings.storage_capacity_bytes / BLOCK_BYTES;
-    // A capacity is rounded down to whole segments.
-    let whole = budgets.capacity_bytes(Tier::Storage) / BLOCK_BYTES;
-    same("storage blocks", leased + budgets.unleased_blocks(), whole)?;
-    if whole > blocks || tier_bytes[2] > whole * BLOCK_BYTES {
+    // A lost drive keeps its blocks, and is none of the capacity any more.
+    let all = budgets.grown_bytes(Tier::Storage) / BLOCK_BYTES;
+    same("storage blocks", leased + budgets.unleased_blocks(), all)?;
+    let whole_bytes = budgets.capacity_bytes(Tier::Storage);
+    if all > blocks || whole_bytes > all * BLOCK_BYTES || tier_bytes[2] > whole_bytes {
         return Err(format!("storage holds {} bytes of {blocks} blocks", tier_bytes[2]));
     }
     for tier in Tier::ALL {
@@ -188,7 +189,7 @@ pub(super) fn report_tells_what_happened(
     }
     let failed = errors(&|error| error.errno != 0);
     counted("failed in all", IoKind::Write, failed, flaws.failures())?;
-    if scenario.rates == Default::default() {
+    if scenario.rates == Default::default() && scenario.dies.is_none() {
         same("errors of a drive without flaws", metrics.error_count(), 0)?;
     }
     Ok(())

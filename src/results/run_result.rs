@@ -13,7 +13,7 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
+    CacheStats, DriveOutcome, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
     WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
@@ -74,7 +74,9 @@ pub struct RunResult {
     pub population_failed: u64,
     /// Whether the shards stayed alive.
     pub watchdog: WatchdogReport,
-    /// The kernel's counters of the device over the window.
+    /// The drives of the storage tier.
+    pub drives: Vec<DriveOutcome>,
+    /// The kernel's counters of the device over the window; of several devices, their sums.
     pub kernel: Option<BlockDelta>,
     /// The same, of every device below the store, the topmost first.
     pub kernel_chain: Vec<BlockDelta>,

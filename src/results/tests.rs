@@ -52,6 +52,7 @@ pub(crate) fn nothing() -> RunResult {
         errors: Vec::new(),
         population_failed: 0,
         watchdog: WatchdogReport::default(),
+        drives: Vec::new(),
         kernel_chain: Vec::new(),
         precondition: None,
         block_trace: None,

@@ -107,6 +107,29 @@ pub struct ErrorRecord {
     pub first: IoError,
 }
 
+/// What one of several drives did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriveMetrics {
+    /// Single reads from it.
+    pub read: IoMetrics,
+    /// Single writes to it.
+    pub write: IoMetrics,
+    /// `fdatasync` calls on it.
+    pub flush: IoMetrics,
+    /// I/Os on it that failed for good.
+    pub errors: u64,
+}
+
+impl DriveMetrics {
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.flush.merge(&other.flush);
+        self.errors += other.errors;
+    }
+}
+
 /// One shard's window, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
@@ -118,6 +141,8 @@ pub struct Metrics {
     pub io_write: IoMetrics,
     /// `fdatasync` calls.
     pub io_flush: IoMetrics,
+    /// The same by drive where there are several; empty where there is one.
+    pub drives: Vec<DriveMetrics>,
     /// By the tier evicted from, [`Tier::index`].
     pub evictions: [EvictionMetrics; TIER_COUNT],
     /// Waiting.
@@ -128,6 +153,10 @@ pub struct Metrics {
     pub first_touch_bytes: u64,
     /// Entries refused because they were larger than the last tier.
     pub refused_entries: u64,
+    /// Entries dropped because a drive that held some of them was lost.
+    pub lost_entries: u64,
+    /// Bytes of those entries.
+    pub lost_bytes: u64,
     /// Short transfers that were resumed.
     pub short_transfers: u64,
     /// I/Os retried after `EAGAIN` or `EINTR`.
@@ -147,6 +176,16 @@ impl DirectionMetrics {
 }
 
 impl IoMetrics {
+    /// Counts an I/O of `bytes`, of which `entry_bytes` belong to an entry.
+    pub fn add(&mut self, bytes: u64, entry_bytes: u64, latency_ns: u64) {
+        self.bytes += bytes;
+        self.entry_bytes += entry_bytes;
+        self.latency.record(latency_ns);
+        let size = &mut self.sizes[size_class(bytes)];
+        size.count += 1;
+        size.bytes += bytes;
+    }
+
     /// Adds another's events.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
@@ -183,6 +222,14 @@ impl Metrics {
         self.errors.iter().map(|row| row.count).sum()
     }
 
+    /// The counters of that one of several drives.
+    pub fn drive(&mut self, index: usize) -> &mut DriveMetrics {
+        if self.drives.len() <= index {
+            self.drives.resize_with(index + 1, DriveMetrics::default);
+        }
+        &mut self.drives[index]
+    }
+
     /// The tier's operations.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierMetrics {
@@ -198,6 +245,9 @@ impl Metrics {
         self.io_read.merge(&other.io_read);
         self.io_write.merge(&other.io_write);
         self.io_flush.merge(&other.io_flush);
+        for (index, theirs) in other.drives.iter().enumerate() {
+            self.drive(index).merge(theirs);
+        }
         for (mine, theirs) in self.evictions.iter_mut().zip(&other.evictions) {
             mine.bytes += theirs.bytes;
             mine.entries += theirs.entries;
@@ -211,6 +261,8 @@ impl Metrics {
         self.verify.blocks_bad += other.verify.blocks_bad;
         self.first_touch_bytes += other.first_touch_bytes;
         self.refused_entries += other.refused_entries;
+        self.lost_entries += other.lost_entries;
+        self.lost_bytes += other.lost_bytes;
         self.short_transfers += other.short_transfers;
         self.retries += other.retries;
         for row in &other.errors {

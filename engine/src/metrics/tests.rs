@@ -241,11 +241,14 @@ fn happen(metrics: &mut Metrics, random: u64) {
         io_read,
         io_write,
         io_flush,
+        drives,
         evictions,
         waits: WaitMetrics { room, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
         refused_entries,
+        lost_entries,
+        lost_bytes,
         short_transfers,
         retries,
         errors: _,
@@ -263,7 +266,13 @@ fn happen(metrics: &mut Metrics, random: u64) {
             }
         }
     }
-    for IoMetrics { bytes, entry_bytes, latency, sizes } in [io_read, io_write, io_flush] {
+    drives.resize_with(2, DriveMetrics::default);
+    let mut ios = vec![io_read, io_write, io_flush];
+    for DriveMetrics { read, write, flush, errors } in drives {
+        *errors += next();
+        ios.extend([read, write, flush]);
+    }
+    for IoMetrics { bytes, entry_bytes, latency, sizes } in ios {
         for size in sizes {
             size.count += next();
             size.bytes += next();
@@ -284,7 +293,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
         *count += next();
     }
-    for count in [short_transfers, retries] {
+    for count in [lost_entries, lost_bytes, short_transfers, retries] {
         *count += next();
     }
     let errno = [libc::EIO, libc::ENOSPC, libc::EINVAL][(random % 3) as usize];

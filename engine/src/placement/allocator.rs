@@ -1,4 +1,4 @@
-//! The extent allocator of one shard: which blocks of its leased segments are free.
+//! The extent allocator of one shard on one drive: which blocks of its leased segments are free.
 //!
 //! Free space is of two kinds: wholly free segments, in a bitmap, and free extents inside partly
 //! used segments, in size classes of two levels as in TLSF (Masmano et al. 2004). A free extent
@@ -9,9 +9,12 @@
 
 use hashbrown::HashTable;
 
-use super::extent::{Extent, ExtentList, ExtentListBuilder};
+#[cfg(test)]
+use super::extent::ExtentList;
+use super::extent::{Extent, ExtentListBuilder};
 use super::lru::{INDEX_LIMIT, Linked, LruList, Neighbours};
 use super::segment_set::SegmentSet;
+use crate::drive::DriveId;
 use crate::key::mix64;
 
 /// Each power of two of sizes is split in 2^4 classes: a good fit wastes at most 1/16 in search
@@ -59,9 +62,11 @@ struct Segment {
     used: u64,
 }
 
-/// Free space of one shard.
+/// Free space of one shard on one drive. Inside, blocks are counted from the drive's first.
 pub(super) struct ExtentAllocator {
     segment_blocks: u64,
+    /// The address of the drive's first block.
+    first_block: u64,
     segments: Vec<Segment>,
     whole: SegmentSet,
     nodes: Vec<Node>,
@@ -78,11 +83,12 @@ pub(super) struct ExtentAllocator {
 }
 
 impl ExtentAllocator {
-    /// An allocator that owns nothing yet. `segment_blocks` ≥ 1.
-    pub(super) fn new(segment_blocks: u64) -> Self {
+    /// An allocator for that drive that owns nothing yet. `segment_blocks` ≥ 1.
+    pub(super) fn new(drive: DriveId, segment_blocks: u64) -> Self {
         assert!(segment_blocks > 0, "a segment holds at least one block");
         ExtentAllocator {
             segment_blocks,
+            first_block: drive.first_block(),
             segments: Vec::new(),
             whole: SegmentSet::default(),
             nodes: Vec::new(),
@@ -99,7 +105,7 @@ impl ExtentAllocator {
         }
     }
 
-    /// Adds segment `number`, of `blocks` ≤ `segment_blocks` (only an engine's last one is short).
+    /// Adds segment `number`, of `blocks` ≤ `segment_blocks` (only a drive's last one is short).
     pub(super) fn add_segment(&mut self, number: u64, blocks: u64) {
         assert!(blocks > 0 && blocks <= self.segment_blocks, "segment {number}: {blocks} blocks");
         let index = usize::try_from(number).expect("segment numbers index memory");
@@ -160,44 +166,52 @@ impl ExtentAllocator {
         }
     }
 
-    /// `blocks` ≥ 1 free blocks, in one extent where a good fit exists, else in the largest pieces
-    /// first. None exactly when fewer are free.
+    /// As [`Self::allocate_into`], in a list of its own. None exactly when fewer are free.
+    #[cfg(test)]
     pub(super) fn allocate(&mut self, blocks: u64) -> Option<ExtentList> {
+        let mut list = ExtentListBuilder::default();
+        let is_had = self.allocate_into(&mut list, blocks);
+        is_had.then(|| list.finish())
+    }
+
+    /// Adds `blocks` ≥ 1 free blocks to a list, in one extent where a good fit exists, else in the
+    /// largest pieces first. False, with nothing added, exactly when fewer are free.
+    pub(super) fn allocate_into(&mut self, list: &mut ExtentListBuilder, blocks: u64) -> bool {
         assert!(blocks > 0, "an allocation holds at least one block");
         if blocks > self.free_blocks {
-            return None;
+            return false;
         }
-        let mut list = ExtentListBuilder::default();
+        let before = list.len();
         let mut need = blocks;
         while need >= self.segment_blocks
             && let Some(number) = self.whole.first()
         {
-            need -= self.push(&mut list, self.segment_extent(number), need);
+            need -= self.push(list, self.segment_extent(number), need);
         }
         while need > 0 {
             let piece = match self.good_fit(need) {
                 Some(id) => self.nodes[id as usize].extent,
                 None => self.largest_piece(need).expect("free blocks are in some piece"),
             };
-            need -= self.push(&mut list, piece, need);
+            need -= self.push(list, piece, need);
         }
-        let list = list.finish();
-        self.live_extents += list.as_slice().len() as u64;
-        Some(list)
+        // None joins one of another drive, whose addresses never touch.
+        self.live_extents += (list.len() - before) as u64;
+        true
     }
 
-    /// Gives space back. Panics when any of it is free already: that is our own bug.
-    pub(super) fn free(&mut self, list: &ExtentList) {
-        self.live_extents -= list.as_slice().len() as u64;
-        for extent in list.as_slice() {
-            let mut start = extent.start_block;
-            while start < extent.end_block() {
-                let number = start / self.segment_blocks;
-                let border = (number + 1) * self.segment_blocks;
-                let blocks = border.min(extent.end_block()) - start;
-                self.free_within(number, Extent { start_block: start, blocks });
-                start += blocks;
-            }
+    /// Gives an extent of this drive back. Panics when any of it is free already: that is our own
+    /// bug.
+    pub(super) fn free(&mut self, extent: Extent) {
+        self.live_extents -= 1;
+        let mut start = extent.start_block - self.first_block;
+        let end = start + extent.blocks;
+        while start < end {
+            let number = start / self.segment_blocks;
+            let border = (number + 1) * self.segment_blocks;
+            let blocks = border.min(end) - start;
+            self.free_within(number, Extent { start_block: start, blocks });
+            start += blocks;
         }
     }
 
@@ -216,7 +230,8 @@ impl ExtentAllocator {
         }
         self.segment_mut(number).used += taken.blocks;
         self.free_blocks -= taken.blocks;
-        list.push(taken);
+        let start_block = self.first_block + taken.start_block;
+        list.push(Extent { start_block, ..taken });
         taken.blocks
     }
 

@@ -83,6 +83,7 @@ impl Shard {
 
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
         let begun = self.clock.now();
+        self.heed_losses();
         let view = loop {
             let changed = self.changed.notified();
             let found = self.placement.borrow().lookup(key);
@@ -127,7 +128,7 @@ impl Shard {
             urgency,
             source: None,
         };
-        self.path.transfer(spec).await.map(|done| done.times)
+        self.transfer(spec).await.map(|done| done.times)
     }
 
     async fn read_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
@@ -212,6 +213,7 @@ impl Shard {
         mode: WriteMode,
     ) -> WriteOutcome {
         let begun = self.clock.now();
+        self.heed_losses();
         loop {
             let changed = self.changed.notified();
             if self.arriving.borrow().contains(&key) {

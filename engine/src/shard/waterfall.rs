@@ -64,6 +64,7 @@ impl Shard {
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
         let _waiting = self.measure.wait(&self.clock);
         loop {
+            self.note_waiting();
             let Some(grant) = self.promise(state).await? else { return Ok(None) };
             let mut held = HeldGrant { shard: self, grant: Some(grant) };
             if self.enter(&mut held).await {
@@ -140,7 +141,7 @@ impl Shard {
             let Some(growth) = due else { return };
             let shard = Rc::clone(self);
             self.spawn(async move {
-                let taken = shard.shared.ground(growth.tier).take(growth.step).await;
+                let taken = shard.shared.ground(&growth).take(growth.step).await;
                 let now = shard.clock.now();
                 shard.place(|placement| placement.end_growth(growth, taken, now));
                 shard.grow_where_due();
@@ -223,7 +224,7 @@ impl Shard {
             urgency: DEMOTION_URGENCY,
             source: Some(source),
         };
-        let result = self.path.transfer(spec).await;
+        let result = self.transfer(spec).await;
         let now = self.clock.now();
         match result {
             Ok(done) => {
