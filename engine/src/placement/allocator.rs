@@ -55,6 +55,30 @@ impl Linked for Node {
     }
 }
 
+/// Segments of a page: a shard's segments lie together, far from the first.
+const PAGE: usize = 256;
+
+/// What is known of each segment number, in pages that exist where a segment was leased.
+#[derive(Default)]
+struct Segments(Vec<Option<Box<[Segment; PAGE]>>>);
+
+impl Segments {
+    fn get(&self, number: u64) -> Segment {
+        let index = usize::try_from(number).expect("segment numbers index memory");
+        let page = self.0.get(index / PAGE).and_then(Option::as_ref);
+        page.map_or_else(Segment::default, |page| page[index % PAGE])
+    }
+
+    fn get_mut(&mut self, number: u64) -> &mut Segment {
+        let index = usize::try_from(number).expect("segment numbers index memory");
+        if self.0.len() <= index / PAGE {
+            self.0.resize_with(index / PAGE + 1, || None);
+        }
+        let page = self.0[index / PAGE].get_or_insert_with(|| Box::new([Segment::default(); PAGE]));
+        &mut page[index % PAGE]
+    }
+}
+
 /// What is known of a segment number. `blocks` 0: not leased.
 #[derive(Clone, Copy, Default)]
 struct Segment {
@@ -67,7 +91,7 @@ pub(super) struct ExtentAllocator {
     segment_blocks: u64,
     /// The address of the drive's first block.
     first_block: u64,
-    segments: Vec<Segment>,
+    segments: Segments,
     whole: SegmentSet,
     nodes: Vec<Node>,
     spare_nodes: Vec<u32>,
@@ -89,7 +113,7 @@ impl ExtentAllocator {
         ExtentAllocator {
             segment_blocks,
             first_block: drive.first_block(),
-            segments: Vec::new(),
+            segments: Segments::default(),
             whole: SegmentSet::default(),
             nodes: Vec::new(),
             spare_nodes: Vec::new(),
@@ -108,12 +132,9 @@ impl ExtentAllocator {
     /// Adds segment `number`, of `blocks` ≤ `segment_blocks` (only a drive's last one is short).
     pub(super) fn add_segment(&mut self, number: u64, blocks: u64) {
         assert!(blocks > 0 && blocks <= self.segment_blocks, "segment {number}: {blocks} blocks");
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        if self.segments.len() <= index {
-            self.segments.resize(index + 1, Segment::default());
-        }
-        assert!(self.segments[index].blocks == 0, "segment {number} is leased already");
-        self.segments[index] = Segment { blocks, used: 0 };
+        let segment = self.segments.get_mut(number);
+        assert!(segment.blocks == 0, "segment {number} is leased already");
+        *segment = Segment { blocks, used: 0 };
         self.whole.insert(number);
         self.leased_segments += 1;
         self.leased_blocks += blocks;
@@ -265,13 +286,11 @@ impl ExtentAllocator {
     }
 
     fn segment(&self, number: u64) -> Segment {
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        self.segments.get(index).copied().unwrap_or_default()
+        self.segments.get(number)
     }
 
     fn segment_mut(&mut self, number: u64) -> &mut Segment {
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        &mut self.segments[index]
+        self.segments.get_mut(number)
     }
 
     fn segment_extent(&self, number: u64) -> Extent {
