@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -22,6 +23,7 @@ use crate::results::write_json;
 use crate::run::FleetError;
 use crate::saturate::{
     Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
+    together,
 };
 use crate::show::write_roofline_html;
 use crate::store::{Store, StoreRequest};
@@ -52,8 +54,9 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let cpus = cores(args);
-    let request = StoreRequest {
-        places: args.cache_dir.iter().cloned().collect(),
+    let places = places(args)?;
+    let request = |place: Option<&PathBuf>| StoreRequest {
+        places: place.into_iter().cloned().collect(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: (args.size_gb * GIB as f64) as u64,
         capacity_flag: "--size-gb",
@@ -62,26 +65,29 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
     };
-    let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
-    let polling = polling(args);
-    let range_bytes = store.capacity_bytes();
+    let mut stores = Vec::new();
+    let each = places.iter().map(Some).chain(places.is_empty().then_some(None));
+    for place in each {
+        let opened = Store::open(&request(place), &mut |_, _| !interrupt.is_set());
+        stores.push(opened.map_err(FleetError::from)?);
+    }
     let settings = SaturateSettings {
-        range_bytes,
+        range_bytes: 0,
         io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
         depth_max: args.depth_max,
         buffer_bytes_max: args.io_buffer_mb * MIB,
         cpus,
-        polling,
+        polling: polling(args),
         read_percents,
         iops: !args.no_iops,
         seed: args.seed,
         time_limit_s: args.time_limit,
     };
-    let machine = Machine::look(store.path());
     let mut teller = Teller::new(args);
-    teller.begin(&machine, store.path(), &settings);
-    let found = find(&store.drives[0].file, &settings, machine, &interrupt, &mut teller);
-    let removed = store.remove();
+    let found = find_all(&stores, &settings, &interrupt, &mut teller);
+    // All of them, before the first error is returned.
+    let removed: Vec<_> = stores.into_iter().map(Store::remove).collect();
+    let removed: Result<(), _> = removed.into_iter().collect();
     let roofline = match found {
         Err(SaturateError::Interrupted) => {
             teller.end_line();
@@ -106,6 +112,47 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Finds the limits of each drive alone; of several, then those of all at the same time.
+fn find_all(
+    stores: &[Store],
+    settings: &SaturateSettings,
+    interrupt: &Interrupt,
+    teller: &mut Teller,
+) -> Result<Roofline, SaturateError> {
+    let (mut alone, mut files) = (Vec::new(), Vec::new());
+    for store in stores {
+        let settings = SaturateSettings {
+            range_bytes: store.capacity_bytes(),
+            // As much for each drive alone as for all together.
+            time_limit_s: match stores.len() as u32 {
+                1 => settings.time_limit_s,
+                drives => settings.time_limit_s.map(|seconds| (seconds / (drives + 1)).max(1)),
+            },
+            ..settings.clone()
+        };
+        let machine = Machine::look(store.path());
+        let file = &store.drives[0].file;
+        teller.begin(&machine, store.path(), &settings);
+        alone.push(find(file, &settings, machine, interrupt, teller)?);
+        teller.end_line();
+        files.push(Arc::clone(file));
+    }
+    match alone.len() {
+        1 => Ok(alone.remove(0)),
+        drives => {
+            teller.line(&format!("all {drives} drives at the same time"));
+            together(&files, alone, settings, interrupt, teller)
+        }
+    }
+}
+
+/// The directories and devices to measure; none: a fresh directory.
+fn places(args: &SaturateArgs) -> Result<Vec<PathBuf>, InputError> {
+    let Some(places) = &args.cache_dir else { return Ok(Vec::new()) };
+    let wrong = |what| InputError::new(format!("--cache-dir {what}"));
+    places.checked().map_err(wrong)
+}
+
 /// Whether each output can be written, and is a file of its own.
 fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     let outputs = [
@@ -118,7 +165,8 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     check_outputs_apart(&outputs)?;
     for (flag, path) in outputs {
         check_output_writable(flag, path)?;
-        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
+        let places = args.cache_dir.iter().flat_map(|places| &places.0).map(PathBuf::as_path);
+        let inputs = args.mix_of.as_deref().into_iter().chain(places);
         super::refuse_input(flag, path, inputs)?;
     }
     Ok(())
@@ -127,7 +175,11 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
 /// What to measure: percent of the I/Os that read.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = Vec::new();
-    let is_device = args.cache_dir.as_deref().is_some_and(is_block_device);
+    let mut places = args.cache_dir.iter().flat_map(|places| &places.0);
+    if args.device_output.is_some() && places.clone().count() > 1 {
+        wrong.push("--device-output describes one drive: name one with --cache-dir".to_owned());
+    }
+    let is_device = places.any(|path| is_block_device(path));
     if is_device && !args.destroy_device_contents {
         wrong.push(
             "--cache-dir is a block device, and it would be written over: give \
@@ -224,7 +276,8 @@ fn mix_of(path: &Path) -> Result<u32, String> {
 }
 
 fn cores(args: &SaturateArgs) -> Vec<Option<usize>> {
-    let near = cores_near(args.cache_dir.as_deref()).unwrap_or_default();
+    let first = args.cache_dir.as_ref().and_then(|places| places.0.first());
+    let near = cores_near(first.map(PathBuf::as_path)).unwrap_or_default();
     let count = args.threads.map_or(near.len().max(1), |threads| threads as usize);
     (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
 }
@@ -392,6 +445,7 @@ fn table(roofline: &Roofline) -> String {
             row("    at the knee", knee);
         }
     }
+    drive_rows(&mut page, roofline);
     for limit in &roofline.limits {
         page.push_str(&format!(
             "  {:<12} {:.3} CPU-s/GiB at the best bandwidth\n",
@@ -421,6 +475,25 @@ fn table(roofline: &Roofline) -> String {
         }
     }
     page
+}
+
+/// What each of several drives does alone and beside the others, and what all of them come to.
+fn drive_rows(page: &mut String, roofline: &Roofline) {
+    for row in &roofline.together {
+        let name = direction(row.read_percent);
+        page.push_str(&format!("  {name:<12} alone and together, GiB/s\n"));
+        for (drive, together) in roofline.drives.iter().zip(&row.each_bytes_per_s) {
+            let alone = drive.bandwidth(row.read_percent).unwrap_or(0.0);
+            let path = drive.machine.cache_dir.as_deref().unwrap_or("?");
+            page.push_str(&format!(
+                "    {:<32}{:>9.3} {:>9.3}\n",
+                terminal(path),
+                alone / GIB as f64,
+                together / GIB as f64
+            ));
+        }
+        wrapped(page, "    ", &row.sentence());
+    }
 }
 
 #[cfg(test)]
@@ -455,6 +528,8 @@ mod tests {
             time_limit_s: Some(1),
             range_left_bytes: 0,
             limits: vec![limit],
+            together: Vec::new(),
+            drives: Vec::new(),
         };
         let page = table(&roofline);
         assert!(

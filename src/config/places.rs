@@ -20,6 +20,21 @@ use super::kinds::{Kind, Wrong};
 pub struct Places(pub Vec<PathBuf>);
 
 impl Places {
+    /// Reads what is typed after the flag.
+    pub fn parser() -> impl TypedValueParser<Value = Places> {
+        OsStringValueParser::new().map(|text| Places::split(&text))
+    }
+
+    /// The paths, if nothing is wrong with them.
+    ///
+    /// # Errors
+    /// What comes after the name of the flag.
+    pub fn checked(&self) -> Result<Vec<PathBuf>, String> {
+        let mut told = Ok(());
+        let paths = Places::check(self, &(), &mut |what| told = Err(what));
+        told.map(|()| paths)
+    }
+
     fn split(text: &OsStr) -> Places {
         let (mut paths, mut path) = (Vec::new(), Vec::new());
         let mut bytes = text.as_bytes().iter().copied().peekable();
@@ -91,8 +106,7 @@ impl Kind for Places {
     type Bounds = ();
 
     fn arg(arg: Arg) -> Arg {
-        let parser = OsStringValueParser::new().map(|text| Places::split(&text));
-        arg.value_parser(parser)
+        arg.value_parser(Places::parser())
     }
 
     fn check(typed: &Places, (): &(), wrong: Wrong<'_>) -> Vec<PathBuf> {

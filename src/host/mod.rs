@@ -12,7 +12,7 @@ mod room;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
-pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
+pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers, shared_port};
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use pipe::{is_strange_pipe, open_to_read, open_to_write};

@@ -7,6 +7,7 @@ mod device_model;
 mod roofline;
 mod search;
 mod time;
+mod together;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use device_model::device_yaml;
 pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, Roofline};
 use search::{Bounds, Goal, Point, Search, Step};
 use time::{Budget, Share};
+pub use together::{Together, together};
 
 /// What is looked for.
 #[derive(Clone, Debug)]
@@ -142,6 +144,8 @@ pub fn find(
         time_limit_s: settings.time_limit_s,
         range_left_bytes: settings.range_bytes - bench.range_bytes,
         limits,
+        together: Vec::new(),
+        drives: Vec::new(),
     })
 }
 

@@ -6,6 +6,7 @@ use ringfall_engine::units::gib;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::together::Together;
 use crate::config::InputError;
 use crate::host::Machine;
 
@@ -46,8 +47,14 @@ pub struct Roofline {
     /// unused.
     #[serde(default)]
     pub range_left_bytes: u64,
-    /// Reads, writes and mixes.
+    /// Reads, writes and mixes; of several drives, of all at the same time.
     pub limits: Vec<Limit>,
+    /// What several drives do at the same time, beside what each does alone; empty for one drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Together>,
+    /// The limits of each of several drives alone; empty for one drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Roofline>,
 }
 
 /// The limits of one direction or mix.
@@ -233,6 +240,8 @@ pub(super) mod tests {
             time_limit_s: None,
             range_left_bytes: 0,
             limits: vec![limit(100, read), limit(0, write)],
+            together: Vec::new(),
+            drives: Vec::new(),
         }
     }
 
