@@ -3,10 +3,11 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, text, wait_until};
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
 
 /// `--cache-dir` for two directories.
 fn two(scratch: &Scratch) -> String {
@@ -113,4 +114,60 @@ fn a_comma_in_a_path_is_asked_about_and_can_be_said() {
     assert_fails(&scratch.run(&["--cache-dir", &twice]), 2, &["--cache-dir names", "twice"]);
     let more = ["--cache-dir", &two(&scratch), "--roofline", "fresh"];
     assert_fails(&scratch.run(&more), 2, &["--roofline fresh works with one drive"]);
+}
+
+#[test]
+fn saturate_measures_each_drive_alone_and_all_together() {
+    let scratch = Scratch::new("saturate-drives");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["saturate", "--size-gb", "0.05", "--no-iops", "--time-limit", "3"]);
+    command.args(["--output", "limits.json", "--cache-dir", &two(&scratch)]);
+    command.current_dir(&scratch.path).stdin(Stdio::null());
+    let output = output(command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("2 drives: "), "{}", text(&output));
+    let limits = std::fs::read(scratch.file("limits.json")).unwrap();
+    let limits: Value = serde_json::from_slice(&limits).unwrap();
+    assert_eq!(limits["drives"].as_array().unwrap().len(), 2);
+    for (row, limit) in limits["together"].as_array().unwrap().iter().zip(0..) {
+        let each = row["each_bytes_per_s"].as_array().unwrap();
+        let sum: f64 = each.iter().map(|rate| rate.as_f64().unwrap()).sum();
+        let all = row["bytes_per_s"].as_f64().unwrap();
+        assert!(each.len() == 2 && all > 0.0 && (sum / all - 1.0).abs() < 1e-6, "{row}");
+        assert_eq!(limits["limits"][limit]["bandwidth"]["best"]["bytes_per_s"], all);
+        // Two directories of one disk.
+        let why = row["bound_by"].as_str().unwrap();
+        assert!(["the drives", "the CPU", "the disk"].iter().any(|w| why.starts_with(w)), "{why}");
+    }
+    // A run is held against what all of them do.
+    let places = two(&scratch);
+    let more = ["--cache-dir", &places, "--roofline", "limits.json", "--duration", "1"];
+    let run = scratch.run(&more);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run));
+    assert!(scratch.json()["ringfall"]["roofline"]["share"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn four_described_drives_do_four_times_as_much_as_one() {
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/slow-vmfs.yaml");
+    let described = std::fs::read_to_string(device).unwrap();
+    let moved = |drives: u32| {
+        let scratch = Scratch::new("described-drives");
+        std::fs::write(scratch.file("d.yaml"), format!("{described}\ndrives: {drives}\n")).unwrap();
+        let line = "simulate --device d.yaml --seed 7 --num-users 60 --duration 20 --shards 4 \
+                    --cpu-mem-gb 0 --generation-mode none --arrival closed --quiet --output \
+                    result.json --model tiny-1b";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(line.split_whitespace()).current_dir(&scratch.path).stdin(Stdio::null());
+        let ended = output(command);
+        assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let json = scratch.json();
+        let io = &json["ringfall"]["io"];
+        let rows = json["ringfall"]["drives"].as_array().unwrap().len();
+        assert_eq!(rows, if drives == 1 { 0 } else { drives as usize });
+        io["read"]["bytes"].as_u64().unwrap() + io["write"]["bytes"].as_u64().unwrap()
+    };
+    let (one, four) = (moved(1), moved(4));
+    let times = four as f64 / one as f64;
+    assert!((3.5..=4.1).contains(&times), "{one} and {four} bytes: {times}");
 }
