@@ -42,7 +42,9 @@ fn two_drives_share_the_load_and_each_has_a_row() {
             assert!(drive["path"].as_str().unwrap().ends_with(name), "{drive}");
             let share = drive["share"].as_f64().unwrap();
             assert!((0.2..0.8).contains(&share), "{layout}: {drive}");
-            assert_eq!(drive["capacity_bytes"], 256 << 20);
+            // Each by what its file system has free at the moment: half, but for a block or two.
+            let capacity = drive["capacity_bytes"].as_u64().unwrap();
+            assert!(capacity.abs_diff(256 << 20) < 8 << 20, "{drive}");
             assert_eq!((&drive["errors"], &drive["failed_s"]), (&0.into(), &Value::Null));
         }
         assert_eq!(ours["verify"]["blocks_bad"], 0);
@@ -54,7 +56,7 @@ fn two_drives_share_the_load_and_each_has_a_row() {
 
 /// Cuts the data file of a drive while the run reads and writes it.
 fn cut(directory: &Path) {
-    wait_until("the drive is in use", || data_bytes(directory) >= 1 << 28);
+    wait_until("the drive is in use", || data_bytes(directory) >= 128 << 20);
     let file = OpenOptions::new().write(true).open(directory.join("ringfall.kv")).unwrap();
     file.set_len(0).unwrap();
 }

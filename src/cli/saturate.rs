@@ -18,8 +18,8 @@ pub struct SaturateArgs {
     /// Allow a block device given as --cache-dir to be overwritten
     #[arg(long)]
     pub destroy_device_contents: bool,
-    /// Size of the range that is read and written on each drive, in GiB; it is filled first. 0 takes
-    /// all free space, or the whole device
+    /// Size of the range that is read and written on each drive, in GiB; it is filled first. 0
+    /// takes all free space, or the whole device
     #[arg(long, value_name = "GIB", default_value_t = 4.0)]
     pub size_gb: f64,
     /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes

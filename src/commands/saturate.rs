@@ -65,12 +65,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
     };
-    let mut stores = Vec::new();
-    let each = places.iter().map(Some).chain(places.is_empty().then_some(None));
-    for place in each {
-        let opened = Store::open(&request(place), &mut |_, _| !interrupt.is_set());
-        stores.push(opened.map_err(FleetError::from)?);
-    }
+    let stores = open_all(&places, request, &interrupt)?;
     let settings = SaturateSettings {
         range_bytes: 0,
         io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
@@ -110,6 +105,20 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     show(args, &roofline, &output)?;
     removed?;
     Ok(Exit::Done)
+}
+
+/// A store for each place; one in a fresh directory where none is named.
+fn open_all(
+    places: &[PathBuf],
+    request: impl Fn(Option<&PathBuf>) -> StoreRequest,
+    interrupt: &Interrupt,
+) -> Result<Vec<Store>> {
+    let mut stores = Vec::new();
+    for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
+        let opened = Store::open(&request(place), &mut |_, _| !interrupt.is_set());
+        stores.push(opened.map_err(FleetError::from)?);
+    }
+    Ok(stores)
 }
 
 /// Finds the limits of each drive alone; of several, then those of all at the same time.

@@ -40,7 +40,7 @@ fn add_recorded(from: &Counters, to: &mut Counters) {
 
 impl Clone for Histogram {
     fn clone(&self) -> Self {
-        let copy = |from: &Box<Counters>| {
+        let copy = |from: &Counters| {
             let mut to = counters();
             add_recorded(from, &mut to);
             to
@@ -83,8 +83,8 @@ impl Histogram {
     }
 
     /// Its counters, if anything was recorded.
-    fn recorded(&self) -> Option<&Box<Counters>> {
-        self.inner.as_ref().filter(|inner| !inner.is_empty())
+    fn recorded(&self) -> Option<&Counters> {
+        self.inner.as_deref().filter(|inner| !inner.is_empty())
     }
 
     /// Counts one event.
@@ -103,7 +103,7 @@ impl Histogram {
         let inner = self.inner.get_or_insert_with(counters);
         match inner.is_empty() {
             true => add_recorded(theirs, inner),
-            false => inner.add(&**theirs).expect("all histograms have the same bounds"),
+            false => inner.add(theirs).expect("all histograms have the same bounds"),
         }
     }
 
@@ -129,14 +129,14 @@ impl Histogram {
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<Nanos> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
-        let value = |inner: &Box<Counters>| inner.value_at_quantile(quantile).min(inner.max());
+        let value = |inner: &Counters| inner.value_at_quantile(quantile).min(inner.max());
         self.recorded().map(value)
     }
 
     /// Longest latency, to the histogram's resolution; `None` when empty.
     #[must_use]
     pub fn max_ns(&self) -> Option<Nanos> {
-        self.recorded().map(|inner| inner.max())
+        self.recorded().map(Counters::max)
     }
 
     /// Events of at most `limit_ns` (to the histogram's resolution).

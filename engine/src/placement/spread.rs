@@ -1,11 +1,11 @@
 //! Which drives an entry goes to, and how much of it each one gets.
 //!
 //! A striped entry is divided in proportion to what each drive can still take: drives of any sizes
-//! fill evenly, and every entry is read at the speed of all of them. What waits for a drive does not
-//! change its part: it goes up and down by more than an entry, and a layout made by it stays long
-//! after. (Measured on four drives of speeds as their sizes: reads reached 0.81 of the sum where
-//! parts followed what waited.) What lies on one drive, whole entries and those smaller than a part,
-//! goes where least is held and waits, for the size of the drive.
+//! fill evenly, and every entry is read at the speed of all of them. What waits for a drive does
+//! not change its part: it goes up and down by more than an entry, and a layout made by it stays
+//! long after. (Measured on four drives of speeds as their sizes: reads reached 0.81 of the sum
+//! where parts followed what waited.) What lies on one drive, whole entries and those smaller than
+//! a part, goes where least is held and waits, for the size of the drive.
 //!
 //! An entry is read and written whole, by all of its drives at once: so each one's part is in one
 //! piece, where it can be, and not interleaved.

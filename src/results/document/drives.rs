@@ -48,9 +48,9 @@ pub struct DriveReport {
 /// I/Os of one kind on one drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriveDirection {
-    /// Number of I/Os.
+    /// Number of I/Os of this kind that completed in the window.
     pub count: u64,
-    /// Bytes moved.
+    /// Bytes that these I/Os moved.
     pub bytes: u64,
     /// Bandwidth over the window, GiB/s; null for a window without length.
     pub gib_per_s: Option<f64>,
