@@ -92,13 +92,13 @@ impl Preset {
         }
     }
 
-    /// Its flags, as they would be typed.
+    /// Its flags, as they would be typed, on two lines.
     #[must_use]
     pub fn flags(&self) -> String {
         format!(
-            "--model {} --cpu-mem-gb {} --max-concurrent-allocs {} --num-users {} --duration \
-             {DURATION_S} --generation-mode none",
-            self.model, self.cpu_memory_gib, self.max_concurrent_allocs, self.users
+            "--model {} --num-users {} --duration {DURATION_S}\n  --cpu-mem-gb {} \
+             --max-concurrent-allocs {} --generation-mode none",
+            self.model, self.users, self.cpu_memory_gib, self.max_concurrent_allocs
         )
     }
 }

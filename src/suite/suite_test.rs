@@ -147,7 +147,7 @@ fn what_is_asked_for_is_what_is_run() {
     let published = invocations(Workload::MlperfSubmission, &asked, &machine);
     let models: Vec<String> = published.iter().map(flags).collect();
     assert_eq!(models.len(), 3);
-    assert!(models.iter().all(|text| !text.contains("tiny-1b") && !text.contains("rag")));
+    assert!(models.iter().all(|text| !text.contains("tiny-1b") && !text.contains("--enable-rag")));
     assert!(models[0].contains("--num-users 200 --cpu-mem-gb 0 --max-concurrent-allocs 16"));
     assert!(models[2].contains("llama3.1-70b-instruct --duration 300 --num-users 70"));
 }

@@ -14,10 +14,15 @@ use super::{ConfigFile, InputError, Options, WorkloadSection};
 /// Characters in a token where a dataset's tokens are estimated: the same here, and not varied.
 const CHARS_A_TOKEN: u32 = 4;
 
-/// The section that makes a text a file of the reference's, if one does.
+/// The section that makes a text a file of the reference's, if one does: settings of ringfall may
+/// have the name of one, but have a value where a section has keys.
 pub(super) fn section_of(text: &str) -> Option<&'static str> {
     let top = |line: &&str| !line.starts_with([' ', '\t', '#']);
-    let mut keys = text.lines().filter(top).filter_map(super::file::key_of);
+    let has_keys = |line: &&str| {
+        let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
+        value.is_empty() || value.starts_with(['#', '{'])
+    };
+    let mut keys = text.lines().filter(top).filter(has_keys).filter_map(super::file::key_of);
     keys.find_map(|key| SECTIONS.into_iter().find(|section| *section == key))
 }
 
