@@ -128,6 +128,7 @@ fn find_all(
     interrupt: &Interrupt,
     teller: &mut Teller,
 ) -> Result<Roofline, SaturateError> {
+    let began = Instant::now();
     let (mut alone, mut files) = (Vec::new(), Vec::new());
     for store in stores {
         let settings = SaturateSettings {
@@ -150,7 +151,9 @@ fn find_all(
         1 => Ok(alone.remove(0)),
         drives => {
             teller.line(&format!("all {drives} drives at the same time"));
-            together(&files, alone, settings, interrupt, teller)
+            let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
+            let until = limit.map(|limit| began + limit);
+            together(&files, alone, settings, until, interrupt, teller)
         }
     }
 }

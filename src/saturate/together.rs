@@ -56,7 +56,8 @@ impl Together {
     }
 }
 
-/// Measures all drives at once; `alone` is what was found for each of `files` by itself.
+/// Measures all drives at once, until `until` at the latest, but for a round of each direction;
+/// `alone` is what was found for each of `files` by itself.
 ///
 /// # Errors
 /// An I/O failed, or somebody interrupted.
@@ -64,11 +65,18 @@ pub fn together(
     files: &[Arc<DataFile>],
     alone: Vec<Roofline>,
     settings: &SaturateSettings,
+    until: Option<Instant>,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
 ) -> Result<Roofline, SaturateError> {
     let (began, mut limits, mut rows) = (Instant::now(), Vec::new(), Vec::new());
-    for &read_percent in &settings.read_percents {
+    for (index, &read_percent) in settings.read_percents.iter().enumerate() {
+        // An equal part of the time for each that is still to come.
+        let parts = (settings.read_percents.len() - index) as u32;
+        let until = until.map(|until| {
+            let now = Instant::now();
+            now + until.saturating_duration_since(now) / parts
+        });
         let best = |roofline: &Roofline| {
             let limits = roofline.limits.iter();
             limits.clone().find(|limit| limit.read_percent == read_percent).cloned()
@@ -77,7 +85,7 @@ pub fn together(
         let Some(bests) = alone.iter().map(best).collect::<Option<Vec<Limit>>>() else { continue };
         let bests: Vec<Measured> = bests.into_iter().map(|limit| limit.bandwidth.best).collect();
         let plans = plans(&alone, &bests, settings, read_percent);
-        let (measured, each) = measure(files, &plans, interrupt, watcher)?;
+        let (measured, each) = measure(files, &plans, until, interrupt, watcher)?;
         watcher.measured(read_percent, &measured.total, true);
         let sum_alone_bytes_per_s: f64 = bests.iter().map(|best| best.bytes_per_s).sum();
         let bytes_per_s = measured.total.bytes_per_s;
@@ -158,6 +166,7 @@ impl Sum {
 fn measure(
     files: &[Arc<DataFile>],
     plans: &[LoadPlan],
+    until: Option<Instant>,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
 ) -> Result<(Sum, Vec<f64>), SaturateError> {
@@ -179,7 +188,11 @@ fn measure(
     let (mut rounds, mut mark, mut steady) =
         (Vec::new(), (began, first.iter().sum::<u64>()), false);
     let mut last = first.clone();
-    while rounds.len() < ROUNDS_MAX && !steady && !loads.iter().any(Load::is_over) {
+    let is_late = || until.is_some_and(|until| Instant::now() + ROUND > until);
+    let is_enough = |rounds: &[f64], steady| {
+        rounds.len() >= ROUNDS_MAX || steady || (!rounds.is_empty() && is_late())
+    };
+    while !is_enough(&rounds, steady) && !loads.iter().any(Load::is_over) {
         std::thread::sleep(ROUND);
         if interrupt.is_set() {
             for load in loads {
