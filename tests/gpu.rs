@@ -165,6 +165,7 @@ fn a_driver_that_can_not_be_used_is_told_in_a_sentence_and_the_run_goes_on_witho
     }
 
     // Left to it, the run goes on and says what it left out.
+    let driver = fake_driver(&scratch);
     let left = ["--gpu-mem-gb", "16", "--duration", "1"];
     let ran = run_with(&scratch, &driver, "no_device", &left);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));

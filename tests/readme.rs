@@ -33,7 +33,7 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
             word.strip_prefix("--").is_some_and(|name| !name.trim_matches('-').is_empty())
         })
         .collect();
-    // Those of cargo, losetup, srun and MLPerf Storage's harness.
+    // Those of cargo, losetup, mpirun, srun and MLPerf Storage's harness.
     let others = [
         "--release",
         "--workspace",
@@ -43,6 +43,13 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
         "--num-processes",
         "--direct-io",
         "--kill-on-bad-exit",
+        "--mca",
+        "--features",
+        "--nodes",
+        "--ntasks-per-node",
+        "--cpus-per-task",
+        "--exclusive",
+        "--time",
     ];
     for flag in flags.iter().filter(|flag| !others.contains(flag)) {
         assert!(help.contains(*flag) || *flag == "--users", "{flag} is in the README only");

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use ringfall_engine::ring::RingTrial;
 
-use super::{print, print_json};
+use super::{machine_of, print, print_json};
 use crate::cli::DiscoverArgs;
 use crate::config::{Facts, Options, resolve};
 use crate::exit::Exit;
@@ -13,7 +13,7 @@ use crate::host::survey::{Root, Survey};
 use crate::host::takes_direct_io;
 use crate::remedy::told_setup;
 use crate::show::discovery_page;
-use crate::suite::{Asked, Discovery, Engine, IoUring, Machine};
+use crate::suite::{Asked, Discovery, Engine, IoUring};
 
 /// Looks at the machine and says what it found.
 ///
@@ -30,7 +30,7 @@ pub fn run(args: &DiscoverArgs) -> Result<Exit> {
         buffer_bytes: plan.io_buffer_bytes,
     };
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
-    let machine = Machine::of(&survey, args.cache_dir.as_deref());
+    let machine = machine_of(&survey, args.cache_dir.as_deref());
     let trial = RingTrial::run(engine.queue_depth, engine.buffer_bytes);
     let ring = IoUring::of(trial.map_err(|error| told_setup(&error)), engine.buffer_bytes);
     let direct = takes_direct_io(&std::path::absolute(&machine.place.directory)?);

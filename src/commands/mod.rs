@@ -19,15 +19,19 @@ use std::io::Write;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use ringfall_engine::tier::gpu::GpuMemory as _;
+use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use serde::Serialize;
 
 use crate::analysis::spread::Spread;
 use crate::config::InputError;
 use crate::escape;
 use crate::exit::Exit;
+use crate::host::survey::Survey;
 use crate::results::Document;
 use crate::results::metrics::Metric;
 use crate::show::prose::prose;
+use crate::suite::Machine;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
@@ -70,6 +74,25 @@ fn has_reader_left(error: &std::io::Error) -> bool {
     // A closed terminal fails with EIO; so does a bad disk, which is a failure.
     let is_closed = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
     error.kind() == std::io::ErrorKind::BrokenPipe || is_closed && is_device()
+}
+
+/// What of this machine decides the flags of workloads; the data goes to `cache_dir`, if one is
+/// given. Where a GPU could have a tier, its driver is asked how much memory is free.
+fn machine_of(survey: &Survey, cache_dir: Option<&Path>) -> Machine {
+    let mut machine = Machine::of(survey, cache_dir);
+    if survey.gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {
+        machine.gpu_gib = gpu_gib();
+    }
+    machine
+}
+
+/// Nine tenths of the memory that is free on the first GPU, GiB: the driver's own needs grow with
+/// what is done. A small tier is opened to find out, and closed.
+fn gpu_gib() -> Result<f64, String> {
+    const TRIED_BYTES: u64 = 64 << 20;
+    let memory = CudaMemory::open(None, 1, TRIED_BYTES).map_err(|why| why.to_string())?;
+    let device = memory.facts().devices.first().ok_or("the driver names no device")?;
+    Ok(ringfall_engine::units::gib(device.free_bytes / 10 * 9))
 }
 
 /// Whether both are one file, by whatever names; one that is not there yet is told by its name and

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use super::{print, print_json};
+use super::{machine_of, print, print_json};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
 use crate::cli::{self, Command, SuiteArgs};
 use crate::config::{ConfigFile, Facts, InputError, Options, Plan, compact_utc, resolve};
@@ -20,7 +20,7 @@ use crate::results::write_json;
 use crate::show::{
     suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
 };
-use crate::suite::{End, Invocation, Machine, Place, Row, SavedSuite, Table, invocations};
+use crate::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
 
 /// What a run takes besides its measurement, s: opening, draining, writing results.
 const BESIDES_S: f64 = 6.0;
@@ -87,7 +87,7 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let model = Options { model: Some(asked.model.clone()), ..Options::default() };
     asked.model = resolve(&model, None, &Facts::look())?.model.clone();
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
-    let mut machine = Machine::of(&survey, args.cache_dir.as_deref());
+    let mut machine = machine_of(&survey, args.cache_dir.as_deref());
     machine.place = Place::usual(&survey, args.cache_dir.as_deref());
     let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
     let more = (args.cache_dir.clone(), args.more_flags.clone());

@@ -4,6 +4,7 @@
 mod operate;
 mod real;
 mod shard_main;
+mod turns;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -26,6 +27,7 @@ use crate::iotrace::OperationLog;
 use operate::urgency;
 pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
 pub use shard_main::shard_main;
+use turns::either;
 
 /// What the requests of a shard added up to inside the measurement window.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +105,8 @@ pub struct Driver {
     /// The workload's time 0 on the engine's clock; nothing is done before. `MAX`: not begun.
     origin: Cell<Nanos>,
     spawn: Spawn,
+    /// Tasks that are being begun, each inside of the one before.
+    nested: Cell<u32>,
     requests: std::sync::Arc<SharedGate>,
     /// Requests being served here, and those the autoscaler's figures need at a glance.
     serving: Cell<u32>,
@@ -148,6 +152,7 @@ impl Driver {
             clock,
             origin: Cell::new(Nanos::MAX),
             spawn,
+            nested: Cell::new(0),
             requests,
             serving: Cell::new(0),
             populated: Cell::default(),
@@ -432,8 +437,7 @@ impl Driver {
         if let Some(next) = self.requests.release() {
             if next == self.shard.id() {
                 let driver = Rc::clone(self);
-                // Not at once: a long queue would nest one call for each request.
-                (self.spawn)(Box::pin(async move { driver.slot_granted() }));
+                self.begin(async move { driver.slot_granted() });
             } else {
                 self.shard.hand_over(next, GateName::Request);
             }
@@ -479,7 +483,7 @@ impl Driver {
                 let driver = Rc::clone(self);
                 self.operations.set(self.operations.get() + 1);
                 self.ingesting.set(self.ingesting.get() + 1);
-                (self.spawn)(Box::pin(async move {
+                self.begin(async move {
                     let outcome = driver.ingest(key, bytes).await;
                     driver.operations.set(driver.operations.get() - 1);
                     driver.ingesting.set(driver.ingesting.get() - 1);
@@ -487,7 +491,7 @@ impl Driver {
                         true => driver.idle.notify_all(),
                         false => driver.event(Event::Ingested { outcome }),
                     }
-                }));
+                });
             }
             Action::Forget { key } => self.forget(key),
             // Stopping: the request goes no further, and its slot is of no use to anybody.
@@ -499,19 +503,19 @@ impl Driver {
                 let driver = Rc::clone(self);
                 let has_prompt = self.note_prompt(request, purpose);
                 self.operations.set(self.operations.get() + 1);
-                (self.spawn)(Box::pin(async move {
+                self.begin(async move {
                     let purpose = (purpose, has_prompt);
                     let (outcome, io_ns) = driver.read((key, scope), class, purpose, times).await;
                     driver.step_done(request, outcome, io_ns);
-                }));
+                });
             }
             Action::Write { request, key, scope, class, purpose, bytes } => {
                 let driver = Rc::clone(self);
                 self.operations.set(self.operations.get() + 1);
-                (self.spawn)(Box::pin(async move {
+                self.begin(async move {
                     let (outcome, io_ns) = driver.write(key, scope, class, purpose, bytes).await;
                     driver.step_done(request, outcome, io_ns);
-                }));
+                });
             }
         }
     }
@@ -579,14 +583,4 @@ impl Driver {
         }
         self.event(Event::StepDone { request, outcome, io_ns });
     }
-}
-
-/// Ready when either is.
-async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
-    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
-    std::future::poll_fn(|cx| match a.as_mut().poll(cx) {
-        std::task::Poll::Ready(()) => std::task::Poll::Ready(()),
-        std::task::Poll::Pending => b.as_mut().poll(cx),
-    })
-    .await;
 }

@@ -76,6 +76,8 @@ impl Scenario {
             promotes_on_hit: rng.random_range(0..3) == 0,
             ..settings
         };
+        let has_gpu = settings.gpu_capacity_bytes > 0;
+        let (rates, gpu_flaws) = one_kind_of_damage(rates, gpu_flaws, has_gpu);
         Scenario {
             settings,
             load,
@@ -135,6 +137,24 @@ fn gpu_flaws(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> GpuFlawPlan {
     match is_flawless {
         true => GpuFlawPlan::Never,
         false => GpuFlawPlan::Random { seed: rng.random(), refused, failed, wrong, late },
+    }
+}
+
+/// A system damages bytes on its drive or finds wrong ones in GPU memory: a block that is compared
+/// with another's name there hides what the drive did to it.
+fn one_kind_of_damage(
+    rates: FlawRates,
+    gpu: GpuFlawPlan,
+    has_gpu: bool,
+) -> (FlawRates, GpuFlawPlan) {
+    match gpu {
+        GpuFlawPlan::Random { seed, wrong: 1.., .. } if has_gpu && seed % 2 == 0 => {
+            (FlawRates { corrupt: 0, misdirected: 0, ..rates }, gpu)
+        }
+        GpuFlawPlan::Random { seed, refused, failed, late, .. } => {
+            (rates, GpuFlawPlan::Random { seed, refused, failed, wrong: 0, late })
+        }
+        other => (rates, other),
     }
 }
 

@@ -77,7 +77,7 @@ fn gpu_gib(survey: &Survey) -> Result<f64, String> {
     match gpu {
         None => Err("this machine has no GPU with a driver that computes".to_owned()),
         Some(gpu) => Err(format!(
-            "there is a GPU ({}), but this version of ringfall has no GPU tier",
+            "there is a GPU ({}), but nothing is known of its memory",
             gpu.model.as_deref().unwrap_or(&gpu.vendor)
         )),
     }

@@ -160,7 +160,9 @@ fn whatever_is_derived_is_worked_out_for_a_run_and_for_merged_results() {
         let stats = document["summary"]["cache_stats"].as_object().unwrap().clone();
         stats.into_iter().filter(|(key, _)| key.ends_with("_ms")).collect::<Vec<_>>()
     };
-    assert_eq!(latencies(&run).len(), (3 * 2 + 2 * 2) * 5);
+    // Of each tier and direction in all; of GPU memory and storage also the device's and the
+    // host's.
+    assert_eq!(latencies(&run).len(), (3 * 2 + 2 * 2 * 2) * 5);
     assert_eq!(latencies(&run), latencies(&merged));
 }
 

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{STYLE, shown};
+use super::STYLE;
 use crate::escape;
 use crate::show::suite::remarks;
 use crate::suite::{FIGURES, Row, Table, Verdict};
+
+/// Names that are told apart at a glance are not broken.
+const ONE_LINE: &str = " style=\"white-space: nowrap\"";
 
 /// Writes the page.
 ///
@@ -55,15 +58,15 @@ fn line(html: &mut String, row: &Row) {
         Verdict::NoData | Verdict::Impossible | Verdict::NotRun => "",
     };
     let criteria = row.criteria.map_or("–".to_owned(), |(met, all)| format!("{met} of {all}"));
+    let (title, name) = (escape::html(&row.title), escape::html(&row.name));
     let _infallible = write!(
         html,
-        "<tr><td title=\"{}\">{}</td><td{class}>{}</td><td class=\"n\">{criteria}</td>",
-        escape::html(&row.title),
-        escape::html(&row.name),
+        "<tr><td title=\"{title}\"{ONE_LINE}>{name}</td><td{class}{ONE_LINE}>{}</td>\
+         <td class=\"n\">{criteria}</td>",
         row.verdict.name()
     );
-    for value in &row.figures {
-        let text = value.map_or("–".to_owned(), shown);
+    for (value, (.., digits)) in row.figures.iter().zip(FIGURES) {
+        let text = value.map_or("–".to_owned(), |value| format!("{value:.digits$}"));
         let _infallible = write!(html, "<td class=\"n\">{text}</td>");
     }
     let dropped = row.dropped_entries.map_or("–".to_owned(), |count| count.to_string());

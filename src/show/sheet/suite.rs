@@ -6,7 +6,6 @@ use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
 use super::columns::Cell;
 use super::xlsx::put;
-use crate::escape;
 use crate::show::suite::{remarks, title_of};
 use crate::suite::{FIGURES, Row, Table};
 
@@ -80,7 +79,7 @@ fn line(sheet: &mut Worksheet, place: u32, row: &Row) -> Result<(), XlsxError> {
         go_by.and_then(|own| own.baseline).into(),
         go_by.and_then(|own| own.ratio).into(),
         published.map(|of| of.published).into(),
-        Cell::Text(escape::xlsx(&told.join("; "))),
+        Cell::Text(told.join("; ")),
     ];
     let figures = row.figures.iter().map(|value| Cell::from(*value));
     for (column, cell) in (0..).zip(first.into_iter().chain(figures).chain(last)) {
