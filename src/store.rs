@@ -1,6 +1,7 @@
-//! Where the run keeps its data: directory, capacity, data file, geometry.
+//! Where the run keeps its data: directories and devices, capacity, data files.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,11 +31,12 @@ pub enum StoreError {
 /// What is asked of the store.
 #[derive(Clone, Debug)]
 pub struct StoreRequest {
-    /// `--cache-dir`; none: a fresh directory under the system's temp.
-    pub cache_dir: Option<PathBuf>,
+    /// `--cache-dir`, a directory or device on each drive; none: a fresh directory under the
+    /// system's temp.
+    pub places: Vec<PathBuf>,
     /// Whether a raw device may be written over.
     pub destroy_device_contents: bool,
-    /// What it may come to hold; 0: 95 % of what is free, or the whole raw device.
+    /// What it may come to hold; 0: 95 % of what is free, or the whole raw devices.
     pub capacity_bytes: u64,
     /// The flag that asks for it.
     pub capacity_flag: &'static str,
@@ -59,14 +61,38 @@ pub enum Place {
     Nowhere,
 }
 
-/// An open store.
-pub struct Store {
+/// One drive of a store.
+pub struct StoreDrive {
     /// Where it is.
     pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,
-    /// Whole capacity, which a file that grows may come to have.
+    /// What it may come to hold, blocks.
     pub capacity_blocks: u64,
+}
+
+impl StoreDrive {
+    /// The directory or device, as the user would name it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.place {
+            Place::Directory(directory) => directory.path(),
+            Place::Device(device) => device.path(),
+            Place::Nowhere => Path::new("none"),
+        }
+    }
+
+    /// What it may come to hold, bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_blocks * BLOCK_BYTES
+    }
+}
+
+/// An open store, on one or several drives.
+pub struct Store {
+    /// Its drives, at least one.
+    pub drives: Vec<StoreDrive>,
     /// The capacity that was asked for, bytes, when there is less room.
     pub wanted_bytes: Option<u64>,
     /// Bytes freed by deleting what dead runs had left.
@@ -74,44 +100,47 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the directory, reclaims what a dead run left, and makes the data file with all of
-    /// its space, or the first step of it; or claims the raw device. While space is written,
+    /// Opens the directories, reclaims what a dead run left, and makes the data files with all of
+    /// their space, or the first step of it; or claims the raw devices. While space is written,
     /// `goes_on` is told the bytes done and all of them, and says whether to go on.
     ///
     /// # Errors
-    /// Each thing that can be wrong with the directory or device, and too little space: says how
+    /// Each thing that can be wrong with a directory or device, and too little space: says how
     /// much.
     pub fn open(
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Store, StoreError> {
         let mut reclaimed_bytes = 0;
-        let path = request.cache_dir.clone().unwrap_or_else(|| {
-            reclaimed_bytes = reclaim_fresh();
-            fresh_directory()
-        });
-        let Opened { place, file, path, capacity, kept_free_bytes } = match is_block_device(&path) {
-            true => open_device(request, &path)?,
-            false => open_directory(request, &path)?,
+        let paths = match &request.places[..] {
+            [] => {
+                reclaimed_bytes = reclaim_fresh();
+                vec![fresh_directory()]
+            }
+            paths => paths.to_vec(),
         };
-        let capacity_bytes = capacity.bytes;
-        let capacity_blocks = capacity_bytes / BLOCK_BYTES;
-        let shown = path.display().to_string();
-        let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
-            SetupError::new(format!("can't look at {shown}: {error}"), "try again")
-        })?;
-        let file = file.leaving(kept_free_bytes);
-        let mut goes_on = |done_bytes| goes_on(done_bytes, capacity_blocks * BLOCK_BYTES);
-        file.prepare_watched(capacity_blocks, &mut goes_on).map_err(|error| {
-            let (gib, flag) = (gib(capacity_bytes), request.capacity_flag);
-            let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
-            SetupError::new(what, told_io(&error))
-        })?;
-        if let Place::Directory(directory) = &place {
-            reclaimed_bytes += directory.reclaimed_bytes();
+        let mut found = Vec::new();
+        for path in &paths {
+            found.push(match is_block_device(path) {
+                true => find_device(request, path)?,
+                false => find_directory(path)?,
+            });
         }
-        let (file, wanted_bytes) = (Arc::new(file), capacity.wanted_bytes);
-        Ok(Store { place, file, capacity_blocks, wanted_bytes, reclaimed_bytes })
+        share_file_systems(&mut found);
+        let capacity = capacity(request, &found)?;
+        let parts = divide(capacity.bytes / BLOCK_BYTES, &found, request.capacity_bytes == 0);
+        let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
+        let mut drives = Vec::new();
+        for (place, capacity_blocks) in found.into_iter().zip(parts) {
+            let mut goes_on = |done_bytes| goes_on(before_bytes + done_bytes, all_bytes);
+            let drive = place.prepare(request, capacity_blocks, &mut goes_on)?;
+            if let Place::Directory(directory) = &drive.place {
+                reclaimed_bytes += directory.reclaimed_bytes();
+            }
+            drives.push(drive);
+            before_bytes += capacity_blocks * BLOCK_BYTES;
+        }
+        Ok(Store { drives, wanted_bytes: capacity.wanted_bytes, reclaimed_bytes })
     }
 
     /// No store, for a run without a storage tier: no directory is made and no drive touched.
@@ -123,45 +152,62 @@ impl Store {
             let what = format!("the kernel gives no file of memory: {error}");
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
-        let (place, file) = (Place::Nowhere, Arc::new(file));
-        Ok(Store { place, file, capacity_blocks: 0, wanted_bytes: None, reclaimed_bytes: 0 })
+        let nowhere =
+            StoreDrive { place: Place::Nowhere, file: Arc::new(file), capacity_blocks: 0 };
+        Ok(Store { drives: vec![nowhere], wanted_bytes: None, reclaimed_bytes: 0 })
     }
 
-    /// The directory or device, as the user would name it; `none` when there is no storage tier.
+    /// Whether there is a storage tier.
+    #[must_use]
+    pub fn is_somewhere(&self) -> bool {
+        !self.drives.iter().any(|drive| matches!(drive.place, Place::Nowhere))
+    }
+
+    /// The directory or device of the first drive, as the user would name it; `none` when there is
+    /// no storage tier.
     #[must_use]
     pub fn path(&self) -> &Path {
-        match &self.place {
-            Place::Directory(directory) => directory.path(),
-            Place::Device(device) => device.path(),
-            Place::Nowhere => Path::new("none"),
-        }
+        self.drives[0].path()
+    }
+
+    /// The directories and devices, as the user would name them.
+    #[must_use]
+    pub fn paths(&self) -> String {
+        let paths: Vec<String> =
+            self.drives.iter().map(|drive| drive.path().display().to_string()).collect();
+        paths.join(", ")
+    }
+
+    /// The data files, one a drive.
+    #[must_use]
+    pub fn files(&self) -> Vec<Arc<DataFile>> {
+        self.drives.iter().map(|drive| Arc::clone(&drive.file)).collect()
+    }
+
+    /// What each drive may come to hold, bytes.
+    #[must_use]
+    pub fn sizes_bytes(&self) -> Vec<u64> {
+        self.drives.iter().map(StoreDrive::capacity_bytes).collect()
     }
 
     /// Deletes what it made.
     ///
     /// # Errors
-    /// What could not be deleted.
+    /// What could not be deleted, first of all; the rest is deleted nevertheless.
     pub fn remove(self) -> Result<(), SetupError> {
-        match self.place {
+        let removed = self.drives.into_iter().map(|drive| match drive.place {
             Place::Directory(directory) => directory.remove(),
             Place::Device(_) | Place::Nowhere => Ok(()),
-        }
+        });
+        // All of them, before the first error is returned.
+        removed.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// Whole capacity in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_blocks * BLOCK_BYTES
+        self.sizes_bytes().iter().sum()
     }
-}
-
-struct Opened {
-    place: Place,
-    file: File,
-    path: PathBuf,
-    capacity: Capacity,
-    /// Free space that the steps of a file that grows leave to others.
-    kept_free_bytes: u64,
 }
 
 /// What the store may come to hold.
@@ -172,37 +218,38 @@ struct Capacity {
     wanted_bytes: Option<u64>,
 }
 
-/// What may be used of a place.
-struct Usable<'a> {
-    bytes: u64,
-    /// Part of it that is taken when no size is given.
-    auto_percent: u64,
-    /// Whether less than asked for will do.
-    may_be_less: bool,
-    place: &'a dyn std::fmt::Display,
+/// A place for data, and what may be used of it.
+struct Found {
+    place: FoundPlace,
+    /// As the user would name it.
+    name: String,
+    usable_bytes: u64,
+    /// What of it is taken when no size is given.
+    auto_bytes: u64,
+    /// The file system, which others of these places may be on too.
+    file_system: Option<u64>,
 }
 
-fn open_directory(request: &StoreRequest, path: &Path) -> Result<Opened, StoreError> {
-    let mut directory = CacheDir::open(path)?;
+enum FoundPlace {
+    Directory(CacheDir),
+    Device(RawDevice, File),
+    #[cfg(test)]
+    Nowhere,
+}
+
+fn find_directory(path: &Path) -> Result<Found, StoreError> {
+    let directory = CacheDir::open(path)?;
     let usable_bytes = directory.free_bytes()?.saturating_sub(METADATA_SLACK_BYTES);
-    let usable = Usable {
-        bytes: usable_bytes,
-        auto_percent: AUTO_CAPACITY_PERCENT,
-        // What is reserved or written before the run is wanted whole.
-        may_be_less: request.preallocate == Preallocate::Grow,
-        place: &directory.path().display(),
-    };
-    let capacity = capacity(request, &usable)?;
-    // A size that nobody gave leaves others the rest of what was free, whoever takes it first.
-    let kept_free_bytes = match request.capacity_bytes {
-        0 => METADATA_SLACK_BYTES + (usable_bytes - part_of(usable_bytes, AUTO_CAPACITY_PERCENT)),
-        _ => METADATA_SLACK_BYTES,
-    };
-    let (file, path) = directory.create_data_file()?;
-    Ok(Opened { place: Place::Directory(directory), file, path, capacity, kept_free_bytes })
+    Ok(Found {
+        name: directory.path().display().to_string(),
+        usable_bytes,
+        auto_bytes: part_of(usable_bytes, AUTO_CAPACITY_PERCENT),
+        file_system: std::fs::metadata(directory.path()).ok().map(|metadata| metadata.dev()),
+        place: FoundPlace::Directory(directory),
+    })
 }
 
-fn open_device(request: &StoreRequest, path: &Path) -> Result<Opened, StoreError> {
+fn find_device(request: &StoreRequest, path: &Path) -> Result<Found, StoreError> {
     if !request.destroy_device_contents {
         let error = SetupError::new(
             format!("{} is a block device, and a run would write over all of it", path.display()),
@@ -211,47 +258,116 @@ fn open_device(request: &StoreRequest, path: &Path) -> Result<Opened, StoreError
         return Err(error.into());
     }
     let (device, file) = RawDevice::open(path)?;
-    let usable = Usable {
-        bytes: device.bytes(),
-        auto_percent: 100,
-        may_be_less: false,
-        place: &device.path().display(),
-    };
-    let capacity = capacity(request, &usable)?;
-    let path = device.path().to_path_buf();
-    Ok(Opened { place: Place::Device(device), file, path, capacity, kept_free_bytes: 0 })
+    let bytes = device.bytes();
+    Ok(Found {
+        name: device.path().display().to_string(),
+        usable_bytes: bytes,
+        auto_bytes: bytes,
+        file_system: None,
+        place: FoundPlace::Device(device, file),
+    })
+}
+
+/// Directories on one file system share what it has free.
+fn share_file_systems(found: &mut [Found]) {
+    let systems: Vec<Option<u64>> = found.iter().map(|place| place.file_system).collect();
+    for place in found {
+        let Some(own) = place.file_system else { continue };
+        let sharers = systems.iter().filter(|system| **system == Some(own)).count() as u64;
+        place.usable_bytes /= sharers;
+        place.auto_bytes /= sharers;
+    }
+}
+
+/// The blocks of each place, in proportion to what may be used of it.
+fn divide(blocks: u64, found: &[Found], is_auto: bool) -> Vec<u64> {
+    let weight = |place: &Found| if is_auto { place.auto_bytes } else { place.usable_bytes };
+    let all: u128 = found.iter().map(|place| u128::from(weight(place))).sum();
+    let part = |place| u128::from(blocks) * u128::from(weight(place)) / all.max(1);
+    let mut parts: Vec<u64> = found.iter().map(|place| part(place) as u64).collect();
+    // What rounding left over.
+    let left = blocks - parts.iter().sum::<u64>();
+    parts[0] += left;
+    parts
+}
+
+impl Found {
+    /// Makes the data file, with its space or the first step of it.
+    fn prepare(
+        self,
+        request: &StoreRequest,
+        capacity_blocks: u64,
+        goes_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<StoreDrive, StoreError> {
+        let (place, file, path, kept_free_bytes) = match self.place {
+            FoundPlace::Directory(mut directory) => {
+                let (file, path) = directory.create_data_file()?;
+                // A size that nobody gave leaves others the rest of what was free, whoever takes it
+                // first.
+                let left_bytes = match request.capacity_bytes {
+                    0 => self.usable_bytes - self.auto_bytes,
+                    _ => 0,
+                };
+                let kept_free_bytes = METADATA_SLACK_BYTES + left_bytes;
+                (Place::Directory(directory), file, path, kept_free_bytes)
+            }
+            FoundPlace::Device(device, file) => {
+                let path = device.path().to_path_buf();
+                (Place::Device(device), file, path, 0)
+            }
+            #[cfg(test)]
+            FoundPlace::Nowhere => unreachable!("no test prepares it"),
+        };
+        let shown = path.display().to_string();
+        let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
+            SetupError::new(format!("can't look at {shown}: {error}"), "try again")
+        })?;
+        let file = file.leaving(kept_free_bytes);
+        file.prepare_watched(capacity_blocks, goes_on).map_err(|error| {
+            let (gib, flag) = (gib(capacity_blocks * BLOCK_BYTES), request.capacity_flag);
+            let what = format!("{shown} can't take the {gib:.2} GiB of {flag}");
+            SetupError::new(what, told_io(&error))
+        })?;
+        Ok(StoreDrive { place, file: Arc::new(file), capacity_blocks })
+    }
 }
 
 fn part_of(bytes: u64, percent: u64) -> u64 {
     (u128::from(bytes) * u128::from(percent) / 100) as u64
 }
 
-fn capacity(request: &StoreRequest, usable: &Usable<'_>) -> Result<Capacity, StoreError> {
-    let (flag, place) = (request.capacity_flag, usable.place);
+fn capacity(request: &StoreRequest, found: &[Found]) -> Result<Capacity, StoreError> {
+    let flag = request.capacity_flag;
+    let names: Vec<&str> = found.iter().map(|place| &place.name[..]).collect();
+    let place = names.join(" and ");
+    let usable_bytes: u64 = found.iter().map(|place| place.usable_bytes).sum();
+    // What is reserved or written before the run is wanted whole, and a device has what it has.
+    let is_growing = |place: &Found| !matches!(place.place, FoundPlace::Device(..));
+    let may_be_less = request.preallocate == Preallocate::Grow && found.iter().all(is_growing);
     let mut wanted = match request.capacity_bytes {
-        0 => part_of(usable.bytes, usable.auto_percent),
+        0 => found.iter().map(|place| place.auto_bytes).sum(),
         bytes => bytes,
     };
     if let Some(limit) = request.free_percent_max {
-        wanted = wanted.min(part_of(usable.bytes, limit));
+        wanted = wanted.min(part_of(usable_bytes, limit));
     }
-    if wanted > usable.bytes && (request.is_strict || !usable.may_be_less) {
+    if wanted > usable_bytes && (request.is_strict || !may_be_less) {
         let what = format!(
             "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
-            gib(usable.bytes),
-            gib(wanted - usable.bytes),
+            gib(usable_bytes),
+            gib(wanted - usable_bytes),
             gib(wanted)
         );
         let remedy =
             format!("free space there, lower {flag}, or give --cache-dir another directory");
-        return Err(match usable.may_be_less {
+        return Err(match may_be_less {
             true => {
                 StoreError::Short(format!("{what}, and --strict refuses to do with less: {remedy}"))
             }
             false => SetupError::new(what, remedy).into(),
         });
     }
-    let bytes = wanted.min(usable.bytes);
+    let bytes = wanted.min(usable_bytes);
     let least = u64::from(request.shards) * SEGMENT_BYTES_MIN;
     if bytes < least {
         let error = SetupError::new(
@@ -286,7 +402,7 @@ mod tests {
 
     fn request(capacity_bytes: u64) -> StoreRequest {
         StoreRequest {
-            cache_dir: None,
+            places: Vec::new(),
             destroy_device_contents: false,
             capacity_bytes,
             capacity_flag: "--storage-capacity-gb",
@@ -297,13 +413,32 @@ mod tests {
         }
     }
 
-    fn usable(bytes: u64, may_be_less: bool) -> Usable<'static> {
-        Usable { bytes, auto_percent: 95, may_be_less, place: &"x" }
+    fn found(usable_bytes: u64, file_system: u64) -> Found {
+        Found {
+            place: FoundPlace::Nowhere,
+            name: "x".to_owned(),
+            usable_bytes,
+            auto_bytes: part_of(usable_bytes, 95),
+            file_system: Some(file_system),
+        }
+    }
+
+    #[test]
+    fn several_places_share_a_capacity_by_what_they_have_free() {
+        let mut places = [found(3 * GIB, 1), found(6 * GIB, 2), found(6 * GIB, 2)];
+        share_file_systems(&mut places);
+        assert_eq!(capacity(&request(9 * GIB), &places).unwrap().bytes, 9 * GIB);
+        let blocks = 3 * GIB / BLOCK_BYTES;
+        assert_eq!(divide(3 * blocks, &places, false), [blocks; 3]);
+        let parts = divide(10, &places, true);
+        assert_eq!((parts.iter().sum::<u64>(), parts[1]), (10, 3));
+        let error = capacity(&request(10 * GIB), &places).unwrap_err().to_string();
+        assert!(error.contains("x and x and x has room for 9.00 GiB"), "{error}");
     }
 
     #[test]
     fn capacity_is_exact_or_says_what_is_missing() {
-        let of = |request: &StoreRequest, bytes| capacity(request, &usable(bytes, false));
+        let of = |request: &StoreRequest, bytes| capacity(request, &[found(bytes, 1)]);
         let all = |bytes| Capacity { bytes, wanted_bytes: None };
         assert_eq!(of(&request(3 * GIB), 10 * GIB).unwrap(), all(3 * GIB));
         let auto = of(&request(0), 10 * GIB).unwrap().bytes;
@@ -317,14 +452,14 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_does_with_less_unless_that_is_refused() {
-        let asked = request(12 * GIB);
+        let asked = StoreRequest { preallocate: Preallocate::Grow, ..request(12 * GIB) };
         let less = Capacity { bytes: 10 * GIB, wanted_bytes: Some(12 * GIB) };
-        assert_eq!(capacity(&asked, &usable(10 * GIB, true)).unwrap(), less);
+        assert_eq!(capacity(&asked, &[found(10 * GIB, 1)]).unwrap(), less);
         let strict = StoreRequest { is_strict: true, ..asked };
-        let error = capacity(&strict, &usable(10 * GIB, true)).unwrap_err();
+        let error = capacity(&strict, &[found(10 * GIB, 1)]).unwrap_err();
         assert!(matches!(error, StoreError::Short(_)), "{error:?}");
         assert!(error.to_string().contains("--strict refuses"), "{error}");
-        let enough = capacity(&strict, &usable(12 * GIB, true)).unwrap();
+        let enough = capacity(&strict, &[found(12 * GIB, 1)]).unwrap();
         assert_eq!(enough, Capacity { bytes: 12 * GIB, wanted_bytes: None });
     }
 }

@@ -9,6 +9,7 @@ mod autoscale;
 mod cli;
 mod compare;
 mod discover;
+mod drives;
 mod faults;
 mod fuzz;
 mod gpu;

@@ -10,6 +10,7 @@
 pub mod buffer;
 pub mod clock;
 pub mod device;
+pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod fill;

@@ -6,6 +6,8 @@ pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 /// 1 GiB in bytes.
 pub const GIB: u64 = 1 << 30;
+/// 1 TiB in bytes.
+pub const TIB: u64 = 1 << 40;
 
 /// Unit of storage allocation, of content generation and of O_DIRECT alignment: 4 KiB, the page
 /// size and the logical block of every NVMe format in common use (512-byte formats divide it).

@@ -4,21 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::Ranks;
 use crate::config::values::Size;
+use crate::config::{Places, Ranks};
 
 /// Arguments of `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
     /// Directory on the drive, or a block device; a new directory under the system's temporary
-    /// directory when not given
-    #[arg(long, value_name = "DIR")]
-    pub cache_dir: Option<PathBuf>,
+    /// directory when not given. Several, separated by commas, are measured each alone and all
+    /// together
+    #[arg(long, value_name = "DIR,...", value_parser = Places::parser())]
+    pub cache_dir: Option<Places>,
     /// Allow a block device given as --cache-dir to be overwritten
     #[arg(long)]
     pub destroy_device_contents: bool,
-    /// Size of the range that is read and written, in GiB; it is filled first. 0 takes all free
-    /// space, or the whole device
+    /// Size of the range that is read and written on each drive, in GiB; it is filled first. 0
+    /// takes all free space, or the whole device
     #[arg(long, value_name = "GIB", default_value_t = 4.0)]
     pub size_gb: f64,
     /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes

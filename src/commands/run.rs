@@ -1,7 +1,8 @@
 //! `ringfall run`: from a plan to a result.
 
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -136,7 +137,7 @@ impl Sources {
         let files = opened.facts.files.iter().map(Path::new);
         let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
         // A raw device, that is.
-        inputs.extend(plan.cache_dir.as_deref());
+        inputs.extend(plan.cache_dirs.iter().map(PathBuf::as_path));
         if let Some(RooflineFrom::File(path)) = &plan.roofline {
             inputs.push(path);
         }
@@ -184,9 +185,21 @@ fn measure(
     Ok(Measured { result, cleaned })
 }
 
-/// A flag that is missing is a mistake of usage, found before anything is opened.
+/// A flag that is missing, or a path that may be meant otherwise, is a mistake of usage, found
+/// before anything is opened.
 pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputError> {
-    let device = plan.cache_dir.as_deref().filter(|path| is_block_device(path));
+    let together = plan.cache_dirs.iter().map(|path| path.as_os_str()).collect::<Vec<_>>();
+    let together = Path::new(&together.join(OsStr::new(","))).to_owned();
+    if plan.cache_dirs.len() > 1 && together.exists() {
+        let escaped = together.display().to_string().replace(',', "\\,");
+        let what = format!(
+            "--cache-dir: there is a directory {}, and a comma separates two: write {escaped} if \
+             that is meant, or rename it",
+            together.display()
+        );
+        return Err(InputError::new(what));
+    }
+    let device = plan.cache_dirs.iter().find(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
             sentences: vec![format!(

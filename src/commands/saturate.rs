@@ -1,7 +1,10 @@
 //! `ringfall saturate`: the device's limits, as a table, a file and a page.
 
+mod table;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -12,7 +15,6 @@ use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 use super::run::{
     LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
 };
-use super::wrapped;
 use crate::cli::SaturateArgs;
 use crate::config::{Cores, Facts, InputError, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
@@ -24,11 +26,12 @@ use crate::results::document::ResultFile;
 use crate::results::write_json;
 use crate::run::FleetError;
 use crate::saturate::{
-    Best, Limit, Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find,
-    find_together,
+    Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together,
+    together,
 };
 use crate::show::write_roofline_html;
 use crate::store::{Store, StoreRequest};
+use table::{direction, size, table};
 
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
@@ -84,7 +87,13 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
 /// This process among the ranks that search together; none where it searches alone.
 fn rank(args: &SaturateArgs, output: &Path) -> Result<Option<Rank>, InputError> {
     let rank = Rank::for_command(args.ranks, output)?;
-    let path = args.cache_dir.as_deref();
+    let places = places(args)?;
+    if rank.is_some() && places.len() > 1 {
+        let what = "--cache-dir: ranks measure one drive together: name one, or give --ranks off \
+                    and measure several from one process";
+        return Err(InputError::new(what));
+    }
+    let path = places.first();
     match rank.as_ref().and_then(|rank| rank.can_t_share(path?)) {
         Some(what) => Err(InputError::new(format!("--cache-dir {what}"))),
         None => Ok(rank),
@@ -115,14 +124,13 @@ fn search(
     interrupt: &Interrupt,
 ) -> Result<Option<Roofline>> {
     let cpus = cores(args, rank);
-    let cache_dir = match (rank, &args.cache_dir) {
-        (Some(rank), Some(path)) => Some(rank.own_directory(path)),
-        (_, path) => path.clone(),
+    let places: Vec<PathBuf> = match rank {
+        Some(rank) => places(args)?.iter().map(|path| rank.own_directory(path)).collect(),
+        None => places(args)?,
     };
-    let share_bytes =
-        rank.zip(cache_dir.as_deref()).map_or(0, |(rank, own)| share_below(rank, own));
-    let request = StoreRequest {
-        cache_dir,
+    let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
+    let request = |place: Option<&PathBuf>| StoreRequest {
+        places: place.into_iter().cloned().collect(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: match (args.size_gb * GIB as f64) as u64 {
             0 => share_bytes,
@@ -134,32 +142,27 @@ fn search(
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
     };
-    let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
-    let polling = polling(args);
-    let range_bytes = store.capacity_bytes();
+    let stores = open_all(&places, request, interrupt)?;
     let settings = SaturateSettings {
-        range_bytes,
+        range_bytes: 0,
         io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
         depth_max: args.depth_max,
         buffer_bytes_max: args.io_buffer_mb * MIB,
         cpus,
-        polling,
+        polling: polling(args),
         read_percents: check(args)?,
         iops: !args.no_iops,
         seed: args.seed,
         time_limit_s: args.time_limit,
     };
-    let machine = Machine::look(store.path());
     let mut teller = Teller::new(args, rank.is_some_and(|rank| rank.launcher.rank > 0));
-    teller.begin(&machine, store.path(), &settings, group.map_or(1, Group::size));
     let found = match group {
-        None => find(&store.file, &settings, machine, interrupt, &mut teller).map(Some),
-        Some(group) => {
-            group.ready();
-            find_together(&store.file, &settings, machine, interrupt, &mut teller, group)
-        }
+        None => find_all(&stores, &settings, interrupt, &mut teller).map(Some),
+        Some(group) => find_with_ranks(&stores, &settings, interrupt, &mut teller, group),
     };
-    let removed = store.remove();
+    // All of them, before the first error is returned.
+    let removed: Vec<_> = stores.into_iter().map(Store::remove).collect();
+    let removed: Result<(), _> = removed.into_iter().collect();
     teller.end_line();
     let found = match found {
         Err(SaturateError::Interrupted) => {
@@ -175,6 +178,81 @@ fn search(
     Ok(found)
 }
 
+/// A store for each place; one in a fresh directory where none is named.
+fn open_all(
+    places: &[PathBuf],
+    request: impl Fn(Option<&PathBuf>) -> StoreRequest,
+    interrupt: &Interrupt,
+) -> Result<Vec<Store>> {
+    let mut stores = Vec::new();
+    for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
+        let opened = Store::open(&request(place), &mut |_, _| !interrupt.is_set());
+        stores.push(opened.map_err(FleetError::from)?);
+    }
+    Ok(stores)
+}
+
+/// Finds the limits of each drive alone; of several, then those of all at the same time.
+fn find_all(
+    stores: &[Store],
+    settings: &SaturateSettings,
+    interrupt: &Interrupt,
+    teller: &mut Teller,
+) -> Result<Roofline, SaturateError> {
+    let began = Instant::now();
+    let (mut alone, mut files) = (Vec::new(), Vec::new());
+    for store in stores {
+        let settings = SaturateSettings {
+            range_bytes: store.capacity_bytes(),
+            // As much for each drive alone as for all together.
+            time_limit_s: match stores.len() as u32 {
+                1 => settings.time_limit_s,
+                drives => settings.time_limit_s.map(|seconds| (seconds / (drives + 1)).max(1)),
+            },
+            ..settings.clone()
+        };
+        let machine = Machine::look(store.path());
+        let file = &store.drives[0].file;
+        teller.begin(&machine, store.path(), &settings, 1);
+        alone.push(find(file, &settings, machine, interrupt, teller)?);
+        teller.end_line();
+        files.push(Arc::clone(file));
+    }
+    match alone.len() {
+        1 => Ok(alone.remove(0)),
+        drives => {
+            teller.line(&format!("all {drives} drives at the same time"));
+            let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
+            let until = limit.map(|limit| began + limit);
+            together(&files, alone, settings, until, interrupt, teller)
+        }
+    }
+}
+
+/// Finds the limits of the one store that ranks load together; none where another rank has them.
+fn find_with_ranks(
+    stores: &[Store],
+    settings: &SaturateSettings,
+    interrupt: &Interrupt,
+    teller: &mut Teller,
+    group: &Group,
+) -> Result<Option<Roofline>, SaturateError> {
+    // Ranks with several drives were refused.
+    let store = &stores[0];
+    let settings = SaturateSettings { range_bytes: store.capacity_bytes(), ..settings.clone() };
+    let machine = Machine::look(store.path());
+    teller.begin(&machine, store.path(), &settings, group.size());
+    group.ready();
+    find_together(&store.drives[0].file, &settings, machine, interrupt, teller, group)
+}
+
+/// The directories and devices to measure; none: a fresh directory.
+fn places(args: &SaturateArgs) -> Result<Vec<PathBuf>, InputError> {
+    let Some(places) = &args.cache_dir else { return Ok(Vec::new()) };
+    let wrong = |what| InputError::new(format!("--cache-dir {what}"));
+    places.checked().map_err(wrong)
+}
+
 /// Whether each output can be written, and is a file of its own.
 fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     let outputs = [
@@ -187,7 +265,8 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     check_outputs_apart(&outputs)?;
     for (flag, path) in outputs {
         check_output_writable(flag, path)?;
-        let inputs = args.mix_of.as_deref().into_iter().chain(args.cache_dir.as_deref());
+        let places = args.cache_dir.iter().flat_map(|places| &places.0).map(PathBuf::as_path);
+        let inputs = args.mix_of.as_deref().into_iter().chain(places);
         super::refuse_input(flag, path, inputs)?;
     }
     Ok(())
@@ -196,7 +275,11 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
 /// What to measure: percent of the I/Os that read.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = Vec::new();
-    let is_device = args.cache_dir.as_deref().is_some_and(is_block_device);
+    let mut places = args.cache_dir.iter().flat_map(|places| &places.0);
+    if args.device_output.is_some() && places.clone().count() > 1 {
+        wrong.push("--device-output describes one drive: name one with --cache-dir".to_owned());
+    }
+    let is_device = places.any(|path| is_block_device(path));
     if is_device && !args.destroy_device_contents {
         wrong.push(
             "--cache-dir is a block device, and it would be written over: give \
@@ -294,7 +377,8 @@ fn mix_of(path: &Path) -> Result<u32, String> {
 
 /// A core for each thread; of a rank its own, none of them where there are fewer cores than ranks.
 fn cores(args: &SaturateArgs, rank: Option<&Rank>) -> Vec<Option<usize>> {
-    let mut near = cores_near(args.cache_dir.as_deref()).unwrap_or_default();
+    let first = args.cache_dir.as_ref().and_then(|places| places.0.first());
+    let mut near = cores_near(first.map(PathBuf::as_path)).unwrap_or_default();
     if let Some(own) = rank.and_then(Rank::own_cpus) {
         near.retain(|core| own.contains(core));
     }
@@ -414,21 +498,6 @@ fn out(args: &SaturateArgs) -> Box<dyn Write> {
     if args.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
 }
 
-fn direction(read_percent: u32) -> String {
-    match read_percent {
-        100 => "read".to_owned(),
-        0 => "write".to_owned(),
-        percent => format!("{percent} % read"),
-    }
-}
-
-fn size(bytes: u32) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        bytes => format!("{} KiB", bytes >> 10),
-    }
-}
-
 fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     if args.json {
         super::print_json(roofline)?;
@@ -445,129 +514,9 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     }
 }
 
-/// The roofline as text, 80 columns.
-fn table(roofline: &Roofline) -> String {
-    let mut page = format!(
-        "{:<22}{:>8} {:>9} {:>8} {:>6} {:>9} {:>9}\n",
-        "", "GiB/s", "IOPS", "I/O", "depth", "P50, us", "P99, us"
-    );
-    let mut row = |name: &str, measured: &Measured| {
-        let unsteady = if measured.steady { "" } else { "  not steady" };
-        page.push_str(&format!(
-            "  {name:<20}{:>8.3} {:>9.0} {:>8} {:>6} {:>9.0} {:>9.0}{unsteady}\n",
-            measured.bytes_per_s / GIB as f64,
-            measured.iops,
-            size(measured.io_bytes),
-            measured.depth,
-            measured.latency_p50_us,
-            measured.latency_p99_us
-        ));
-    };
-    for Limit { read_percent, bandwidth, iops } in &roofline.limits {
-        let name = direction(*read_percent);
-        for (what, Best { best, knee, .. }) in
-            [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())]
-                .into_iter()
-                .filter_map(|(what, best)| Some((what, best?)))
-        {
-            row(&format!("{name}, {what}"), best);
-            row("    at the knee", knee);
-        }
-    }
-    for limit in &roofline.limits {
-        page.push_str(&format!(
-            "  {:<12} {:.3} CPU-s/GiB at the best bandwidth\n",
-            direction(limit.read_percent),
-            limit.bandwidth.best.cpu_s_per_gib
-        ));
-    }
-    let limit = roofline.time_limit_s;
-    let limit = limit.map_or(String::new(), |limit| format!(" of the {limit} s of --time-limit"));
-    ranks_line(roofline, &mut page);
-    page.push_str(&format!("  search       {:.1} s{limit}\n", roofline.seconds));
-    for sentence in roofline.left_undone() {
-        wrapped(&mut page, "  time limit   ", &sentence);
-    }
-    for limit in &roofline.limits {
-        if let Some(fastest) = limit.bandwidth.outrun() {
-            let text = format!(
-                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: the \
-                 speed of this device varies; try when nothing else uses it, with a larger \
-                 --size-gb",
-                direction(limit.read_percent),
-                fastest.bytes_per_s / GIB as f64,
-                fastest.seconds,
-                limit.bandwidth.best.bytes_per_s / GIB as f64,
-                limit.bandwidth.best.seconds
-            );
-            wrapped(&mut page, "  note: ", &text);
-        }
-    }
-    page
-}
-
-/// Of ranks, what each did of the best bandwidth.
-fn ranks_line(roofline: &Roofline, page: &mut String) {
-    for Limit { read_percent, bandwidth, .. } in &roofline.limits {
-        let rates = &bandwidth.best.ranks_bytes_per_s;
-        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        if rates.len() > 1 {
-            page.push_str(&format!(
-                "  {:<12} {} ranks together, each {:.3} to {:.3} GiB/s of it\n",
-                direction(*read_percent),
-                rates.len(),
-                least / GIB as f64,
-                most / GIB as f64
-            ));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_fits_a_terminal() {
-        let measured = Measured {
-            io_bytes: 256 << 10,
-            depth: 1024,
-            bytes_per_s: 140e9,
-            iops: 12_345_678.0,
-            latency_p50_us: 1_234_567.0,
-            latency_p99_us: 1_234_567.0,
-            steady: false,
-            ..Measured::default()
-        };
-        let best =
-            Best { best: measured.clone(), knee: measured, probes: Vec::new(), settled: false };
-        let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
-        let roofline = Roofline {
-            ringfall_roofline: 1,
-            version: String::new(),
-            unix_s: 0.0,
-            machine: Machine::default(),
-            range_bytes: 0,
-            threads: 1,
-            polling: String::new(),
-            steady_rule: String::new(),
-            seconds: 1.0,
-            time_limit_s: Some(1),
-            range_left_bytes: 0,
-            limits: vec![limit],
-            ranks: Vec::new(),
-        };
-        let page = table(&roofline);
-        assert!(
-            page.lines().all(|line| line.chars().count() <= super::super::TEXT_WIDTH),
-            "{page}"
-        );
-        assert_eq!(page.lines().count(), 11);
-        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("1.0 s of the 1 s of --time-limit"), "{page}");
-        assert!(words.contains("The search for IOPS at 70 % reads stopped"), "{page}");
-    }
 
     #[test]
     fn the_time_left_is_rounded_up_and_never_negative() {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use ringfall_engine::drive::DRIVES_MAX;
 use ringfall_engine::units::{GIB, MIB};
 
 use super::kinds::IO_SIZE_BYTES_MAX;
@@ -55,8 +56,11 @@ pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Auto<i64> {
 pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
     let depth = settings.queue_depth.and_then(Auto::given).unwrap_or(1).clamp(1, QUEUE_DEPTH_MAX);
     let Size(io_size_bytes) = settings.io_size.unwrap_or(Size(MIB));
-    // At most 64 MiB × 1,024 shards × 4,096: fits.
-    let least = io_size_bytes.min(IO_SIZE_BYTES_MAX) * shards_of(settings).unsigned_abs();
+    // At most 64 MiB × 1,024 shards × 64 drives × 4,096: fits.
+    let drives =
+        settings.cache_dir.as_ref().map_or(1, |places| places.0.len().clamp(1, DRIVES_MAX));
+    let queues = shards_of(settings).unsigned_abs() * drives as u64;
+    let least = io_size_bytes.min(IO_SIZE_BYTES_MAX) * queues;
     let here = facts.rank.as_ref().map_or(1, |rank| u64::from(Rank::of(rank).ranks_here()));
     let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX / here).max(least);
     Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))

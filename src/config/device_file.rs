@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::device::{DeviceModel, DirectionModel, WriteCacheModel};
+use ringfall_engine::drive::DRIVES_MAX;
 use ringfall_engine::units::{GIB, MIB};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
@@ -51,6 +52,8 @@ pub struct DeviceFile {
     pub source: String,
     /// The drive.
     pub model: DeviceModel,
+    /// How many such drives there are.
+    pub drives: u16,
     /// Bytes that one core copies a second.
     pub memory_bytes_per_s: f64,
     /// Its GPUs.
@@ -71,6 +74,7 @@ struct Text {
     #[serde(default)]
     duplex: bool,
     burst_ms: Option<Spanned<f64>>,
+    drives: Option<Spanned<f64>>,
     write_cache: Option<CacheText>,
     memory_mb_per_s: Option<Spanned<f64>>,
     #[serde(default)]
@@ -134,6 +138,11 @@ impl DeviceFile {
         let flush_us = optional(&mut check, "flush_us", &parsed.flush_us, 0.0, US_MAX);
         let parallel = parsed.parallel_ios.as_ref();
         let parallel = parallel.map(|value| check.whole("parallel_ios", value, 65_536));
+        let drives = parsed.drives.as_ref();
+        let drives = drives.map(|value| {
+            check.within("drives", value, 1.0, DRIVES_MAX as f64);
+            check.whole("drives", value, DRIVES_MAX as u32) as u16
+        });
         let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
         let memory =
             optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
@@ -169,6 +178,7 @@ impl DeviceFile {
             name: shown(parsed.name),
             source: shown(parsed.source),
             model,
+            drives: drives.unwrap_or(1),
             memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,
             gpu,
         })

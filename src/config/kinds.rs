@@ -365,8 +365,6 @@ macro_rules! path_kinds {
 
 /// A path; `none`: there is none.
 pub struct Optional;
-/// A path; `auto`: none was given.
-pub struct AutoPath;
 
 impl Optional {
     fn path(typed: &Path, wrong: Wrong<'_>) -> Option<PathBuf> {
@@ -376,9 +374,6 @@ impl Optional {
 
 path_kinds! {
     Optional: Option<PathBuf> = Optional::path, auto: false;
-    AutoPath: Option<PathBuf> = |typed, wrong| {
-        (typed.as_os_str() != "auto").then(|| path(typed, wrong))
-    }, auto: true;
     PathBuf: PathBuf = path, auto: true;
     RooflineFrom: Option<RooflineFrom> = |typed, wrong| {
         Optional::path(typed, wrong).map(|path| match path.to_str() {

@@ -14,6 +14,7 @@ mod kinds;
 pub mod nearest;
 mod options;
 mod page;
+mod places;
 mod plan;
 mod preset;
 mod rank;
@@ -34,11 +35,12 @@ pub use health::HealthCriteria;
 pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
+pub use places::{Places, typed as typed_places};
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, LogLevel,
-    MergeRanks, Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked,
-    PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer,
-    TraceEpoch, TraceKind, Traffic, Verify,
+    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, Layout,
+    LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile, Phases, Plan, Preallocate,
+    PreconditionAsked, PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers,
+    RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};

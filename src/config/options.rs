@@ -8,13 +8,15 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{AutoPath, Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
+use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
+use super::places::Places;
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, LogLevel, MergeRanks,
-    PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
-    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
+    MergeRanks, OnDeviceFailure, PerformanceProfile, Preallocate, PreconditionUntil, Promotion,
+    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection,
+    auto,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -159,17 +161,25 @@ settings! {
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
             real_only "a simulated run has no GPUs to choose from";
-        /// Directory for the data files, or a block device
+        /// Directory for the data files, or a block device; several, separated by commas, are used
+        /// together
         ///
         /// auto: a new directory under the system's temporary directory, which may be slow or in
-        /// memory. Name a directory on the drive that you want to measure.
-        cache_dir: AutoPath = "auto", "DIR", keeps demo;
+        /// memory. Name a directory on the drive that you want to measure, or one on each of
+        /// several drives. A comma in a path is written as `\,`.
+        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo;
+        /// How an entry is laid out on several drives
+        placement as layout: Layout = "stripe", "LAYOUT", keeps demo;
+        /// What to do when one of several drives fails during the run
+        on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
+            real_only "no device is used";
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo,
             real_only "no device is touched";
         /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
         ///
-        /// Space is taken as the run needs it; --preallocate reserve takes all of it before.
+        /// Several drives share it in proportion to their free space. Space is taken as the run
+        /// needs it; --preallocate reserve takes all of it before.
         storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
         /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
         /// are dropped, and counted
@@ -207,14 +217,14 @@ settings! {
         pin: bool = "true", "BOOL", keeps demo;
         /// Size of the largest single I/O
         io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
-        /// Number of I/Os in flight per shard
+        /// Number of I/Os in flight per shard on each drive
         ///
         /// auto: 64, or fewer so that all shards together have at most 1024.
         queue_depth: Auto<u32> = "auto", "N", in 1..=QUEUE_DEPTH_MAX, auto auto::queue_depth,
             keeps demo;
-        /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard
+        /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
-        /// auto: enough for io_size × queue_depth on every shard, at most 1024.
+        /// auto: enough for io_size × queue_depth on every shard and drive, at most 1024.
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete

@@ -108,6 +108,26 @@ choice! {
 }
 
 choice! {
+    /// How an entry lies on several drives.
+    Layout {
+        /// A part of each entry on each drive, so that it moves at the speed of all of them.
+        Stripe = "stripe",
+        /// Each entry on one drive, so that a drive that fails takes only its own entries along.
+        Whole = "whole",
+    }
+}
+
+choice! {
+    /// What becomes of a run when one of several drives fails.
+    OnDeviceFailure {
+        /// The run ends as failed, with what was measured so far.
+        Stop = "stop",
+        /// What was on the drive is lost, and the run goes on with the others.
+        Continue = "continue",
+    }
+}
+
+choice! {
     /// How a dataset's tokens are counted.
     Tokenizer {
         /// Exactly, with the vocabulary of GPT-4.

@@ -167,7 +167,7 @@ impl Rank {
     pub(super) fn place(&mut self, settings: &mut Settings, is_seed_drawn: bool) {
         let own = self.own_name();
         let is_placed = base_of(&settings.output, &own).is_some()
-            || settings.cache_dir.as_deref().is_some_and(|path| base_of(path, &own).is_some());
+            || settings.cache_dirs.iter().any(|path| base_of(path, &own).is_some());
         if !is_placed && !is_seed_drawn {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
         }
@@ -196,7 +196,7 @@ impl Rank {
             }
         }
         self.common_output = base_of(&settings.output, &own);
-        if let Some(path) = &mut settings.cache_dir {
+        for path in &mut settings.cache_dirs {
             *path = self.own_directory(path);
         }
     }
@@ -254,7 +254,7 @@ impl Rank {
 
     /// What is wrong with where the data of several ranks would go, if anything.
     pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
-        self.can_t_share(settings.cache_dir.as_ref()?)
+        settings.cache_dirs.iter().find_map(|path| self.can_t_share(path))
     }
 }
 

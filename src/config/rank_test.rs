@@ -74,7 +74,12 @@ fn placed(line: &str) -> (Option<String>, String, u64, Option<String>) {
     let plan = plan_on(line, &Facts { rank: Some(rank), cores: 8, ..facts() });
     let text = |path: &Path| path.display().to_string();
     let common = plan.rank.as_ref().and_then(|rank| rank.common_output.as_deref());
-    (plan.cache_dir.as_deref().map(text), text(&plan.output), plan.seed, common.map(text))
+    (
+        plan.cache_dirs.first().map(|path| text(path)),
+        text(&plan.output),
+        plan.seed,
+        common.map(text),
+    )
 }
 
 #[test]

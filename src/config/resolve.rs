@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ringfall_engine::units::MIB;
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
+use super::RooflineFrom;
 use super::nearest::nearest;
 use super::options::SETTINGS;
 use super::page::defaults_page;
@@ -276,6 +277,7 @@ impl Check<'_> {
         let gpu_indices = self.gpu(&settings);
         self.buffers_suffice(&settings);
         self.outputs_and_trials(&settings);
+        self.drives(&settings);
         if settings.latency_tracing && settings.fio_output.is_none() {
             settings.fio_output = Some(settings.output.with_extension("fio"));
         }
@@ -410,6 +412,21 @@ impl Check<'_> {
                      which `ringfall report` makes a page or a workbook"
                 ),
             );
+        }
+    }
+
+    /// What is measured or traced of one drive only.
+    fn drives(&mut self, settings: &Settings) {
+        let count = settings.cache_dirs.len();
+        if count < 2 {
+            return;
+        }
+        let what = format!("works with one drive, and {count} are named");
+        if settings.roofline == Some(RooflineFrom::Fresh) {
+            self.wrong("roofline", format_args!("fresh {what}"));
+        }
+        if settings.latency_tracing {
+            self.wrong("enable_latency_tracing", what);
         }
     }
 

@@ -115,13 +115,7 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
             return Err(format!("{tier:?} holds {} bytes, more than it has", used[at]));
         }
     }
-    let blocks = settings.storage_capacity_bytes / BLOCK_BYTES;
-    // A capacity is rounded down to whole segments.
-    let whole = budgets.capacity_bytes(Tier::Storage) / BLOCK_BYTES;
-    same("storage blocks", leased + budgets.unleased_blocks(), whole)?;
-    if whole > blocks || tier_bytes[2] > whole * BLOCK_BYTES {
-        return Err(format!("storage holds {} bytes of {blocks} blocks", tier_bytes[2]));
-    }
+    storage_is_whole(world, settings.storage_capacity_bytes, leased, tier_bytes[2])?;
     for tier in Tier::ALL {
         same(&format!("{tier:?}: batons"), budgets.baton(tier).available(), 1)?;
     }
@@ -133,6 +127,25 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
         same("allocation permits", world.shared.allocations.available(), permits)?;
     }
     requests(world, at_stop)
+}
+
+/// Every block of storage is leased or free, and entries take no more than there is.
+fn storage_is_whole(
+    world: &World,
+    capacity_bytes: u64,
+    leased: u64,
+    entry_bytes: u64,
+) -> Result<(), String> {
+    let budgets = &world.shared.budgets;
+    let blocks = capacity_bytes / BLOCK_BYTES;
+    // A lost drive keeps its blocks, and is none of the capacity any more.
+    let all = budgets.grown_bytes(Tier::Storage) / BLOCK_BYTES;
+    same("storage blocks", leased + budgets.unleased_blocks(), all)?;
+    let whole_bytes = budgets.capacity_bytes(Tier::Storage);
+    if all > blocks || whole_bytes > all * BLOCK_BYTES || entry_bytes > whole_bytes {
+        return Err(format!("storage holds {} bytes of {blocks} blocks", entry_bytes));
+    }
+    Ok(())
 }
 
 fn metrics_of(world: &World) -> Metrics {
@@ -201,7 +214,8 @@ pub(super) fn report_tells_what_happened(
     }
     let failed = errors(&|error| error.errno != 0);
     counted("failed in all", IoKind::Write, failed, flaws.failures())?;
-    if scenario.rates == Default::default() && gpu.failed + gpu.wrong_blocks == 0 {
+    let is_flawless = scenario.rates == Default::default() && scenario.dies.is_none();
+    if is_flawless && gpu.failed + gpu.wrong_blocks == 0 {
         same("errors of a drive without flaws", metrics.error_count(), 0)?;
     }
     Ok(())

@@ -47,6 +47,8 @@ pub struct FaultRun {
     pub requests: u64,
     /// Operations that were dropped half-way.
     pub cancelled: u64,
+    /// Drives that were given up.
+    pub lost_drives: u64,
     /// Steps of the simulation.
     pub steps: u64,
 }
@@ -107,18 +109,18 @@ fn one(seed: u64) -> Result<FaultRun, String> {
 fn build(scenario: &Scenario) -> Result<World, String> {
     let time = VirtualTime::starting_at(BEGIN);
     let settings = &scenario.settings;
-    let drive = SimDrive::flawed(
-        scenario.model,
-        time.clock(),
-        settings.storage_capacity_bytes / BLOCK_BYTES,
-        scenario.rates,
-        scenario.settings.seed,
-    );
+    let drive = |(index, bytes): (usize, &u64)| {
+        let (model, blocks) = (scenario.model, bytes / BLOCK_BYTES);
+        let seed = settings.seed.wrapping_add(index as u64);
+        SimDrive::flawed(model, time.clock(), blocks, scenario.rates, seed)
+    };
+    let drives = scenario.drives_bytes.iter().enumerate().map(drive).collect();
     let cpu = CpuPool::new(settings.cpu_capacity_bytes).map_err(|error| error.to_string())?;
     cpu.populate(0, 1).map_err(|error| error.to_string())?;
     let parts = WorldParts {
         time,
-        drive,
+        drives,
+        drives_bytes: scenario.drives_bytes.clone(),
         cpu,
         content: Box::new(|| Content::Real),
         verify: VerifyMode::Full,
@@ -206,6 +208,11 @@ impl Shards for Faulty<'_> {
             Phase::WarmUp => self.run_until(until)?,
             Phase::Measure => {
                 self.interfere();
+                if let Some((drive, at)) = self.scenario.dies
+                    && self.world.time.now() >= BEGIN + at
+                {
+                    self.world.drives[drive].die();
+                }
                 let pause = self.rng.random_range(0..PAUSE_MAX);
                 self.run_until((self.world.time.now() + pause).min(until))?;
                 check::nobody_is_forgotten(&self.world)?;
@@ -231,7 +238,10 @@ impl Faulty<'_> {
         self.world.drivers.iter().for_each(|driver| driver.shard().stop());
         self.run_until(Nanos::MAX)?;
         check::at_rest(&self.world, self.scenario, &self.at_stop)?;
-        let flaws = self.world.drive.flaws().unwrap_or_default();
+        let mut flaws = FlawCounts::default();
+        for drive in self.world.drives.iter().filter_map(|drive| drive.flaws()) {
+            flaws.add(&drive);
+        }
         let gpu_flaws = self.gpu.as_ref().map(|gpu| gpu.counts()).unwrap_or_default();
         check::report_tells_what_happened(&self.world, self.scenario, &flaws, &gpu_flaws)?;
         self.strangers.check()?;
@@ -240,6 +250,7 @@ impl Faulty<'_> {
             gpu_flaws,
             requests: self.world.drivers.iter().map(|driver| driver.completed()).sum(),
             cancelled: self.strangers.cancelled(),
+            lost_drives: self.world.shared.budgets.losses(),
             steps: self.steps,
         })
     }
@@ -291,8 +302,8 @@ mod tests {
 
     #[test]
     fn a_few_hundred_seeds_lose_nothing() {
-        let (mut flaws, mut gpu_flaws, mut cancelled, mut requests) =
-            (Vec::new(), Vec::new(), 0, 0);
+        let (mut flaws, mut gpu_flaws, mut cancelled, mut requests, mut lost) =
+            (Vec::new(), Vec::new(), 0, 0, 0);
         for seed in 0..300 {
             match run(seed) {
                 Ok(run) => {
@@ -303,6 +314,7 @@ mod tests {
                     gpu_flaws.push([gpu.failed, gpu.wrong_blocks, gpu.late]);
                     cancelled += run.cancelled;
                     requests += run.requests;
+                    lost += run.lost_drives;
                 }
                 Err(what) => panic!("seed {seed}: {what}\nagain: ringfall faults --seeds {seed}"),
             }
@@ -316,6 +328,7 @@ mod tests {
             assert!(often > 50, "kind {kind} of the GPU's flaws happened {often} times");
         }
         assert!(cancelled > 300 && requests > 3_000, "they did next to nothing");
+        assert!(lost > 10, "only {lost} drives were given up");
     }
 
     #[test]

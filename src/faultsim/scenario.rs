@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::placement::Watermarks;
+use ringfall_engine::placement::{EntryLayout, Watermarks};
 use ringfall_engine::shard::Durability;
 use ringfall_engine::tier::gpu::GpuSpace;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
-use ringfall_engine::units::{KIB, MIB};
+use ringfall_engine::units::{BLOCK_BYTES, KIB, MIB};
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
@@ -27,6 +27,10 @@ pub(super) struct Scenario {
     pub(super) rates: FlawRates,
     /// What goes wrong with the GPU tier, if there is one.
     pub(super) gpu_flaws: GpuFlawPlan,
+    /// Sizes of the drives, bytes: whole blocks.
+    pub(super) drives_bytes: Vec<u64>,
+    /// Which of several drives dies, and when.
+    pub(super) dies: Option<(usize, Nanos)>,
     /// Whether operations are dropped half-way.
     pub(super) cancels: bool,
     /// How long, on the simulated clock, before it is stopped.
@@ -53,46 +57,13 @@ fn cpu_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
 impl Scenario {
     pub(super) fn draw(rng: &mut Xoshiro256PlusPlus) -> Scenario {
         let (shards, users) = (rng.random_range(1..=4u16), rng.random_range(1..=12u32));
-        let io_size_bytes = (4 * KIB) << rng.random_range(0..5);
-        let queue_depth = rng.random_range(1..=16u32);
-        let buffers = rng.random_range(1..=u64::from(queue_depth));
-        let scale = scale(rng);
-        let settings = RunSettings {
-            shards,
-            cpus: None,
-            cache_dir: None,
-            destroy_device_contents: false,
-            is_strict: false,
-            has_storage: true,
-            storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
-            storage_free_percent_max: None,
-            gpu_capacity_bytes: 0,
-            gpu_memory: None,
-            promotes_on_hit: false,
-            cpu_capacity_bytes: cpu_bytes(rng, scale),
-            watermarks: watermarks(rng),
-            memory_gauge: None,
-            preallocate: Preallocate::Reserve,
-            io_size_bytes,
-            queue_depth,
-            io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
-            durability: if rng.random() { Durability::Flush } else { Durability::None },
-            verify: VerifyMode::Full,
-            seed: rng.random(),
-            start: crate::run::Start::WhenReady,
-            keeps_early: false,
-            warmup: 0,
-            duration: SECOND,
-            max_inflight_requests: rng.random_range(1..=16),
-            max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
-            ends_when_exhausted: false,
-            autoscale_requests_max: None,
-            autoscale: None,
-        };
+        let (settings, scale) = settings(rng, shards);
         let bandwidth = rng.random_range(2.0e6..2.0e7);
         let mut model = DeviceModel::with_bandwidth(bandwidth, bandwidth / 2.0);
         model.flush_ns = rng.random_range(0..MILLISECOND);
         model.read.latency_p99_ns = model.read.latency_ns + rng.random_range(0..500) * MICROSECOND;
+        let (drives_bytes, layout, dies) = drives(settings.seed, settings.storage_capacity_bytes);
+        let settings = RunSettings { layout, ..settings };
         let is_flawless = rng.random_range(0..10) == 0;
         let rates = rates(rng, is_flawless);
         let load =
@@ -113,6 +84,8 @@ impl Scenario {
             model,
             rates,
             gpu_flaws,
+            drives_bytes,
+            dies,
             cancels: rng.random(),
             run_ns: rng.random_range(10 * MILLISECOND..4 * SECOND),
             populates_for_ns,
@@ -188,6 +161,69 @@ fn one_kind_of_damage(
 /// Some have entries of several of the CPU tier's chunks.
 fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
     if rng.random_range(0..8) == 0 { 6 } else { 1 }
+}
+
+/// What the system is given, but for its drives and its GPU tier; how much larger its tiers are
+/// than usual.
+fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
+    let io_size_bytes = (4 * KIB) << rng.random_range(0..5);
+    let queue_depth = rng.random_range(1..=16u32);
+    let buffers = rng.random_range(1..=u64::from(queue_depth));
+    let scale = scale(rng);
+    let settings = RunSettings {
+        shards,
+        cpus: None,
+        cache_dirs: Vec::new(),
+        layout: EntryLayout::default(),
+        outlives_drives: false,
+        destroy_device_contents: false,
+        is_strict: false,
+        has_storage: true,
+        storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
+        storage_free_percent_max: None,
+        gpu_capacity_bytes: 0,
+        gpu_memory: None,
+        promotes_on_hit: false,
+        cpu_capacity_bytes: cpu_bytes(rng, scale),
+        watermarks: watermarks(rng),
+        memory_gauge: None,
+        preallocate: Preallocate::Reserve,
+        io_size_bytes,
+        queue_depth,
+        io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
+        durability: if rng.random() { Durability::Flush } else { Durability::None },
+        verify: VerifyMode::Full,
+        seed: rng.random(),
+        start: crate::run::Start::WhenReady,
+        keeps_early: false,
+        warmup: 0,
+        duration: SECOND,
+        max_inflight_requests: rng.random_range(1..=16),
+        max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
+        ends_when_exhausted: false,
+        autoscale_requests_max: None,
+        autoscale: None,
+    };
+    (settings, scale)
+}
+
+/// The drives, which a third of the seeds have several of, and of those every second one that dies.
+/// Drawn apart, so that the other seeds are what they have always been.
+fn drives(seed: u64, capacity_bytes: u64) -> (Vec<u64>, EntryLayout, Option<(usize, Nanos)>) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from_be_bytes(*b"drives--"));
+    if rng.random_range(0..3) > 0 {
+        return (vec![capacity_bytes], EntryLayout::default(), None);
+    }
+    let layout = if rng.random() { EntryLayout::Stripe } else { EntryLayout::Whole };
+    let weights: Vec<u64> =
+        (0..rng.random_range(2..=5u32)).map(|_| rng.random_range(1..=4u64)).collect();
+    let blocks = capacity_bytes / BLOCK_BYTES;
+    let part = |weight: u64| (blocks * weight / weights.iter().sum::<u64>()).max(1) * BLOCK_BYTES;
+    let sizes: Vec<u64> = weights.iter().map(|&weight| part(weight)).collect();
+    let dies = rng
+        .random::<bool>()
+        .then(|| (rng.random_range(0..sizes.len()), rng.random_range(0..SECOND)));
+    (sizes, layout, dies)
 }
 
 /// Shares that an eviction leaves of a tier, and at which an entry skips it.

@@ -85,6 +85,28 @@ impl BlockCounters {
     }
 }
 
+impl BlockCounters {
+    /// The counters of several disks as those of one: sums, and of the time with requests in flight
+    /// the mean.
+    #[must_use]
+    pub fn together(all: &[BlockCounters]) -> Option<BlockCounters> {
+        let sum = |of: fn(&BlockCounters) -> u64| all.iter().map(of).sum::<u64>();
+        let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+        Some(BlockCounters {
+            reads: sum(|one| one.reads),
+            read_bytes: sum(|one| one.read_bytes),
+            writes: sum(|one| one.writes),
+            write_bytes: sum(|one| one.write_bytes),
+            in_flight: sum(|one| one.in_flight),
+            busy_ms: sum(|one| one.busy_ms) / count,
+            read_ms: sum(|one| one.read_ms),
+            write_ms: sum(|one| one.write_ms),
+            queue_ms: sum(|one| one.queue_ms),
+            flushes: all.iter().map(|one| one.flushes).sum(),
+        })
+    }
+}
+
 impl BlockDelta {
     /// What happened from `before` to `after` on the disk of this name.
     #[must_use]
@@ -121,6 +143,16 @@ mod tests {
         assert_eq!(old.flushes, None);
         let delta = BlockDelta::between("sda", old, counters);
         assert_eq!((delta.reads, delta.flushes), (9, None));
+    }
+
+    #[test]
+    fn disks_together_have_their_sums_and_the_mean_of_their_busy_time() {
+        let one = BlockCounters { reads: 3, busy_ms: 10, flushes: Some(1), ..Default::default() };
+        let other = BlockCounters { reads: 4, busy_ms: 30, flushes: None, ..Default::default() };
+        let both = BlockCounters::together(&[one, other]).unwrap();
+        assert_eq!((both.reads, both.busy_ms, both.flushes), (7, 20, None));
+        assert_eq!(BlockCounters::together(&[one]), Some(one));
+        assert_eq!(BlockCounters::together(&[]), None);
     }
 
     #[test]

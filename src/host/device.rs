@@ -183,6 +183,40 @@ fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLin
     }
 }
 
+/// The PCIe port below which all of these disks (`major:minor`) are, if it is not a root of the
+/// machine: the address of the last bridge that they have in common.
+#[must_use]
+pub fn shared_port(disks: &[&str]) -> Option<String> {
+    shared_port_below(Path::new("/sys"), disks)
+}
+
+fn shared_port_below(sys: &Path, disks: &[&str]) -> Option<String> {
+    let mut shared: Option<Vec<String>> = None;
+    for numbers in disks {
+        let path = sys.join("dev/block").join(numbers).canonicalize().ok()?;
+        let parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let parts: Vec<String> = parts.filter(|part| is_pci_address(part)).collect();
+        shared = Some(match shared {
+            None => parts,
+            Some(before) => {
+                let pairs = before.into_iter().zip(parts);
+                pairs.take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
+            }
+        });
+    }
+    shared?.pop()
+}
+
+/// `0000:3b:00.0`
+fn is_pci_address(part: &str) -> bool {
+    let is_hex = |text: &str, length| {
+        text.len() == length && text.chars().all(|letter| letter.is_ascii_hexdigit())
+    };
+    let mut fields = part.split([':', '.']);
+    let mut next = |length| fields.next().is_some_and(|field| is_hex(field, length));
+    next(4) && next(2) && next(2) && next(1) && part.len() == 12
+}
+
 fn whole_disk(sys: &Path, numbers: &str) -> Option<PathBuf> {
     let linked = sys.join("dev/block").join(numbers).canonicalize().ok()?;
     match linked.join("partition").exists() {
@@ -271,6 +305,21 @@ mod tests {
         assert_eq!((facts.queues, facts.size_bytes), (Some(1), Some(1 << 20)));
         assert_eq!(DeviceFacts::below(&sys.0, "259:2").unwrap().numa_node, None);
         assert_eq!(DeviceFacts::below(&sys.0, "1:1"), None);
+    }
+
+    #[test]
+    fn drives_behind_one_switch_share_its_port() {
+        let sys = Sys::new("ports");
+        let switch = "pci0000:00/0000:00:01.0/0000:01:00.0";
+        sys.device(&format!("{switch}/0000:02:00.0/nvme/nvme0/nvme0n1"), "259:0", &[]);
+        sys.device(&format!("{switch}/0000:03:00.0/nvme/nvme1/nvme1n1"), "259:1", &[]);
+        sys.device("pci0000:80/0000:80:01.0/0000:81:00.0/nvme/nvme2/nvme2n1", "259:2", &[]);
+        let port = |disks: &[&str]| shared_port_below(&sys.0, disks);
+        assert_eq!(port(&["259:0", "259:1"]).as_deref(), Some("0000:01:00.0"));
+        assert_eq!(port(&["259:0", "259:1", "259:2"]), None);
+        assert_eq!(port(&["259:0", "1:1"]), None);
+        assert_eq!(port(&[]), None);
+        assert!(!is_pci_address("pci0000:00") && !is_pci_address("0000:zz:00.0"));
     }
 
     #[test]

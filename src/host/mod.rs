@@ -14,7 +14,7 @@ pub mod survey;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
-pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers};
+pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers, shared_port};
 pub use direct::takes_direct_io;
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};

@@ -153,11 +153,19 @@ impl ColdReads {
 /// Bytes read that came through all levels of the devices below the data files: of a device and
 /// those that it stands on, whichever counted less. Below a loop device is the page cache, so what
 /// counts is the device below alone, also where others have it count more. `top` is the disk
-/// itself, should the levels have no counters.
+/// itself, should the levels have no counters; of several drives, their disks together, which the
+/// drives' levels may share and then don't count twice.
 #[must_use]
 pub fn reached_bytes(links: &[ChainLink], deltas: &[BlockDelta], top: &BlockDelta) -> u64 {
-    let first = links.first().and_then(|link| through(link, links, deltas));
-    first.unwrap_or(top.read_bytes)
+    let tops = || links.iter().enumerate().filter(|(_, link)| link.above.is_none());
+    if tops().count() < 2 {
+        let first = links.first().and_then(|link| through(link, links, deltas));
+        return first.unwrap_or(top.read_bytes);
+    }
+    let all: Option<Vec<u64>> =
+        tops().map(|(place, link)| through(link, &links[place..], deltas)).collect();
+    let sum = all.map(|all| all.into_iter().fold(0, u64::saturating_add));
+    sum.map_or(top.read_bytes, |sum| sum.min(top.read_bytes))
 }
 
 /// Links are listed after the one that stands on them, each once: no circle.
@@ -179,6 +187,9 @@ fn through(link: &ChainLink, links: &[ChainLink], deltas: &[BlockDelta]) -> Opti
 /// The device that reads end at: the last of the levels, or the topmost where they divide.
 fn lowest(machine: &Machine) -> Option<&str> {
     let links = &machine.device_chain;
+    if links.iter().filter(|link| link.above.is_none()).count() > 1 {
+        return Some("the drives");
+    }
     let is_line = links.windows(2).all(|two| two[1].above.as_ref() == Some(&two[0].name));
     let last = links.last().filter(|_| is_line).map(|link| link.name.as_str());
     last.or(machine.device.as_ref().map(|device| device.name.as_str()))
@@ -330,6 +341,28 @@ mod tests {
         // Others read from the disk: it proves nothing of the reads of the loop device.
         let deltas = [delta("loop0", 100), delta("vda", 500)];
         assert_eq!(reached_bytes(&on_loop, &deltas, &delta("loop0", 100)), 500);
+    }
+
+    #[test]
+    fn of_several_drives_the_sum_reached_them() {
+        let none = crate::host::BlockCounters::default();
+        let delta = |device: &str, read_bytes| BlockDelta {
+            read_bytes,
+            ..BlockDelta::between(device, none, none)
+        };
+        let links = [
+            link("loop0", "loop", None),
+            link("a", "disk", Some("loop0")),
+            link("loop1", "loop", None),
+            link("a", "disk", Some("loop1")),
+            link("b", "disk", None),
+        ];
+        let of = |a, b| {
+            let deltas = [delta("loop0", 100), delta("a", a), delta("loop1", 100), delta("b", b)];
+            reached_bytes(&links, &deltas, &delta("loop0+loop1+b", 200 + b))
+        };
+        assert_eq!(of(200, 50), 250, "the disk below two of them counts once");
+        assert_eq!(of(30, 50), 110, "what the page cache served did not reach it");
     }
 
     #[test]

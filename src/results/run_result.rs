@@ -13,8 +13,8 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, GpuOutcome, KernelSecond, RequestStats, TierShortage, TierState, TimelineSecond,
-    WatchdogReport, Window,
+    CacheStats, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage, TierState,
+    TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::precondition::PreconditionReport;
@@ -76,7 +76,9 @@ pub struct RunResult {
     pub population_failed: u64,
     /// Whether the shards stayed alive.
     pub watchdog: WatchdogReport,
-    /// The kernel's counters of the device over the window.
+    /// The drives of the storage tier.
+    pub drives: Vec<DriveOutcome>,
+    /// The kernel's counters of the device over the window; of several devices, their sums.
     pub kernel: Option<BlockDelta>,
     /// The same, of every device below the store, the topmost first.
     pub kernel_chain: Vec<BlockDelta>,

@@ -199,7 +199,8 @@ fn io_places(result: &RunResult) -> (f64, f64) {
     let window_ns = (result.window.seconds * 1e9).max(1.0);
     let (bytes, io_bytes) = (plan.io_buffer_bytes, u64::from(plan.io_size_bytes));
     let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, plan.queue_depth);
-    let places = u64::from(plan.shards) * u64::from(buffers);
+    let drives = result.drives.len().max(1) as u64;
+    let places = u64::from(plan.shards) * u64::from(buffers) * drives;
     (waited_ns as f64 / window_ns, places as f64)
 }
 

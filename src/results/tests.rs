@@ -53,6 +53,7 @@ pub(crate) fn nothing() -> RunResult {
         errors: Vec::new(),
         population_failed: 0,
         watchdog: WatchdogReport::default(),
+        drives: Vec::new(),
         kernel_chain: Vec::new(),
         precondition: None,
         block_trace: None,

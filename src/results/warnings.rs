@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
-use crate::facts::GpuBacking;
+use crate::facts::{GpuBacking, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::cold::{ColdReads, ColdVerdict};
@@ -95,6 +95,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         }
     }
     of_the_reads(result, warnings);
+    of_the_drives(result, warnings);
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");
         warnings.push(warning("not_traced", text, None));
@@ -131,6 +132,35 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
             warnings.push(warning("reads_unseen", cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
+    }
+}
+
+/// Drives that failed, and those that hold the others up.
+fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
+    for drive in &result.drives {
+        if let Some(at) = drive.failed_s {
+            let text = format!(
+                "drive {} failed {at:.1} s into the measurement: {} entries ({:.2} GiB) that had a \
+                 part on it were lost; look at dmesg and the drive's SMART log",
+                drive.path,
+                result.engine.lost_entries,
+                gib(result.engine.lost_bytes)
+            );
+            warnings.push(warning("drive_failed", text, None));
+        }
+    }
+    if result.drives.len() < 2 {
+        return;
+    }
+    let metrics = metrics_by_drive(&result.engine, result.drives.len());
+    for (index, times) in slow_drives(&metrics) {
+        let drive = &result.drives[index];
+        let text = format!(
+            "drive {} is much slower than the others: a byte is {times:.1} times as long on its \
+             way there as on the median drive",
+            drive.path
+        );
+        warnings.push(warning("drive_slow", text, None));
     }
 }
 

@@ -23,7 +23,7 @@ use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
-use ringfall_engine::placement::{SharedBudgets, Shortage, SpaceFigures, TierCounts, Watermarks};
+use ringfall_engine::placement::{EntryLayout, Shortage, SpaceFigures, TierCounts, Watermarks};
 use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_engine::tier::cpu::MemoryGauge;
@@ -56,8 +56,13 @@ pub struct RunSettings {
     pub shards: u16,
     /// Core of each shard; none: not pinned.
     pub cpus: Option<Vec<usize>>,
-    /// Where the data goes; none: a fresh directory under the system's temp.
-    pub cache_dir: Option<PathBuf>,
+    /// Where the data goes, a directory or device on each drive; none: a fresh directory under the
+    /// system's temp.
+    pub cache_dirs: Vec<PathBuf>,
+    /// How an entry lies on several drives.
+    pub layout: EntryLayout,
+    /// Whether the run goes on with the others when one of several drives fails.
+    pub outlives_drives: bool,
     /// Whether a raw device may be written over.
     pub destroy_device_contents: bool,
     /// Whether storage that has less room than asked for is refused.
@@ -190,6 +195,8 @@ pub struct RunOutcome {
     pub space: Vec<SpaceFigures>,
     /// Tiers that got less space than they were to have, while the run went on.
     pub shortages: Vec<Shortage>,
+    /// Drives that have failed, by their places in the store, and when that was noticed.
+    pub lost_drives: Vec<(usize, Nanos)>,
     /// What the autoscaler found.
     pub autoscale: Option<Conclusion>,
     /// Users of each second, when the autoscaler changed them.
@@ -233,6 +240,7 @@ impl RunOutcome {
             tiers: Default::default(),
             space: Vec::new(),
             shortages: Vec::new(),
+            lost_drives: Vec::new(),
             autoscale: None,
             users: Vec::new(),
             feed: None,
@@ -291,7 +299,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, FleetError> {
     let request = StoreRequest {
-        cache_dir: settings.cache_dir.clone(),
+        places: settings.cache_dirs.clone(),
         destroy_device_contents: settings.destroy_device_contents,
         capacity_bytes: settings.storage_capacity_bytes,
         capacity_flag: "--storage-capacity-gb",
@@ -325,7 +333,8 @@ pub fn run(
         }
     };
     let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
-    let budgets = seeds.first().map(|seed| Arc::clone(&seed.spec.blueprint.shared.budgets));
+    // A run has at least one shard.
+    let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cores = settings.cpus.as_ref().map_or(cores, Vec::len);
     let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
@@ -338,17 +347,18 @@ pub fn run(
     };
     observer.opened(&store, &facts);
     let users = (!load.source.is_rows()).then_some(load.config.num_users);
+    let fleet = (fleet, Arc::clone(&budgets));
     let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
     let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
     let mut outcome = threads.outcome(&phases);
-    outcome.shortages = budgets.as_deref().map(SharedBudgets::shortages).unwrap_or_default();
+    outcome.shortages = budgets.shortages();
     settings.start.ended(&outcome.ending);
     outcome.cleanup = store.remove();
     Ok(outcome)
 }
 
-/// The engine that a run asks for, with a storage tier of that size.
-fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
+/// The engine that a run asks for, with a storage tier on drives of those sizes.
+fn engine_of(settings: &RunSettings, drives_bytes: &[u64]) -> EngineBuilder {
     let permits = settings.max_concurrent_allocs;
     let mut engine = match &settings.memory_gauge {
         Some(gauge) => Engine::builder().memory_gauge(gauge.clone()),
@@ -357,15 +367,17 @@ fn engine_of(settings: &RunSettings, storage_bytes: u64) -> EngineBuilder {
     if let Some(memory) = &settings.gpu_memory {
         engine = engine.gpu_memory(Arc::clone(memory));
     }
-    let engine = match settings.has_storage {
-        true => engine.storage_bytes(storage_bytes),
-        false => engine.without_storage(),
-    };
+    let mut engine = drives_bytes.iter().fold(engine, |engine, &bytes| engine.drive_bytes(bytes));
+    if !settings.has_storage {
+        engine = engine.without_storage();
+    }
     engine
         .gpu_bytes(settings.gpu_capacity_bytes)
         .promote_on_hit(settings.promotes_on_hit)
         .shards(settings.shards)
         .seed(settings.seed)
+        .layout(settings.layout)
+        .gives_drives_up(true)
         .cpu_bytes(settings.cpu_capacity_bytes)
         .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)
@@ -393,9 +405,9 @@ fn seeds(
     store: &Store,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
-    let engine = engine_of(settings, store.capacity_bytes());
+    let engine = engine_of(settings, &store.sizes_bytes());
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
-    let specs = engine.specs(&store.file).map_err(refused)?;
+    let specs = engine.specs(&store.files()).map_err(refused)?;
     let library = Arc::new(Library::default());
     let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
         let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);

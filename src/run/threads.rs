@@ -2,9 +2,12 @@
 //! live, and what everybody is told meanwhile.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::drive::DriveId;
+use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
 
 use super::fleet::Fleet;
@@ -24,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const REPORT_PATIENCE: Nanos = 5 * SECOND;
 /// How long shards are given to say what they have measured when the run ends early.
 const KEEP_PATIENCE: Nanos = 300 * MILLISECOND;
+/// How long after a drive was given up its last I/Os may still fail.
+const LOSS_SETTLES: Nanos = 5 * SECOND;
 /// How often it looks whether the store is still there.
 const STORE_CHECK: Nanos = SECOND;
 
@@ -49,6 +54,12 @@ pub(super) struct Threads<'a> {
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     next_store_check: Nanos,
+    budgets: Arc<SharedBudgets>,
+    /// Whether the run goes on when one of several drives fails.
+    outlives_drives: bool,
+    /// Drives that have failed, and when that was noticed.
+    lost_drives: Vec<(usize, Nanos)>,
+    forgiven_errors: u64,
     /// The phase, and since when.
     phase: (Phase, Nanos),
 }
@@ -70,7 +81,7 @@ impl<'a> Threads<'a> {
         interrupt: &'a Interrupt,
         observer: &'a mut dyn Observer,
         store: &'a Store,
-        fleet: Fleet,
+        (fleet, budgets): (Fleet, Arc<SharedBudgets>),
         feed: Option<Feed>,
         users: Option<u32>,
     ) -> Threads<'a> {
@@ -90,6 +101,10 @@ impl<'a> Threads<'a> {
             window_began: None,
             failure: None,
             next_store_check: monotonic_now() + STORE_CHECK,
+            budgets,
+            outlives_drives: settings.outlives_drives,
+            lost_drives: Vec::new(),
+            forgiven_errors: 0,
             phase: (Phase::Populate, monotonic_now()),
         }
     }
@@ -143,9 +158,54 @@ impl<'a> Threads<'a> {
             return;
         }
         self.next_store_check = now + STORE_CHECK;
-        if let Err(error) = self.store.file.check() {
-            self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
+        for (index, drive) in self.store.drives.iter().enumerate() {
+            let Err(error) = drive.file.check() else { continue };
+            let id = DriveId::at(index);
+            if self.outlives_drives && self.store.drives.len() > 1 {
+                let _is_news = self.budgets.lose_drive(id);
+            } else if !self.budgets.is_lost(id) {
+                self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
+            }
         }
+    }
+
+    /// Notes drives that have failed, and ends the run where it is not to go on without them.
+    fn check_drives(&mut self) {
+        if self.budgets.losses() == self.lost_drives.len() as u64 {
+            return;
+        }
+        let now = monotonic_now();
+        for (index, drive) in self.store.drives.iter().enumerate() {
+            let is_known = self.lost_drives.iter().any(|(known, _)| *known == index);
+            if is_known || !self.budgets.is_lost(DriveId::at(index)) {
+                continue;
+            }
+            self.lost_drives.push((index, now));
+            let path = drive.path().display();
+            if self.outlives_drives {
+                tracing::warn!("drive {path} failed: what was on it is lost, and the run goes on");
+            } else {
+                self.failure.get_or_insert(format!(
+                    "stopped: drive {path} failed, with one I/O error after the other: look at \
+                     dmesg and the drive's SMART log, or give --on-device-failure continue to go \
+                     on with the other drives"
+                ));
+            }
+        }
+        if self.lost_drives.len() == self.store.drives.len() {
+            self.failure.get_or_insert("stopped: every drive has failed: look at dmesg".to_owned());
+        }
+    }
+
+    /// I/O errors, but for those of drives that the run goes on without: what was in flight when
+    /// one was given up fails as well.
+    fn errors(&mut self, status: &ShardStatus) -> u64 {
+        let now = monotonic_now();
+        let is_fresh = |at: &Nanos| now.saturating_sub(*at) < LOSS_SETTLES;
+        if self.outlives_drives && self.lost_drives.iter().any(|(_, at)| is_fresh(at)) {
+            self.forgiven_errors = status.errors;
+        }
+        status.errors.saturating_sub(self.forgiven_errors)
     }
 
     /// Has shards that live, but whose I/Os do not end, report what they measured so far.
@@ -181,6 +241,7 @@ impl<'a> Threads<'a> {
         }
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),
+            lost_drives: self.lost_drives.clone(),
             watchdog: self.fleet.watchdog_figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
             ..RunOutcome::empty(ending, (began, window_end))
@@ -199,6 +260,7 @@ impl<'a> Threads<'a> {
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),
             watchdog: self.fleet.watchdog_figures(),
+            lost_drives: std::mem::take(&mut self.lost_drives),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
             ..RunOutcome::empty(phases.ending(), window)
         };
@@ -243,7 +305,7 @@ impl Shards for Threads<'_> {
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
             is_abandoned: false,
-            errors: status.errors,
+            errors: self.errors(&status),
             in_flight: status.in_flight,
             operations: status.operations,
             is_unheard: self.fleet.is_unheard(),
@@ -289,6 +351,7 @@ impl Shards for Threads<'_> {
             self.failure.get_or_insert(error.to_string());
         }
         self.check_store(phase);
+        self.check_drives();
         if phase == Phase::Measure {
             self.scale();
         }

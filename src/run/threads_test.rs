@@ -59,7 +59,9 @@ fn settings(directory: &std::path::Path) -> RunSettings {
     RunSettings {
         shards: 2,
         cpus: None,
-        cache_dir: Some(directory.to_owned()),
+        cache_dirs: vec![directory.to_owned()],
+        layout: Default::default(),
+        outlives_drives: false,
         destroy_device_contents: false,
         has_storage: true,
         storage_capacity_bytes: 64 * MIB,
@@ -107,7 +109,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     });
     let request = StoreRequest {
         is_strict: false,
-        cache_dir: settings.cache_dir.clone(),
+        places: settings.cache_dirs.clone(),
         destroy_device_contents: false,
         capacity_bytes: settings.storage_capacity_bytes,
         capacity_flag: "--storage-capacity-gb",
@@ -119,7 +121,9 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
     let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();
+    let budgets = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
+    let fleet = (fleet, budgets);
     let mut observer = Nobody;
     let threads = Threads::new(&settings, &interrupt, &mut observer, &store, fleet, None, Some(8));
     let mut shards = Dying { threads, is_dead: false };

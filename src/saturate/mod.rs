@@ -9,6 +9,7 @@ mod ranks;
 mod roofline;
 mod search;
 mod time;
+mod together;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,10 +26,11 @@ use crate::precondition::steady;
 use crate::precondition::{PreconditionPlan, Until, precondition};
 pub use device_model::device_yaml;
 use measure::{CONFIRM, PROBE};
-use ranks::{Prepared, Together};
+use ranks::Prepared;
 pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
 use search::{Bounds, Goal, Search, Step};
 use time::{Budget, Share};
+pub use together::{Together, together};
 
 /// What is looked for.
 #[derive(Clone, Debug)]
@@ -109,7 +111,7 @@ pub fn find_together(
     watcher: &mut dyn Watcher,
     group: &Group,
 ) -> Result<Option<Roofline>, SaturateError> {
-    let together = Some(Together::new(group));
+    let together = Some(ranks::Together::new(group));
     let mut bench =
         Bench { file, settings, interrupt, range_bytes: settings.range_bytes, together };
     if group.rank() == 0 {
@@ -162,6 +164,8 @@ fn search_all(
         time_limit_s: settings.time_limit_s,
         range_left_bytes: prepared.iter().map(|one| one.range_left_bytes).sum(),
         limits,
+        together: Vec::new(),
+        drives: Vec::new(),
         ranks: ranks_of(&prepared),
     })
 }
@@ -187,7 +191,7 @@ struct Bench<'a> {
     /// What was written, and is used.
     range_bytes: u64,
     /// The other ranks, where there are some.
-    together: Option<Together<'a>>,
+    together: Option<ranks::Together<'a>>,
 }
 
 impl Bench<'_> {

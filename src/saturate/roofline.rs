@@ -6,6 +6,7 @@ use ringfall_engine::units::gib;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::together::Together;
 use crate::config::InputError;
 use crate::host::Machine;
 
@@ -46,8 +47,14 @@ pub struct Roofline {
     /// unused.
     #[serde(default)]
     pub range_left_bytes: u64,
-    /// Reads, writes and mixes.
+    /// Reads, writes and mixes; of several drives, of all at the same time.
     pub limits: Vec<Limit>,
+    /// What several drives do at the same time, beside what each does alone; empty for one drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Together>,
+    /// The limits of each of several drives alone; empty for one drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Roofline>,
     /// Ranks that measured together, by number; empty where one process did alone. Every figure is
     /// then that of all ranks together, and `machine` is that of rank 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -253,6 +260,8 @@ pub(super) mod tests {
             range_left_bytes: 0,
             ranks: Vec::new(),
             limits: vec![limit(100, read), limit(0, write)],
+            together: Vec::new(),
+            drives: Vec::new(),
         }
     }
 

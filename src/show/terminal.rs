@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use ringfall_engine::metrics::Histogram;
+use ringfall_engine::metrics::{Histogram, IoMetrics};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
@@ -12,7 +12,9 @@ use super::{gpu, prose, total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
-use crate::facts::{GpuOutcome, RequestStats, TierShortage, class_index, quotient};
+use crate::facts::{
+    GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
+};
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
@@ -479,8 +481,53 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
     Ok(())
 }
 
+/// What each of several drives did.
+fn drives(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    let count = result.drives.len();
+    if count < 2 {
+        return Ok(());
+    }
+    writeln!(text, "  drives, GiB/s         read    write    share  depth  read P95  write P95")?;
+    let seconds = result.window.seconds;
+    let metrics = metrics_by_drive(&result.engine, count);
+    let all_bytes: u64 = metrics.iter().map(|drive| drive.read.bytes + drive.write.bytes).sum();
+    for (drive, metrics) in result.drives.iter().zip(&metrics) {
+        let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
+        let share = quotient(metrics.read.bytes + metrics.write.bytes, all_bytes);
+        let waited_ns = metrics.read.latency.sum_ns() + metrics.write.latency.sum_ns();
+        let depth = if seconds > 0.0 { waited_ns as f64 / 1e9 / seconds } else { 0.0 };
+        let p95 = |io: &IoMetrics| ms(io.latency.quantile_ns(0.95));
+        writeln!(
+            text,
+            "    {:<19}{:>7.3} {:>8.3} {:>8} {depth:>6.1} {:>9} {:>10}{}",
+            escape::terminal(&short_path(&drive.path)),
+            rate(metrics.read.bytes),
+            rate(metrics.write.bytes),
+            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+            p95(&metrics.read),
+            p95(&metrics.write),
+            drive.failed_s.map_or(String::new(), |at| format!("  failed at {at:.1} s")),
+        )?;
+    }
+    Ok(())
+}
+
+/// The end of a path, which tells it from the others.
+fn short_path(path: &str) -> String {
+    /// Columns that it has.
+    const WIDTH: usize = 18;
+    match path.chars().count() {
+        0..=WIDTH => path.to_owned(),
+        count => {
+            let end: String = path.chars().skip(count - (WIDTH - 1)).collect();
+            format!("…{end}")
+        }
+    }
+}
+
 /// What the kernel saw of it.
 fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
+    drives(text, result)?;
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
         let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);

@@ -319,7 +319,9 @@ impl Maker<'_> {
 
     fn cache_dir(&self) -> Flag {
         let place = &self.machine.place;
-        flag("--cache-dir", self.cache_dir.display(), place.reason.clone())
+        // A comma would separate two drives.
+        let path = self.cache_dir.display().to_string().replace(',', "\\,");
+        flag("--cache-dir", path, place.reason.clone())
     }
 
     /// As large as asked for, in runs that have a storage tier.

@@ -139,6 +139,10 @@ impl<D: Device> Device for FaultDevice<D> {
         self.inner.name()
     }
 
+    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+        self.inner.place(offset_bytes)
+    }
+
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {
         self.inner.first_touch_bytes(start_block, blocks)
     }

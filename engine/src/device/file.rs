@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::{Device, DeviceFuture, TouchedRanges};
 use crate::buffer::Ticket;
+use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::key::Tier;
 use crate::ring::{IoRequest, Ring};
@@ -369,25 +370,28 @@ fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
     }
 }
 
-/// The data file through the shard's ring.
+/// The data files of all drives through the shard's ring.
 pub struct FileDevice {
     ring: std::rc::Rc<Ring<Ticket>>,
-    file: std::sync::Arc<DataFile>,
-    name: String,
+    files: Box<[(std::sync::Arc<DataFile>, String)]>,
 }
 
 impl FileDevice {
-    /// Joins a ring and the file it was made for.
+    /// Joins a ring and the files it was made for: one a drive, at least one.
     #[must_use]
-    pub fn new(ring: std::rc::Rc<Ring<Ticket>>, file: std::sync::Arc<DataFile>) -> FileDevice {
-        let name = file.path.display().to_string();
-        FileDevice { ring, file, name }
+    pub fn new(ring: std::rc::Rc<Ring<Ticket>>, files: &[std::sync::Arc<DataFile>]) -> FileDevice {
+        assert!(!files.is_empty(), "a device has at least one drive");
+        let named = |file: &std::sync::Arc<DataFile>| {
+            (std::sync::Arc::clone(file), file.path.display().to_string())
+        };
+        FileDevice { ring, files: files.iter().map(named).collect() }
     }
 }
 
 impl Device for FileDevice {
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture {
-        self.ring.push(request, ticket)
+        let (drive, offset_bytes) = DriveId::of_byte(request.offset_bytes);
+        self.ring.push_to(drive.index(), IoRequest { offset_bytes, ..request }, ticket)
     }
 
     fn kick(&self) {
@@ -403,11 +407,17 @@ impl Device for FileDevice {
     }
 
     fn name(&self) -> &str {
-        &self.name
+        &self.files[0].1
+    }
+
+    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+        let (drive, offset_bytes) = DriveId::of_byte(offset_bytes);
+        (&self.files[drive.index()].1, offset_bytes)
     }
 
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {
-        self.file.touch(start_block, blocks) * BLOCK_BYTES
+        let (drive, block) = DriveId::of_block(start_block);
+        self.files[drive.index()].0.touch(block, blocks) * BLOCK_BYTES
     }
 }
 

@@ -77,6 +77,32 @@ pub struct FlawCounts {
 }
 
 impl FlawCounts {
+    /// Adds another drive's.
+    pub fn add(&mut self, other: &FlawCounts) {
+        for &(kind, errno, count) in &other.failed {
+            self.add_failed(kind, errno, count);
+        }
+        for direction in 0..2 {
+            self.empty[direction] += other.empty[direction];
+            self.short[direction] += other.short[direction];
+        }
+        self.wrong_blocks += other.wrong_blocks;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.damaged_ios += other.damaged_ios;
+        self.late += other.late;
+        self.stalls += other.stalls;
+        self.overtaken += other.overtaken;
+    }
+
+    fn add_failed(&mut self, kind: IoKind, errno: i32, more: u64) {
+        let known = |row: &&mut (IoKind, i32, u64)| (row.0, row.1) == (kind, errno);
+        match self.failed.iter_mut().find(known) {
+            Some((_, _, count)) => *count += more,
+            None => self.failed.push((kind, errno, more)),
+        }
+    }
+
     /// I/Os that failed for good.
     #[must_use]
     pub fn failures(&self) -> u64 {
@@ -94,6 +120,7 @@ pub(super) struct FlawedMedium {
     /// Blocks whose content is not what was last to be written there.
     damaged: BTreeSet<u64>,
     rates: FlawRates,
+    is_dead: bool,
     rng: Xoshiro256PlusPlus,
     counts: FlawCounts,
 }
@@ -105,6 +132,7 @@ impl FlawedMedium {
             content: vec![0; bytes],
             damaged: BTreeSet::new(),
             rates,
+            is_dead: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             counts: FlawCounts::default(),
         }
@@ -146,8 +174,16 @@ impl FlawedMedium {
         self.counts.overtaken += 1;
     }
 
+    /// Fails every I/O from now on.
+    pub(super) fn die(&mut self) {
+        self.is_dead = true;
+    }
+
     /// What happens to an I/O.
     pub(super) fn draw(&mut self, request: IoRequest) -> Flaw {
+        if self.is_dead {
+            return Flaw::Errno(libc::EIO);
+        }
         let rates = self.rates;
         let blocks = request.length_bytes / BLOCK_BYTES as u32;
         if self.happens(rates.failing) {
@@ -229,11 +265,7 @@ impl FlawedMedium {
     fn fail(&mut self, kind: IoKind, errno: i32, is_live: bool) -> i32 {
         let is_transient = matches!(errno, libc::EAGAIN | libc::EINTR);
         if is_live && !is_transient {
-            let known = |row: &&mut (IoKind, i32, u64)| (row.0, row.1) == (kind, errno);
-            match self.counts.failed.iter_mut().find(known) {
-                Some((_, _, count)) => *count += 1,
-                None => self.counts.failed.push((kind, errno, 1)),
-            }
+            self.counts.add_failed(kind, errno, 1);
         }
         -errno
     }

@@ -8,6 +8,7 @@ mod memory;
 mod model;
 mod occupation;
 mod raw;
+mod several;
 mod sim;
 mod touched;
 
@@ -19,6 +20,7 @@ pub use memory::MemoryDevice;
 pub use model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use occupation::Occupation;
 pub use raw::{RawDevice, is_block_device};
+pub use several::SeveralDrives;
 pub use sim::{SimDevice, SimDrive};
 pub use touched::TouchedRanges;
 
@@ -30,7 +32,7 @@ pub type DeviceFuture = IoFuture<Ticket>;
 /// The in-flight table of a device.
 pub type DeviceSlots = Slots<Ticket>;
 
-/// A block device as a shard sees it.
+/// A block device as a shard sees it: one drive, or several side by side ([`crate::drive`]).
 ///
 /// `submit` queues, `kick` makes the queue move; an implementation owns the ticket from `submit`
 /// until it completes the I/O, also when the future is dropped.
@@ -47,8 +49,13 @@ pub trait Device {
     /// I/Os not completed.
     fn in_flight(&self) -> u32;
 
-    /// What a person calls it.
+    /// What a person calls it; of several drives, the first.
     fn name(&self) -> &str;
+
+    /// What a person calls the drive of an address, and the offset there.
+    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+        (self.name(), offset_bytes)
+    }
 
     /// Bytes among `start..start + blocks` being written for the first time since they were
     /// preallocated; remembers them as written.

@@ -92,6 +92,13 @@ impl SimDrive {
         }
     }
 
+    /// From now on every I/O on it fails, if it has a medium.
+    pub fn die(&self) {
+        if let Some(medium) = &self.medium {
+            medium.borrow_mut().die();
+        }
+    }
+
     /// What went wrong so far, if it has a medium.
     #[must_use]
     pub fn flaws(&self) -> Option<FlawCounts> {

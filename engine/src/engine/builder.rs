@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use super::error::{EngineError, SettingsError};
 use super::local::{LocalEngine, LocalParts};
-use super::place::Place;
+use super::place::{Drive, Place};
 use super::threads::Engine;
 use crate::device::{DataFile, Preallocate};
+use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
-use crate::placement::{BudgetConfig, Grown, SharedBudgets, SharedGate, Watermarks};
+use crate::placement::{
+    BudgetConfig, DriveBudget, EntryLayout, SharedBudgets, SharedGate, Watermarks,
+};
 use crate::shard::{Blueprint, Durability, EngineShared, ShardSpec};
 use crate::space::{Ground, Space, Steps};
 use crate::tier::cpu::{CHUNK_BYTES, CpuPool, MemoryGauge};
@@ -34,10 +37,12 @@ const QUEUE_DEPTH: u32 = 32;
 /// default that its method names.
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
-    pub(super) place: Option<Place>,
+    pub(super) drives: Vec<Drive>,
     pub(super) preallocate: Preallocate,
     pub(super) storage_bytes: u64,
     has_storage: bool,
+    layout: EntryLayout,
+    gives_drives_up: bool,
     pub(super) cpus: Option<Vec<usize>>,
     pub(super) allocations_max: Option<u32>,
     pub(super) shards: u16,
@@ -60,10 +65,12 @@ pub struct EngineBuilder {
 impl Default for EngineBuilder {
     fn default() -> Self {
         EngineBuilder {
-            place: None,
+            drives: Vec::new(),
             preallocate: Preallocate::Reserve,
             storage_bytes: 0,
             has_storage: true,
+            layout: EntryLayout::default(),
+            gives_drives_up: false,
             cpus: None,
             allocations_max: None,
             shards: 1,
@@ -88,23 +95,61 @@ impl Default for EngineBuilder {
 impl EngineBuilder {
     /// Stores entries in a file below this directory, which is made if it is not there, locked, and
     /// cleaned of what the engine made when it stops.
+    ///
+    /// Called again, or beside the two below, it adds a drive: entries are stored on all of them.
+    /// Each has an equal part of [`Self::storage_bytes`], unless [`Self::drive_bytes`] says
+    /// otherwise.
     #[must_use]
-    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
-        self.place = Some(Place::Directory(path.into()));
+    pub fn directory(self, path: impl Into<PathBuf>) -> Self {
+        self.drive(Place::Directory(path.into()))
+    }
+
+    /// Stores entries on this block device. Whatever is on it is lost. Adds a drive, as
+    /// [`Self::directory`].
+    #[must_use]
+    pub fn overwrite_device(self, path: impl Into<PathBuf>) -> Self {
+        self.drive(Place::Device(path.into()))
+    }
+
+    /// Stores entries in a file that the caller has opened and prepared, and deletes itself. Adds a
+    /// drive, as [`Self::directory`].
+    #[must_use]
+    pub fn file(self, file: Arc<DataFile>) -> Self {
+        self.drive(Place::File(file))
+    }
+
+    fn drive(mut self, place: Place) -> Self {
+        self.drives.push(Drive { place: Some(place), bytes: None });
         self
     }
 
-    /// Stores entries on this block device. Whatever is on it is lost.
+    /// Size of the drive added last, bytes. Once it is given for one drive, it must be for all, and
+    /// [`Self::storage_bytes`] has no effect.
+    ///
+    /// Where there is no drive yet, it adds one without a place, for [`Self::local`] and
+    /// [`Self::specs`].
     #[must_use]
-    pub fn overwrite_device(mut self, path: impl Into<PathBuf>) -> Self {
-        self.place = Some(Place::Device(path.into()));
+    pub fn drive_bytes(mut self, bytes: u64) -> Self {
+        match self.drives.last_mut().filter(|drive| drive.bytes.is_none()) {
+            Some(drive) => drive.bytes = Some(bytes),
+            None => self.drives.push(Drive { place: None, bytes: Some(bytes) }),
+        }
         self
     }
 
-    /// Stores entries in a file that the caller has opened and prepared, and deletes itself.
+    /// How an entry lies on several drives; by default a part of it on each.
     #[must_use]
-    pub fn file(mut self, file: Arc<DataFile>) -> Self {
-        self.place = Some(Place::File(file));
+    pub fn layout(mut self, layout: EntryLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Whether a drive of several whose I/Os fail one after the other is given up: its entries are
+    /// lost, and the engine goes on with the others. By default it is not, and each of its I/Os
+    /// fails.
+    #[must_use]
+    pub fn gives_drives_up(mut self, gives_up: bool) -> Self {
+        self.gives_drives_up = gives_up;
         self
     }
 
@@ -209,7 +254,7 @@ impl EngineBuilder {
         self
     }
 
-    /// I/Os in flight at most, each shard; by default 32.
+    /// I/Os in flight at most, each shard on each drive; by default 32.
     #[must_use]
     pub fn queue_depth(mut self, depth: u32) -> Self {
         self.queue_depth = depth;
@@ -274,55 +319,86 @@ impl EngineBuilder {
     /// # Errors
     /// A setting that no engine can have, or no memory for buffers.
     pub fn local(&self, parts: LocalParts<'_>) -> Result<LocalEngine, EngineError> {
-        let grounds = (Grown::default(), Ground::Whole, Ground::Whole);
+        let drives = self.drive_sizes().into_iter();
+        let whole = |bytes| {
+            (DriveBudget { blocks: bytes / BLOCK_BYTES, grown_blocks: u64::MAX }, Ground::Whole)
+        };
+        let grounds = (u64::MAX, Ground::Whole, drives.map(whole).unzip());
         let blueprint = self.blueprint(Arc::clone(&parts.cpu), grounds)?;
         Ok(LocalEngine::new(&blueprint, parts)?)
     }
 
     /// What each shard is opened with by [`crate::shard::open_shard`], for callers that run the
-    /// shards' threads themselves: a program whose users live on the shards' own threads.
+    /// shards' threads themselves: a program whose users live on the shards' own threads. `files`
+    /// are those of the drives, in the order of their sizes.
     ///
     /// # Errors
     /// A setting that no engine can have, or no address space for the CPU tier.
-    pub fn specs(&self, file: &Arc<DataFile>) -> Result<Vec<ShardSpec>, EngineError> {
+    pub fn specs(&self, files: &[Arc<DataFile>]) -> Result<Vec<ShardSpec>, EngineError> {
+        let sizes = self.drive_sizes();
+        if sizes.len() != files.len() {
+            return Err(SettingsError::Drives { sizes: sizes.len(), drives: files.len() }.into());
+        }
         let unit_bytes = CHUNK_BYTES as u64;
         let first_bytes = Steps::MEMORY.step_bytes(0, self.cpu_bytes, unit_bytes);
         let cpu = CpuPool::growing(self.cpu_bytes, first_bytes, self.memory_gauge.clone())?;
-        let grown = Grown { cpu_bytes: first_bytes, storage_blocks: file.prepared_blocks() };
         let memory: Arc<dyn Space> = Arc::clone(&cpu) as _;
         let memory = match first_bytes < self.cpu_bytes {
             true => Ground::thread("ringfall-memory", Arc::downgrade(&memory))?,
             false => Ground::Whole,
         };
-        let storage: Arc<dyn Space> = Arc::clone(file) as _;
-        let storage = match file.is_growing() {
-            true => Ground::thread("ringfall-space", Arc::downgrade(&storage))?,
-            false => Ground::Whole,
-        };
-        let blueprint = Arc::new(self.blueprint(cpu, (grown, memory, storage))?);
+        let (mut budgets, mut grounds) = (Vec::new(), Vec::new());
+        for (file, bytes) in files.iter().zip(sizes) {
+            let storage: Arc<dyn Space> = Arc::clone(file) as _;
+            grounds.push(match file.is_growing() {
+                true => Ground::thread("ringfall-space", Arc::downgrade(&storage))?,
+                false => Ground::Whole,
+            });
+            let grown_blocks = file.prepared_blocks();
+            budgets.push(DriveBudget { blocks: bytes / BLOCK_BYTES, grown_blocks });
+        }
+        let blueprint = Arc::new(self.blueprint(cpu, (first_bytes, memory, (budgets, grounds)))?);
+        let files: Arc<[Arc<DataFile>]> = files.into();
         let spec = |index| ShardSpec {
             id: ShardId(index),
-            file: Arc::clone(file),
+            files: Arc::clone(&files),
             blueprint: Arc::clone(&blueprint),
         };
         Ok((0..self.shards).map(spec).collect())
     }
 
+    /// Sizes of the drives, bytes; of one, where none was added.
+    pub(super) fn drive_sizes(&self) -> Vec<u64> {
+        match &self.drives[..] {
+            [] => vec![self.storage_bytes],
+            drives if drives.iter().all(|drive| drive.bytes.is_none()) => {
+                let part = self.storage_bytes / drives.len() as u64;
+                vec![
+                    if drives.len() == 1 { part } else { part / BLOCK_BYTES * BLOCK_BYTES };
+                    drives.len()
+                ]
+            }
+            drives => drives.iter().map(|drive| drive.bytes.unwrap_or(0)).collect(),
+        }
+    }
+
     /// What the shards have in common, with the memory of the CPU tier; what the tiers have of
-    /// their space, and where host memory and storage take the rest.
+    /// their space, and where host memory and each drive take the rest.
     fn blueprint(
         &self,
         cpu: Arc<CpuPool>,
-        (grown, memory_ground, storage_ground): (Grown, Ground, Ground),
+        (grown_cpu_bytes, memory_ground, drives): (u64, Ground, (Vec<DriveBudget>, Vec<Ground>)),
     ) -> Result<Blueprint, SettingsError> {
         self.check()?;
+        let (drives, storage_grounds) = drives;
+        let storage_bytes = drives.iter().map(|drive| drive.blocks * BLOCK_BYTES).sum();
         let segment_bytes =
-            self.segment_bytes.unwrap_or_else(|| segment_bytes(self.storage_bytes, self.shards));
+            self.segment_bytes.unwrap_or_else(|| segment_bytes(storage_bytes, self.shards));
         let config = BudgetConfig {
             shards: self.shards,
             gpu_bytes: self.gpu_bytes,
             cpu_bytes: self.cpu_bytes,
-            storage_blocks: self.storage_bytes / BLOCK_BYTES,
+            storage_blocks: storage_bytes / BLOCK_BYTES,
             segment_blocks: segment_bytes / BLOCK_BYTES,
             watermarks: self.watermarks,
         };
@@ -330,16 +406,23 @@ impl EngineBuilder {
             None => SharedGate::unbounded(self.shards),
             Some(permits) => SharedGate::new(permits, self.shards),
         };
-        let places = u64::from(self.shards) * u64::from(self.queue_depth);
+        let queues = u64::from(self.shards) * drives.len() as u64;
+        let places = queues * u64::from(self.queue_depth);
         Ok(Blueprint {
             shards: self.shards,
             seed: self.seed,
             shared: Arc::new(EngineShared {
-                budgets: SharedBudgets::growing(&config, grown),
+                budgets: SharedBudgets::on_drives(
+                    &config,
+                    grown_cpu_bytes,
+                    &drives,
+                    self.layout,
+                    self.io_bytes / BLOCK_BYTES,
+                ),
                 gpu: self.gpu.clone().map(GpuTier::new),
                 cpu,
                 memory_ground,
-                storage_ground,
+                storage_grounds: storage_grounds.into_boxed_slice(),
                 allocations: gate(self.allocations_max),
                 requests: Arc::new(gate(self.requests_max)),
             }),
@@ -349,6 +432,7 @@ impl EngineBuilder {
             verify: self.verify,
             durability: self.durability,
             promotes: self.promotes,
+            gives_drives_up: self.gives_drives_up && drives.len() > 1,
         })
     }
 
@@ -364,8 +448,17 @@ impl EngineBuilder {
         if !is_blocks(self.io_bytes) || self.io_bytes > IO_BYTES_MAX {
             return Err(SettingsError::IoBytes { bytes: self.io_bytes });
         }
-        if self.has_storage && self.storage_bytes < BLOCK_BYTES {
-            return Err(SettingsError::StorageBytes { bytes: self.storage_bytes });
+        let sizes = self.drive_sizes();
+        if sizes.len() > DRIVES_MAX {
+            return Err(SettingsError::TooManyDrives { drives: sizes.len() });
+        }
+        for bytes in sizes {
+            if self.has_storage && bytes < BLOCK_BYTES {
+                return Err(SettingsError::StorageBytes { bytes });
+            }
+            if bytes > DRIVE_BYTES_MAX {
+                return Err(SettingsError::DriveBytes { bytes });
+            }
         }
         if let Some(bytes) = self.segment_bytes.filter(|&bytes| !is_blocks(bytes)) {
             return Err(SettingsError::SegmentBytes { bytes });

@@ -1,6 +1,7 @@
 //! Why an engine can't start, or can't do what it is asked.
 
 use super::builder::IO_BYTES_MAX;
+use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
 use crate::error::{IoError, SetupError};
 use crate::key::ShardId;
 use crate::units::BLOCK_BYTES;
@@ -28,6 +29,26 @@ pub enum SettingsError {
     StorageBytes {
         /// What was asked for.
         bytes: u64,
+    },
+    /// A drive is larger than its range of addresses.
+    #[error("a drive of {bytes} bytes is not possible: choose at most {DRIVE_BYTES_MAX}")]
+    DriveBytes {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// More drives than an engine stores on.
+    #[error("{drives} drives are not possible: choose at most {DRIVES_MAX}")]
+    TooManyDrives {
+        /// What was asked for.
+        drives: usize,
+    },
+    /// Not every drive has a size.
+    #[error("sizes were given for {sizes} drives, and there are {drives}: give one for each")]
+    Drives {
+        /// How many sizes there are.
+        sizes: usize,
+        /// How many drives there are.
+        drives: usize,
     },
     /// The device is smaller than the storage asked for.
     #[error("storage of {bytes} bytes does not fit the device, which has {device_bytes}")]

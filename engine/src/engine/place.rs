@@ -19,6 +19,15 @@ pub(super) enum Place {
     File(Arc<DataFile>),
 }
 
+/// A drive to store on.
+#[derive(Clone, Debug)]
+pub(super) struct Drive {
+    /// Where; none for whoever brings the devices along.
+    pub(super) place: Option<Place>,
+    /// Its size, if it was given.
+    pub(super) bytes: Option<u64>,
+}
+
 /// What is held as long as the engine runs.
 enum Held {
     Directory(CacheDir),

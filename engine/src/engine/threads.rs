@@ -53,8 +53,8 @@ pub struct Engine {
     facts: Vec<ShardFacts>,
     executors: Vec<Executor<()>>,
     budgets: Arc<SharedBudgets>,
-    /// Taken when it has stopped.
-    opened: Option<Opened>,
+    /// The drives; taken when it has stopped.
+    opened: Option<Vec<Opened>>,
 }
 
 /// What an engine counted since it started, and what it holds.
@@ -94,10 +94,17 @@ impl Engine {
     }
 
     pub(super) fn start(builder: EngineBuilder) -> Result<Engine, EngineError> {
-        let place = builder.place.clone().ok_or(SettingsError::Place)?;
         builder.check()?;
-        let opened = place.open(builder.storage_bytes, builder.preallocate)?;
-        let specs = builder.specs(&opened.file)?;
+        let mut opened = Vec::new();
+        for (drive, bytes) in builder.drives.iter().zip(builder.drive_sizes()) {
+            let place = drive.place.as_ref().ok_or(SettingsError::Place)?;
+            opened.push(place.open(bytes, builder.preallocate)?);
+        }
+        if opened.is_empty() {
+            return Err(SettingsError::Place.into());
+        }
+        let files: Vec<_> = opened.iter().map(|drive| Arc::clone(&drive.file)).collect();
+        let specs = builder.specs(&files)?;
         let budgets = Arc::clone(&specs[0].blueprint.shared.budgets);
         let (senders, inboxes): (Vec<Sender<Inbound>>, Vec<Receiver<Inbound>>) =
             specs.iter().map(|_| flume::unbounded()).unzip();
@@ -183,9 +190,9 @@ impl Engine {
                 first_failure = Err(EngineError::Ended { shard, reason });
             }
         }
-        let removed = opened.remove();
+        let removed: Vec<_> = opened.into_iter().map(Opened::remove).collect();
         first_failure?;
-        Ok(removed?)
+        Ok(removed.into_iter().collect::<Result<(), _>>()?)
     }
 }
 

@@ -116,6 +116,29 @@ pub struct ErrorRecord {
     pub first: IoError,
 }
 
+/// What one of several drives did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriveMetrics {
+    /// Single reads from it.
+    pub read: IoMetrics,
+    /// Single writes to it.
+    pub write: IoMetrics,
+    /// `fdatasync` calls on it.
+    pub flush: IoMetrics,
+    /// I/Os on it that failed for good.
+    pub errors: u64,
+}
+
+impl DriveMetrics {
+    /// Adds another's events.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.flush.merge(&other.flush);
+        self.errors += other.errors;
+    }
+}
+
 /// One shard's window, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
@@ -127,6 +150,8 @@ pub struct Metrics {
     pub io_write: IoMetrics,
     /// `fdatasync` calls.
     pub io_flush: IoMetrics,
+    /// The same by drive where there are several; empty where there is one.
+    pub drives: Vec<DriveMetrics>,
     /// By the tier evicted from, [`Tier::index`], to the next one down.
     pub evictions: [EvictionMetrics; TIER_COUNT],
     /// From the GPU tier past the CPU tier, which did not hold them, to storage.
@@ -144,11 +169,15 @@ pub struct Metrics {
     /// Times that an entry passed a tier by that had promised it room and had none in pieces it
     /// could use.
     pub passed_over_entries: u64,
+    /// Entries dropped because a drive that held some of them was lost.
+    pub lost_entries: u64,
+    /// Bytes of those entries.
+    pub lost_bytes: u64,
     /// Short transfers that were resumed.
     pub short_transfers: u64,
     /// I/Os retried after `EAGAIN` or `EINTR`.
     pub retries: u64,
-    /// Failures by kind, operation and errno: at most a handful of rows.
+    /// Failures by kind, operation, errno and tier: at most a handful of rows.
     pub errors: Vec<ErrorRecord>,
 }
 
@@ -173,6 +202,16 @@ impl EvictionMetrics {
 }
 
 impl IoMetrics {
+    /// Counts an I/O of `bytes`, of which `entry_bytes` belong to an entry.
+    pub fn add(&mut self, bytes: u64, entry_bytes: u64, latency_ns: u64) {
+        self.bytes += bytes;
+        self.entry_bytes += entry_bytes;
+        self.latency.record(latency_ns);
+        let size = &mut self.sizes[size_class(bytes)];
+        size.count += 1;
+        size.bytes += bytes;
+    }
+
     /// Adds another's events.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
@@ -189,7 +228,8 @@ impl Metrics {
     /// Counts a failure.
     pub fn record_error(&mut self, error: &IoError) {
         let same = |r: &&mut ErrorRecord| {
-            r.kind == error.kind && r.operation == error.operation && r.errno == error.errno
+            (r.kind, r.operation, r.errno) == (error.kind, error.operation, error.errno)
+                && r.first.tier == error.tier
         };
         match self.errors.iter_mut().find(same) {
             Some(row) => row.count += 1,
@@ -233,6 +273,14 @@ impl Metrics {
         })
     }
 
+    /// The counters of that one of several drives.
+    pub fn drive(&mut self, index: usize) -> &mut DriveMetrics {
+        if self.drives.len() <= index {
+            self.drives.resize_with(index + 1, DriveMetrics::default);
+        }
+        &mut self.drives[index]
+    }
+
     /// The tier's operations.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierMetrics {
@@ -248,6 +296,9 @@ impl Metrics {
         self.io_read.merge(&other.io_read);
         self.io_write.merge(&other.io_write);
         self.io_flush.merge(&other.io_flush);
+        for (index, theirs) in other.drives.iter().enumerate() {
+            self.drive(index).merge(theirs);
+        }
         for (mine, theirs) in self.evictions.iter_mut().zip(&other.evictions) {
             mine.merge(theirs);
         }
@@ -265,11 +316,14 @@ impl Metrics {
         self.first_touch_bytes += other.first_touch_bytes;
         self.refused_entries += other.refused_entries;
         self.passed_over_entries += other.passed_over_entries;
+        self.lost_entries += other.lost_entries;
+        self.lost_bytes += other.lost_bytes;
         self.short_transfers += other.short_transfers;
         self.retries += other.retries;
         for row in &other.errors {
             let found = self.errors.iter_mut().find(|mine| {
-                mine.kind == row.kind && mine.operation == row.operation && mine.errno == row.errno
+                (mine.kind, mine.operation, mine.errno) == (row.kind, row.operation, row.errno)
+                    && mine.first.tier == row.first.tier
             });
             match found {
                 Some(mine) => mine.count += row.count,

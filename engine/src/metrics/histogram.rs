@@ -1,6 +1,7 @@
 //! A latency histogram: HDR, 1 µs to 1 h at 3 significant digits, mergeable exactly.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::clock::{MICROSECOND, Nanos, SECOND};
 
@@ -12,15 +13,39 @@ pub(super) const HIGHEST_NS: u64 = 3_600 * SECOND;
 pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Latencies of one kind of event. Records nanoseconds, at a resolution of 512 ns below 1 ms.
-#[derive(Clone)]
+///
+/// One in which nothing was recorded has no counters. The 192 KiB of the others are touched only
+/// where something was recorded, also where they are copied or merged: a shard has dozens of them.
+#[derive(Default)]
 pub struct Histogram {
-    inner: hdrhistogram::Histogram<u64>,
+    inner: Option<Box<Counters>>,
     sum_ns: u128,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new()
+type Counters = hdrhistogram::Histogram<u64>;
+
+fn counters() -> Box<Counters> {
+    let made = Counters::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS);
+    Box::new(made.expect("the bounds are constants that the crate accepts"))
+}
+
+/// Adds what was recorded in one to another, counter by counter: the crate's own ways to copy touch
+/// every counter.
+fn add_recorded(from: &Counters, to: &mut Counters) {
+    for step in from.iter_recorded() {
+        // The top of a counter's range is in it.
+        to.saturating_record_n(step.value_iterated_to(), step.count_at_value());
+    }
+}
+
+impl Clone for Histogram {
+    fn clone(&self) -> Self {
+        let copy = |from: &Counters| {
+            let mut to = counters();
+            add_recorded(from, &mut to);
+            to
+        };
+        Histogram { inner: self.recorded().map(copy), sum_ns: self.sum_ns }
     }
 }
 
@@ -29,7 +54,7 @@ impl Default for Histogram {
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         let recorded = |histogram: &Histogram| -> Vec<(u64, u64)> {
-            let steps = histogram.inner.iter_recorded();
+            let steps = histogram.hdr().iter_recorded();
             steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
         };
         self.sum_ns == other.sum_ns
@@ -51,33 +76,41 @@ impl fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram. Its 192 KiB of counters are touched only where something is recorded.
+    /// An empty histogram.
     #[must_use]
     pub fn new() -> Self {
-        let inner =
-            hdrhistogram::Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
-                .expect("the bounds are constants that the crate accepts");
-        Histogram { inner, sum_ns: 0 }
+        Histogram::default()
+    }
+
+    /// Its counters, if anything was recorded.
+    fn recorded(&self) -> Option<&Counters> {
+        self.inner.as_deref().filter(|inner| !inner.is_empty())
     }
 
     /// Counts one event.
     pub fn record(&mut self, latency_ns: Nanos) {
         // The crate's counters reach past the bound it was given (to 4398 s); only what is past
         // those does it count as the bound, which would put 5000 s below 4000 s.
-        self.inner.saturating_record(latency_ns.min(HIGHEST_NS));
+        let inner = self.inner.get_or_insert_with(counters);
+        inner.saturating_record(latency_ns.min(HIGHEST_NS));
         self.sum_ns += u128::from(latency_ns);
     }
 
     /// Adds another histogram's events.
     pub fn merge(&mut self, other: &Histogram) {
-        self.inner.add(&other.inner).expect("all histograms have the same bounds");
         self.sum_ns += other.sum_ns;
+        let Some(theirs) = other.recorded() else { return };
+        let inner = self.inner.get_or_insert_with(counters);
+        match inner.is_empty() {
+            true => add_recorded(theirs, inner),
+            false => inner.add(theirs).expect("all histograms have the same bounds"),
+        }
     }
 
     /// Events recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.inner.len()
+        self.inner.as_ref().map_or(0, |inner| inner.len())
     }
 
     /// Sum of the recorded latencies, exact.
@@ -96,36 +129,39 @@ impl Histogram {
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<Nanos> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
-        let value = || self.inner.value_at_quantile(quantile).min(self.inner.max());
-        (self.count() > 0).then(value)
+        let value = |inner: &Counters| inner.value_at_quantile(quantile).min(inner.max());
+        self.recorded().map(value)
     }
 
     /// Longest latency, to the histogram's resolution; `None` when empty.
     #[must_use]
     pub fn max_ns(&self) -> Option<Nanos> {
-        (self.count() > 0).then(|| self.inner.max())
+        self.recorded().map(Counters::max)
     }
 
     /// Events of at most `limit_ns` (to the histogram's resolution).
     #[must_use]
     pub fn count_at_most(&self, limit_ns: Nanos) -> u64 {
-        self.inner.count_between(0, limit_ns)
+        self.recorded().map_or(0, |inner| inner.count_between(0, limit_ns))
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.inner.reset();
+        if let Some(inner) = &mut self.inner {
+            inner.reset();
+        }
         self.sum_ns = 0;
     }
 
     /// One of these around counters that have the right bounds.
     pub(super) fn from_parts(inner: hdrhistogram::Histogram<u64>, sum_ns: u128) -> Histogram {
-        Histogram { inner, sum_ns }
+        Histogram { inner: Some(Box::new(inner)), sum_ns }
     }
 
     /// The HDR histogram itself, for serialisation.
     #[must_use]
     pub fn hdr(&self) -> &hdrhistogram::Histogram<u64> {
-        &self.inner
+        static EMPTY: OnceLock<Box<Counters>> = OnceLock::new();
+        self.inner.as_ref().unwrap_or_else(|| EMPTY.get_or_init(counters))
     }
 }

@@ -233,6 +233,17 @@ fn error(errno: i32, offset_bytes: u64) -> IoError {
     }
 }
 
+fn io_happens(io: &mut IoMetrics, next: &mut impl FnMut() -> u64) {
+    let IoMetrics { bytes, entry_bytes, latency, sizes } = io;
+    for size in sizes {
+        size.count += next();
+        size.bytes += next();
+    }
+    *bytes += next();
+    *entry_bytes += next();
+    latency.record(next());
+}
+
 /// Counts one made-up happening everywhere. Taken apart field by field, so that a new field does
 /// not compile until it is counted, and then fails until it is merged.
 fn happen(metrics: &mut Metrics, random: u64) {
@@ -241,6 +252,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
         io_read,
         io_write,
         io_flush,
+        drives,
         evictions,
         evictions_gpu_to_storage,
         promotions,
@@ -249,6 +261,8 @@ fn happen(metrics: &mut Metrics, random: u64) {
         first_touch_bytes,
         refused_entries,
         passed_over_entries,
+        lost_entries,
+        lost_bytes,
         short_transfers,
         retries,
         errors: _,
@@ -266,14 +280,14 @@ fn happen(metrics: &mut Metrics, random: u64) {
             }
         }
     }
-    for IoMetrics { bytes, entry_bytes, latency, sizes } in [io_read, io_write, io_flush] {
-        for size in sizes {
-            size.count += next();
-            size.bytes += next();
-        }
-        *bytes += next();
-        *entry_bytes += next();
-        latency.record(next());
+    drives.resize_with(2, DriveMetrics::default);
+    let mut ios = vec![io_read, io_write, io_flush];
+    for DriveMetrics { read, write, flush, errors } in drives {
+        *errors += next();
+        ios.extend([read, write, flush]);
+    }
+    for io in ios {
+        io_happens(io, &mut next);
     }
     for PromotionMetrics { entries, bytes } in promotions.as_flattened_mut() {
         *entries += next();
@@ -292,7 +306,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
         *count += next();
     }
-    for count in [short_transfers, retries, passed_over_entries] {
+    for count in [lost_entries, lost_bytes, short_transfers, retries, passed_over_entries] {
         *count += next();
     }
     let errno = [libc::EIO, libc::ENOSPC, libc::EINVAL][(random % 3) as usize];

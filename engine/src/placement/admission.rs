@@ -3,11 +3,16 @@
 use super::entry::{EntryId, EntryState};
 use super::extent::ExtentList;
 use super::pool::{Lot, SegmentLease};
+use super::spread::Room;
 use super::state::Placement;
 use super::step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 use super::watermark::below;
 use crate::key::Tier;
 use crate::units::{BLOCK_BYTES, blocks_for};
+
+/// How often an entry's place is sought anew because another shard took some of it: each time one
+/// of them has got on.
+const DIVISIONS_MAX: u32 = 8;
 
 impl<D> Placement<D> {
     /// The next step of an admission. Each call is one O(1) step; the caller loops.
@@ -74,9 +79,9 @@ impl<D> Placement<D> {
 
     fn admit_to_storage(&mut self, request: &mut AdmitState) -> Admission {
         let blocks = blocks_for(request.bytes);
-        let limit_blocks = self.shared.pool.capacity_blocks();
-        if blocks > limit_blocks {
-            return Admission::Refused { limit_bytes: limit_blocks * BLOCK_BYTES };
+        let limit_bytes = self.shared.capacity_bytes(Tier::Storage);
+        if blocks * BLOCK_BYTES > limit_bytes {
+            return Admission::Refused { limit_bytes };
         }
         let holds_baton = request.baton == Some(Tier::Storage);
         if (holds_baton || self.shared.baton(Tier::Storage).is_free())
@@ -88,14 +93,14 @@ impl<D> Placement<D> {
             return Admission::NeedBaton(Tier::Storage);
         }
         // Nobody's entry has to go for space that is only on its way.
-        if self.shared.pool.can_grow() {
+        if self.shared.can_grow(Tier::Storage) {
             self.wants_growth[Tier::Storage.index()] = true;
             // Announce first, look again second, as below.
             self.shared.wait_for_room(self.shard);
             if let Some(grant) = self.try_storage(request.bytes) {
                 return Admission::Granted(grant);
             }
-            if self.shared.pool.can_grow() {
+            if self.shared.can_grow(Tier::Storage) {
                 return Admission::Wait(Tier::Storage);
             }
         }
@@ -112,8 +117,7 @@ impl<D> Placement<D> {
     }
 
     fn make_storage_room(&mut self, blocks: u64) -> Option<Admission> {
-        let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
-        let ask = Ask { tier: Tier::Storage, need_bytes: lack_blocks * BLOCK_BYTES };
+        let ask = Ask { tier: Tier::Storage, need_bytes: self.lack_blocks(blocks) * BLOCK_BYTES };
         // Space that lies idle with another shard comes before anyone's entry.
         if let Some(shard) = self.shared.richest_shard(self.shard) {
             return Some(Admission::AskShard { shard, ask });
@@ -127,35 +131,90 @@ impl<D> Placement<D> {
         }
     }
 
+    /// What the pools must have for an entry of `blocks` to find its place, at most.
+    fn lack_blocks(&self, blocks: u64) -> u64 {
+        let shared = &self.shared;
+        // Which drive will have room for all of it is not known yet.
+        if shared.drives() > 1 && shared.spread.is_whole(blocks, shared.largest_drive_blocks()) {
+            return blocks;
+        }
+        let alive = (0..shared.drives()).filter(|&drive| !shared.pools[drive].is_lost());
+        let free: u64 = alive.map(|drive| self.spaces.on(drive).free_blocks()).sum();
+        blocks.saturating_sub(free)
+    }
+
     fn try_storage(&mut self, bytes: u64) -> Option<Grant> {
         let blocks = blocks_for(bytes);
-        let lack_blocks = blocks.saturating_sub(self.allocator.free_blocks());
-        if lack_blocks > 0 {
-            let lot = self.shared.pool.try_lease(lack_blocks)?;
-            self.take_lot(lot);
-            self.foresee(Tier::Storage);
+        let is_had = match self.shared.drives() {
+            1 => {
+                self.parts.clear();
+                self.parts.push(blocks);
+                self.lease_for(0, blocks)
+            }
+            _ => self.divide(blocks),
+        };
+        if !is_had {
+            return None;
         }
-        let extents = self.allocator.allocate(blocks).expect("so many blocks are free");
+        let extents = self.spaces.allocate(&self.parts);
         self.granted_blocks += blocks;
         Some(Grant { tier: Tier::Storage, bytes, extents, entered: true })
     }
 
-    fn take_lot(&mut self, lot: Lot) {
-        let pool = &self.shared.pool;
+    /// Finds each drive's part, and leases what it takes for it.
+    fn divide(&mut self, blocks: u64) -> bool {
+        for _ in 0..DIVISIONS_MAX {
+            self.rooms.clear();
+            for (index, pool) in self.shared.pools.iter().enumerate() {
+                let is_lost = pool.is_lost();
+                let own_blocks = self.spaces.on(index).free_blocks();
+                self.rooms.push(Room {
+                    capacity: pool.capacity_blocks(),
+                    free: if is_lost { 0 } else { own_blocks + pool.available_blocks() },
+                    to_come: pool.blocks_to_come(),
+                    waiting: self.waiting_blocks[index],
+                });
+            }
+            if !self.shared.spread.divide(blocks, &self.rooms, &mut self.parts) {
+                return false;
+            }
+            // What was leased for a division that another shard was ahead of stays for the next.
+            if (0..self.parts.len()).all(|drive| self.lease_for(drive, self.parts[drive])) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether this shard has so many blocks free on that drive, with what it can lease.
+    fn lease_for(&mut self, drive: usize, blocks: u64) -> bool {
+        let lack_blocks = blocks.saturating_sub(self.spaces.on(drive).free_blocks());
+        if lack_blocks == 0 {
+            return true;
+        }
+        let Some(lot) = self.shared.pools[drive].try_lease(lack_blocks) else { return false };
+        self.take_lot(drive, lot);
+        self.foresee(Tier::Storage);
+        true
+    }
+
+    fn take_lot(&mut self, drive: usize, lot: Lot) {
+        let pool = &self.shared.pools[drive];
+        let space = self.spaces.on_mut(drive);
         for _ in 0..lot.full {
             let part = u64::from(self.shard.0);
             let number = pool.claim_number(part, u64::from(self.shared.shards()));
-            self.allocator.add_segment(number, pool.segment_blocks());
+            space.add_segment(number, pool.segment_blocks());
         }
         if lot.short {
-            self.allocator.add_segment(pool.short_number(), pool.short_blocks());
+            space.add_segment(pool.short_number(), pool.short_blocks());
         }
     }
 
     /// Makes segments free for all shards.
     pub fn return_segments(&mut self, segments: Vec<SegmentLease>) {
         for lease in &segments {
-            self.shared.pool.put_back(lease);
+            self.shared.pools[lease.drive.index()].put_back(lease);
         }
         self.wake_room |= !segments.is_empty();
     }
@@ -257,11 +316,11 @@ impl<D> Placement<D> {
         let need_blocks = blocks_for(ask.need_bytes);
         let mut deleted_entries = 0;
         let mut segments = Vec::new();
-        let mut found_blocks = self.shared.pool.available_blocks();
+        let mut found_blocks = self.shared.available_for(need_blocks);
         if found_blocks >= need_blocks {
             return ForOther::Nothing;
         }
-        while self.allocator.free_segments() == 0
+        while self.spaces.free_segments() == 0
             && self.shared.oldest_shard(Tier::Storage) == Some(self.shard)
         {
             let victim = self.begin_evict(Tier::Storage).expect("the tail shown is the list's");
@@ -269,11 +328,13 @@ impl<D> Placement<D> {
             deleted_entries += 1;
         }
         while found_blocks < need_blocks
-            && let Some((number, blocks)) = self.allocator.take_back_segment()
+            && let Some(lease) = self.spaces.take_back_segment()
         {
-            let start_block = number * self.shared.pool.segment_blocks();
-            segments.push(SegmentLease { number, start_block, blocks });
-            found_blocks += blocks;
+            // Where an entry must lie on one drive, what others get back is no help: all goes.
+            let counts = self.shared.drives() == 1
+                || !self.shared.spread.is_whole(need_blocks, self.shared.largest_drive_blocks());
+            found_blocks += if counts { lease.blocks } else { 0 };
+            segments.push(lease);
         }
         self.settle();
         ForOther::Freed { deleted_entries, segments }

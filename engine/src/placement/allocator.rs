@@ -1,4 +1,4 @@
-//! The extent allocator of one shard: which blocks of its leased segments are free.
+//! The extent allocator of one shard on one drive: which blocks of its leased segments are free.
 //!
 //! Free space is of two kinds: wholly free segments, in a bitmap, and free extents inside partly
 //! used segments, in size classes of two levels as in TLSF (Masmano et al. 2004). A free extent
@@ -9,9 +9,12 @@
 
 use hashbrown::HashTable;
 
-use super::extent::{Extent, ExtentList, ExtentListBuilder};
+#[cfg(test)]
+use super::extent::ExtentList;
+use super::extent::{Extent, ExtentListBuilder};
 use super::lru::{INDEX_LIMIT, Linked, LruList, Neighbours};
 use super::segment_set::SegmentSet;
+use crate::drive::DriveId;
 use crate::key::mix64;
 
 /// Each power of two of sizes is split in 2^4 classes: a good fit wastes at most 1/16 in search
@@ -52,6 +55,30 @@ impl Linked for Node {
     }
 }
 
+/// Segments of a page: a shard's segments lie together, far from the first.
+const PAGE: usize = 256;
+
+/// What is known of each segment number, in pages that exist where a segment was leased.
+#[derive(Default)]
+struct Segments(Vec<Option<Box<[Segment; PAGE]>>>);
+
+impl Segments {
+    fn get(&self, number: u64) -> Segment {
+        let index = usize::try_from(number).expect("segment numbers index memory");
+        let page = self.0.get(index / PAGE).and_then(Option::as_ref);
+        page.map_or_else(Segment::default, |page| page[index % PAGE])
+    }
+
+    fn get_mut(&mut self, number: u64) -> &mut Segment {
+        let index = usize::try_from(number).expect("segment numbers index memory");
+        if self.0.len() <= index / PAGE {
+            self.0.resize_with(index / PAGE + 1, || None);
+        }
+        let page = self.0[index / PAGE].get_or_insert_with(|| Box::new([Segment::default(); PAGE]));
+        &mut page[index % PAGE]
+    }
+}
+
 /// What is known of a segment number. `blocks` 0: not leased.
 #[derive(Clone, Copy, Default)]
 struct Segment {
@@ -59,10 +86,12 @@ struct Segment {
     used: u64,
 }
 
-/// Free space of one shard.
+/// Free space of one shard on one drive. Inside, blocks are counted from the drive's first.
 pub(super) struct ExtentAllocator {
     segment_blocks: u64,
-    segments: Vec<Segment>,
+    /// The address of the drive's first block.
+    first_block: u64,
+    segments: Segments,
     whole: SegmentSet,
     nodes: Vec<Node>,
     spare_nodes: Vec<u32>,
@@ -78,12 +107,13 @@ pub(super) struct ExtentAllocator {
 }
 
 impl ExtentAllocator {
-    /// An allocator that owns nothing yet. `segment_blocks` ≥ 1.
-    pub(super) fn new(segment_blocks: u64) -> Self {
+    /// An allocator for that drive that owns nothing yet. `segment_blocks` ≥ 1.
+    pub(super) fn new(drive: DriveId, segment_blocks: u64) -> Self {
         assert!(segment_blocks > 0, "a segment holds at least one block");
         ExtentAllocator {
             segment_blocks,
-            segments: Vec::new(),
+            first_block: drive.first_block(),
+            segments: Segments::default(),
             whole: SegmentSet::default(),
             nodes: Vec::new(),
             spare_nodes: Vec::new(),
@@ -99,15 +129,12 @@ impl ExtentAllocator {
         }
     }
 
-    /// Adds segment `number`, of `blocks` ≤ `segment_blocks` (only an engine's last one is short).
+    /// Adds segment `number`, of `blocks` ≤ `segment_blocks` (only a drive's last one is short).
     pub(super) fn add_segment(&mut self, number: u64, blocks: u64) {
         assert!(blocks > 0 && blocks <= self.segment_blocks, "segment {number}: {blocks} blocks");
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        if self.segments.len() <= index {
-            self.segments.resize(index + 1, Segment::default());
-        }
-        assert!(self.segments[index].blocks == 0, "segment {number} is leased already");
-        self.segments[index] = Segment { blocks, used: 0 };
+        let segment = self.segments.get_mut(number);
+        assert!(segment.blocks == 0, "segment {number} is leased already");
+        *segment = Segment { blocks, used: 0 };
         self.whole.insert(number);
         self.leased_segments += 1;
         self.leased_blocks += blocks;
@@ -160,44 +187,52 @@ impl ExtentAllocator {
         }
     }
 
-    /// `blocks` ≥ 1 free blocks, in one extent where a good fit exists, else in the largest pieces
-    /// first. None exactly when fewer are free.
+    /// As [`Self::allocate_into`], in a list of its own. None exactly when fewer are free.
+    #[cfg(test)]
     pub(super) fn allocate(&mut self, blocks: u64) -> Option<ExtentList> {
+        let mut list = ExtentListBuilder::default();
+        let is_had = self.allocate_into(&mut list, blocks);
+        is_had.then(|| list.finish())
+    }
+
+    /// Adds `blocks` ≥ 1 free blocks to a list, in one extent where a good fit exists, else in the
+    /// largest pieces first. False, with nothing added, exactly when fewer are free.
+    pub(super) fn allocate_into(&mut self, list: &mut ExtentListBuilder, blocks: u64) -> bool {
         assert!(blocks > 0, "an allocation holds at least one block");
         if blocks > self.free_blocks {
-            return None;
+            return false;
         }
-        let mut list = ExtentListBuilder::default();
+        let before = list.len();
         let mut need = blocks;
         while need >= self.segment_blocks
             && let Some(number) = self.whole.first()
         {
-            need -= self.push(&mut list, self.segment_extent(number), need);
+            need -= self.push(list, self.segment_extent(number), need);
         }
         while need > 0 {
             let piece = match self.good_fit(need) {
                 Some(id) => self.nodes[id as usize].extent,
                 None => self.largest_piece(need).expect("free blocks are in some piece"),
             };
-            need -= self.push(&mut list, piece, need);
+            need -= self.push(list, piece, need);
         }
-        let list = list.finish();
-        self.live_extents += list.as_slice().len() as u64;
-        Some(list)
+        // None joins one of another drive, whose addresses never touch.
+        self.live_extents += (list.len() - before) as u64;
+        true
     }
 
-    /// Gives space back. Panics when any of it is free already: that is our own bug.
-    pub(super) fn free(&mut self, list: &ExtentList) {
-        self.live_extents -= list.as_slice().len() as u64;
-        for extent in list.as_slice() {
-            let mut start = extent.start_block;
-            while start < extent.end_block() {
-                let number = start / self.segment_blocks;
-                let border = (number + 1) * self.segment_blocks;
-                let blocks = border.min(extent.end_block()) - start;
-                self.free_within(number, Extent { start_block: start, blocks });
-                start += blocks;
-            }
+    /// Gives an extent of this drive back. Panics when any of it is free already: that is our own
+    /// bug.
+    pub(super) fn free(&mut self, extent: Extent) {
+        self.live_extents -= 1;
+        let mut start = extent.start_block - self.first_block;
+        let end = start + extent.blocks;
+        while start < end {
+            let number = start / self.segment_blocks;
+            let border = (number + 1) * self.segment_blocks;
+            let blocks = border.min(end) - start;
+            self.free_within(number, Extent { start_block: start, blocks });
+            start += blocks;
         }
     }
 
@@ -216,7 +251,8 @@ impl ExtentAllocator {
         }
         self.segment_mut(number).used += taken.blocks;
         self.free_blocks -= taken.blocks;
-        list.push(taken);
+        let start_block = self.first_block + taken.start_block;
+        list.push(Extent { start_block, ..taken });
         taken.blocks
     }
 
@@ -250,13 +286,11 @@ impl ExtentAllocator {
     }
 
     fn segment(&self, number: u64) -> Segment {
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        self.segments.get(index).copied().unwrap_or_default()
+        self.segments.get(number)
     }
 
     fn segment_mut(&mut self, number: u64) -> &mut Segment {
-        let index = usize::try_from(number).expect("segment numbers index memory");
-        &mut self.segments[index]
+        self.segments.get_mut(number)
     }
 
     fn segment_extent(&self, number: u64) -> Extent {

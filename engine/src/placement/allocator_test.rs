@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::allocator::ExtentAllocator;
 use super::extent::ExtentList;
+use crate::drive::DriveId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Block {
@@ -76,7 +77,7 @@ proptest! {
         segment_blocks in 1..70u64,
         ops in prop::collection::vec(op(), 1..150),
     ) {
-        let mut allocator = ExtentAllocator::new(segment_blocks);
+        let mut allocator = ExtentAllocator::new(DriveId(0), segment_blocks);
         let mut bitmap = Bitmap(vec![Block::Absent; 12 * segment_blocks as usize]);
         let mut live: Vec<ExtentList> = Vec::new();
         for op in ops {
@@ -115,7 +116,7 @@ proptest! {
                 }
                 Op::Free { nth } if nth < live.len() => {
                     let list = live.swap_remove(nth);
-                    allocator.free(&list);
+                    list.as_slice().iter().for_each(|&extent| allocator.free(extent));
                     for extent in list.as_slice() {
                         bitmap.set(extent.start_block, extent.blocks, Block::Used, Block::Free);
                     }
@@ -134,7 +135,7 @@ proptest! {
             figures_are_those_of(&allocator, &bitmap, &live, segment_blocks)?;
         }
         for list in live.drain(..) {
-            allocator.free(&list);
+            list.as_slice().iter().for_each(|&extent| allocator.free(extent));
         }
         let figures = allocator.figures();
         prop_assert_eq!(figures.free_blocks, figures.leased_blocks, "a leak");
@@ -143,12 +144,12 @@ proptest! {
 
     #[test]
     fn a_double_free_is_caught(sizes in prop::collection::vec(1..20u64, 2..10), nth in 0..10usize) {
-        let mut allocator = ExtentAllocator::new(64);
+        let mut allocator = ExtentAllocator::new(DriveId(3), 64);
         for number in 0..4 {
             allocator.add_segment(number, 64);
         }
         let lists: Vec<_> = sizes.iter().map(|&n| allocator.allocate(n).unwrap()).collect();
-        let twice = &lists[nth % lists.len()];
+        let twice = lists[nth % lists.len()].as_slice()[0];
         allocator.free(twice);
         let second = std::panic::AssertUnwindSafe(|| allocator.free(twice));
         prop_assert!(std::panic::catch_unwind(second).is_err());
@@ -157,7 +158,7 @@ proptest! {
 
 #[test]
 fn an_entry_larger_than_segments_is_contiguous_in_fresh_space() {
-    let mut allocator = ExtentAllocator::new(16);
+    let mut allocator = ExtentAllocator::new(DriveId(0), 16);
     for number in 0..8 {
         allocator.add_segment(number, 16);
     }

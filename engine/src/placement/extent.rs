@@ -1,10 +1,10 @@
 //! Extents: the runs of blocks an entry is stored in.
 
-/// A run of blocks, `blocks` ≥ 1, that begins at block `start_block` of the data file or device
-/// that all shards share.
+/// A run of blocks, `blocks` ≥ 1, of one drive, that begins at the address `start_block`
+/// ([`crate::drive`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Extent {
-    /// Its first block.
+    /// The address of its first block.
     pub start_block: u64,
     /// Its length in blocks.
     pub blocks: u64,
@@ -86,6 +86,11 @@ impl ExtentListBuilder {
                 None => self.rest.push(extent),
             },
         }
+    }
+
+    /// Extents so far.
+    pub(super) fn len(&self) -> usize {
+        self.first.iter().flatten().count() + self.rest.len()
     }
 
     pub(super) fn finish(self) -> ExtentList {

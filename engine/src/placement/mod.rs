@@ -16,6 +16,8 @@ mod admission;
 mod allocator;
 #[cfg(test)]
 mod allocator_test;
+#[cfg(test)]
+mod drives_test;
 mod entry;
 mod extent;
 mod gate;
@@ -34,6 +36,8 @@ mod shared;
 mod shared_test;
 #[cfg(test)]
 mod sim_test;
+mod spaces;
+mod spread;
 mod state;
 mod step;
 mod watermark;
@@ -44,7 +48,8 @@ pub use extent::{Extent, ExtentList};
 pub use gate::{NOBODY, Published, SharedGate};
 pub use growth::{Grown, Growth, Shortage};
 pub use pool::SegmentLease;
-pub use shared::{BudgetConfig, SharedBudgets};
+pub use shared::{BudgetConfig, DriveBudget, SharedBudgets};
+pub use spread::EntryLayout;
 pub use state::{LocalSums, Placement, TierCounts, WakeReason, Wakeup};
 pub use step::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
 pub use watermark::Watermarks;

@@ -17,7 +17,7 @@ struct Item {
 }
 
 /// The rules of the waterfall, by scanning.
-struct Model {
+pub(super) struct Model {
     /// Bytes, bytes, blocks.
     capacity: [u64; 3],
     items: Vec<Item>,
@@ -25,6 +25,10 @@ struct Model {
 }
 
 impl Model {
+    pub(super) fn new(capacity: [u64; 3]) -> Model {
+        Model { capacity, items: Vec::new(), now: 0 }
+    }
+
     fn held(&self, tier: usize) -> u64 {
         let size = |item: &Item| if tier == 2 { blocks_for(item.bytes) } else { item.bytes };
         self.items.iter().filter(|item| item.tier == tier).map(size).sum()
@@ -105,7 +109,7 @@ impl Model {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(super) enum Op {
     Write { key: u128, bytes: u64 },
     Rise { key: u128 },
     Pin { key: u128 },
@@ -113,7 +117,7 @@ enum Op {
     Remove { key: u128 },
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(super) fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         // Up to 60 blocks: some pass over a tier, some over storage.
         6 => (0..40u128, prop_oneof![8 => 1..40_000u64, 1 => 1..250_000u64])
@@ -125,7 +129,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn config() -> impl Strategy<Value = BudgetConfig> {
+pub(super) fn config() -> impl Strategy<Value = BudgetConfig> {
     let upper = || prop_oneof![1 => Just(0u64), 4 => 20_000..200_000u64];
     (upper(), upper(), 10..100u64, 1..40u64).prop_map(
         |(gpu_bytes, cpu_bytes, storage_blocks, segment_blocks)| BudgetConfig {
@@ -139,7 +143,7 @@ fn config() -> impl Strategy<Value = BudgetConfig> {
     )
 }
 
-fn apply(sim: &mut Sim, model: &mut Model, op: &Op) -> Result<(), TestCaseError> {
+pub(super) fn apply(sim: &mut Sim, model: &mut Model, op: &Op) -> Result<(), TestCaseError> {
     match *op {
         Op::Write { key, bytes } => {
             // A pinned entry that is replaced lives on unseen; the model leaves that case out.
@@ -186,7 +190,7 @@ fn apply(sim: &mut Sim, model: &mut Model, op: &Op) -> Result<(), TestCaseError>
     Ok(())
 }
 
-fn compare(sim: &Sim, model: &Model) -> Result<(), TestCaseError> {
+pub(super) fn compare(sim: &Sim, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(sim.shards[0].len(), model.items.len());
     for item in &model.items {
         let view = sim.shards[0].lookup(EntryKey(item.key));
@@ -206,7 +210,7 @@ proptest! {
     ) {
         let mut sim = Sim::new(&config);
         let capacity = [config.gpu_bytes, config.cpu_bytes, config.storage_blocks];
-        let mut model = Model { capacity, items: Vec::new(), now: 0 };
+        let mut model = Model::new(capacity);
         for op in &ops {
             apply(&mut sim, &mut model, op)?;
             compare(&sim, &model)?;

@@ -1,17 +1,22 @@
-//! The storage space of the whole engine, leased to shards in segments. Space may come in steps:
+//! The space of one drive for the whole engine, leased to shards in segments. Space may come in
+//! steps:
 //! what has not come yet belongs to nobody, and the limit falls when no more can be had.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use super::growth::Shortage;
+use crate::drive::DriveId;
 
 /// A segment a shard holds. Dropping it without giving it back loses its space for the run.
 #[must_use]
 #[derive(PartialEq, Eq, Debug)]
 pub struct SegmentLease {
+    /// The drive it lies on.
+    pub drive: DriveId,
     /// Its number in the data file or on the device, which all shards share.
     pub number: u64,
-    /// Its first block there.
-    pub start_block: u64,
-    /// Its blocks; only the engine's last segment is shorter than the rest.
+    /// Its blocks; only a drive's last segment is shorter than the rest.
     pub blocks: u64,
 }
 
@@ -39,6 +44,11 @@ pub(super) struct StoragePool {
     short_blocks: u64,
     available: AtomicU64,
     bitmap: Box<[AtomicU64]>,
+    /// Whether a shard takes a step of growth.
+    pub(super) is_growing: AtomicBool,
+    pub(super) shortage: OnceLock<Shortage>,
+    /// The drive is lost: nothing of it is given out any more.
+    is_lost: AtomicBool,
 }
 
 impl StoragePool {
@@ -55,6 +65,9 @@ impl StoragePool {
             short_blocks: capacity_blocks % segment_blocks,
             available: AtomicU64::new(0),
             bitmap: (0..full_segments.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            is_growing: AtomicBool::new(false),
+            shortage: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
         };
         pool.grow_to(grown_blocks);
         pool
@@ -90,14 +103,28 @@ impl StoragePool {
         self.grown_blocks.load(SeqCst)
     }
 
-    /// Whether more may come.
-    pub(super) fn can_grow(&self) -> bool {
-        self.grown_blocks.load(SeqCst) < self.limit_blocks.load(SeqCst)
+    /// Nothing of it is given out from now on. Whether that is news.
+    pub(super) fn lose(&self) -> bool {
+        !self.is_lost.swap(true, SeqCst)
     }
 
-    /// Blocks that it may come to have.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(SeqCst)
+    }
+
+    /// Whether more may come.
+    pub(super) fn can_grow(&self) -> bool {
+        !self.is_lost() && self.grown_blocks.load(SeqCst) < self.limit_blocks.load(SeqCst)
+    }
+
+    /// Blocks that it may come to have: none, once its drive is lost.
     pub(super) fn capacity_blocks(&self) -> u64 {
-        self.limit_blocks.load(SeqCst)
+        if self.is_lost() { 0 } else { self.limit_blocks.load(SeqCst) }
+    }
+
+    /// Blocks that may still come.
+    pub(super) fn blocks_to_come(&self) -> u64 {
+        self.capacity_blocks().saturating_sub(self.grown_blocks())
     }
 
     fn word(&self, index: u64) -> &AtomicU64 {
@@ -117,7 +144,7 @@ impl StoragePool {
         self.full_segments
     }
 
-    /// Blocks that nobody holds.
+    /// Blocks that have space and that nobody holds.
     pub(super) fn available_blocks(&self) -> u64 {
         self.blocks_in(self.available.load(SeqCst))
     }
@@ -128,6 +155,9 @@ impl StoragePool {
 
     /// The fewest segments that hold `blocks`, all or none.
     pub(super) fn try_lease(&self, blocks: u64) -> Option<Lot> {
+        if self.is_lost() {
+            return None;
+        }
         let mut lot = None;
         self.available
             .fetch_update(SeqCst, SeqCst, |available| {

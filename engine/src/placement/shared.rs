@@ -7,9 +7,12 @@ use std::sync::{Arc, OnceLock};
 use super::gate::{SharedGate, shard_id};
 use super::growth::{Grown, Shortage};
 use super::pool::StoragePool;
+use super::spread::{EntryLayout, Spread};
 use super::watermark::{UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
+use crate::drive::{DRIVES_MAX, DriveId};
 use crate::key::{ShardId, TIER_COUNT, Tier};
+use crate::units::BLOCK_BYTES;
 
 /// The stamp of a shard that has nothing to evict.
 pub(super) const NO_TAIL: Nanos = Nanos::MAX;
@@ -31,6 +34,15 @@ pub struct BudgetConfig {
     pub segment_blocks: u64,
     /// Fill rules of the tiers above storage.
     pub watermarks: Watermarks,
+}
+
+/// The part of one drive in the storage tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveBudget {
+    /// Its size in blocks.
+    pub blocks: u64,
+    /// Blocks of it that have space already, rounded down to whole segments; by default all.
+    pub grown_blocks: u64,
 }
 
 /// The two ledgers of a tier above storage, in bytes.
@@ -78,7 +90,11 @@ pub struct SharedBudgets {
     shards: u16,
     watermarks: Watermarks,
     pub(super) ledgers: [Ledger; UPPER_COUNT],
-    pub(super) pool: StoragePool,
+    /// How many drives are lost.
+    losses: AtomicU64,
+    /// One a drive, at least one.
+    pub(super) pools: Box<[StoragePool]>,
+    pub(super) spread: Spread,
     boards: Box<[Board]>,
     batons: [SharedGate; TIER_COUNT],
     doors: [SharedGate; UPPER_COUNT],
@@ -86,9 +102,9 @@ pub struct SharedBudgets {
     room_waiter: AtomicU64,
     /// The shard whose door holder waits for physical space.
     door_waiters: [AtomicU64; UPPER_COUNT],
-    /// Whether a shard takes a step for the tier.
-    pub(super) is_growing: [AtomicBool; TIER_COUNT],
-    pub(super) shortages: [OnceLock<Shortage>; TIER_COUNT],
+    /// Whether a shard takes a step for the tier, which lies above storage.
+    pub(super) is_growing: [AtomicBool; UPPER_COUNT],
+    pub(super) shortages: [OnceLock<Shortage>; UPPER_COUNT],
 }
 
 impl SharedBudgets {
@@ -101,7 +117,30 @@ impl SharedBudgets {
     /// The same, with tiers that have so much of their space by now, and take the rest in steps.
     #[must_use]
     pub fn growing(config: &BudgetConfig, grown: Grown) -> Arc<Self> {
+        let drive =
+            DriveBudget { blocks: config.storage_blocks, grown_blocks: grown.storage_blocks };
+        Self::on_drives(config, grown.cpu_bytes, &[drive], EntryLayout::default(), 1)
+    }
+
+    /// The same, with a storage tier on one or several drives, whose sizes are those of `drives`
+    /// and not of `config`. Parts of an entry on several drives are multiples of `unit_blocks` ≥ 1.
+    ///
+    /// # Panics
+    /// Without drives, or with more than [`DRIVES_MAX`].
+    #[must_use]
+    pub fn on_drives(
+        config: &BudgetConfig,
+        grown_cpu_bytes: u64,
+        drives: &[DriveBudget],
+        layout: EntryLayout,
+        unit_blocks: u64,
+    ) -> Arc<Self> {
         assert!(config.shards > 0, "an engine has at least one shard");
+        assert!((1..=DRIVES_MAX).contains(&drives.len()), "{} drives", drives.len());
+        assert!(unit_blocks > 0, "a part of an entry holds at least one block");
+        let pool = |drive: &DriveBudget| {
+            StoragePool::new(drive.blocks, config.segment_blocks, drive.grown_blocks)
+        };
         let board = |_| Board {
             tails: std::array::from_fn(|_| AtomicU64::new(NO_TAIL)),
             free_segments: AtomicU64::new(0),
@@ -111,13 +150,11 @@ impl SharedBudgets {
             watermarks: config.watermarks,
             ledgers: [
                 Ledger::new(config.gpu_bytes, u64::MAX),
-                Ledger::new(config.cpu_bytes, grown.cpu_bytes),
+                Ledger::new(config.cpu_bytes, grown_cpu_bytes),
             ],
-            pool: StoragePool::new(
-                config.storage_blocks,
-                config.segment_blocks,
-                grown.storage_blocks,
-            ),
+            losses: AtomicU64::new(0),
+            pools: drives.iter().map(pool).collect(),
+            spread: Spread { layout, unit_blocks },
             boards: (0..config.shards).map(board).collect(),
             batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
@@ -151,7 +188,7 @@ impl SharedBudgets {
     pub fn capacity_bytes(&self, tier: Tier) -> u64 {
         match self.ledgers.get(tier.index()) {
             Some(ledger) => ledger.capacity(),
-            None => self.pool.capacity_blocks() * crate::units::BLOCK_BYTES,
+            None => self.storage_blocks() * BLOCK_BYTES,
         }
     }
 
@@ -170,7 +207,59 @@ impl SharedBudgets {
     /// Storage blocks in segments that no shard holds.
     #[must_use]
     pub fn unleased_blocks(&self) -> u64 {
-        self.pool.available_blocks()
+        self.pools.iter().map(StoragePool::available_blocks).sum()
+    }
+
+    /// Blocks of a segment.
+    pub(super) fn segment_blocks(&self) -> u64 {
+        self.pools[0].segment_blocks()
+    }
+
+    /// How many drives there are, lost ones too.
+    #[must_use]
+    pub fn drives(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// Nothing is stored on `drive` from now on, and nothing read from it; the tier is smaller by
+    /// it. Each shard is to drop what it has there by `Placement::drop_drive`. Whether that is
+    /// news.
+    pub fn lose_drive(&self, drive: DriveId) -> bool {
+        let is_news = self.pools[drive.index()].lose();
+        self.losses.fetch_add(u64::from(is_news), SeqCst);
+        is_news
+    }
+
+    /// How many drives are lost.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.losses.load(SeqCst)
+    }
+
+    /// Whether the drive is lost.
+    #[must_use]
+    pub fn is_lost(&self, drive: DriveId) -> bool {
+        self.pools[drive.index()].is_lost()
+    }
+
+    /// Blocks that storage may come to hold.
+    fn storage_blocks(&self) -> u64 {
+        self.pools.iter().map(StoragePool::capacity_blocks).sum()
+    }
+
+    /// Blocks that the largest drive may come to hold.
+    pub(super) fn largest_drive_blocks(&self) -> u64 {
+        self.pools.iter().map(StoragePool::capacity_blocks).max().unwrap_or(0)
+    }
+
+    /// Blocks that nobody holds and that one entry of `blocks` could have.
+    pub(super) fn available_for(&self, blocks: u64) -> u64 {
+        let alive = self.pools.iter().filter(|pool| !pool.is_lost());
+        let available = alive.map(StoragePool::available_blocks);
+        match self.spread.is_whole(blocks, self.largest_drive_blocks()) {
+            true => available.max().unwrap_or(0),
+            false => available.sum(),
+        }
     }
 
     /// The shard with the oldest evictable entry of `tier`; among equals the lowest.

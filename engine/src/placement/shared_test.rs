@@ -6,6 +6,7 @@ use std::thread;
 
 use super::gate::{NOBODY, Published, SharedGate};
 use super::pool::{SegmentLease, StoragePool};
+use crate::drive::DriveId;
 use crate::key::ShardId;
 
 #[test]
@@ -182,8 +183,7 @@ fn threads_never_hold_the_same_segment() {
                     }
                     for number in numbers {
                         assert!(held[number as usize].swap(false, SeqCst));
-                        let start_block = number * 8;
-                        pool.put_back(&SegmentLease { number, start_block, blocks: 8 });
+                        pool.put_back(&SegmentLease { drive: DriveId(0), number, blocks: 8 });
                     }
                 }
             });

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::drive::DriveId;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
@@ -90,9 +91,20 @@ impl Sim {
         Self::growing(config, Grown::default(), Box::new(|_| unreachable!("it has all its space")))
     }
 
+    /// With a storage tier on several drives of those sizes, in blocks.
+    pub(super) fn on_drives(config: &BudgetConfig, drives: &[u64], layout: EntryLayout) -> Self {
+        let whole = |&blocks: &u64| DriveBudget { blocks, grown_blocks: u64::MAX };
+        let drives: Vec<DriveBudget> = drives.iter().map(whole).collect();
+        let shared = SharedBudgets::on_drives(config, u64::MAX, &drives, layout, 2);
+        Self::over(config, shared, Box::new(|_| unreachable!("it has all its space")))
+    }
+
     /// With tiers that take their space in steps, from `supply`.
     pub(super) fn growing(config: &BudgetConfig, grown: Grown, supply: Supply) -> Self {
-        let shared = SharedBudgets::growing(config, grown);
+        Self::over(config, SharedBudgets::growing(config, grown), supply)
+    }
+
+    pub(super) fn over(config: &BudgetConfig, shared: Arc<SharedBudgets>, supply: Supply) -> Self {
         Sim {
             shards: (0..config.shards)
                 .map(|n| Placement::new(Arc::clone(&shared), ShardId(n)))
@@ -181,6 +193,17 @@ impl Sim {
         let removed = self.shards[shard].remove(EntryKey(key));
         self.collect_wakeups(shard);
         removed
+    }
+
+    /// The drive is lost, and every shard drops what it had there.
+    pub(super) fn lose(&mut self, drive: DriveId) {
+        assert!(self.shared.lose_drive(drive), "it is lost once");
+        for shard in 0..self.shards.len() {
+            let before = self.shards[shard].len();
+            let (entries, _bytes) = self.shards[shard].drop_drive(drive);
+            assert_eq!(self.shards[shard].len() as u64 + entries, before as u64);
+            self.collect_wakeups(shard);
+        }
     }
 
     fn collect_wakeups(&mut self, shard: usize) {

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use super::allocator::{ExtentAllocator, SpaceFigures};
+use super::allocator::SpaceFigures;
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
-use super::extent::ExtentList;
+use super::extent::{Extent, ExtentList};
 use super::lru::{LruList, Neighbours};
 use super::shared::{NO_TAIL, SharedBudgets};
+use super::spaces::Spaces;
+use super::spread::Room;
 use super::step::Grant;
 use super::watermark::UPPER_COUNT;
 use crate::clock::Nanos;
+use crate::drive::DriveId;
 use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
+use crate::units::BLOCK_BYTES;
 
 /// What one shard holds in one tier, and what left it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -80,7 +84,12 @@ pub struct Placement<D> {
     pub(super) shard: ShardId,
     pub(super) table: Table<D>,
     pub(super) lists: [LruList; TIER_COUNT],
-    pub(super) allocator: ExtentAllocator,
+    pub(super) spaces: Spaces,
+    /// Blocks that wait for each drive, or are on their way.
+    pub(super) waiting_blocks: Box<[u64]>,
+    /// Kept between admissions, to spare their memory.
+    pub(super) rooms: Vec<Room>,
+    pub(super) parts: Vec<u64>,
     pub(super) counts: [TierCounts; TIER_COUNT],
     /// Granted but not inserted: committed, entered, and storage blocks.
     pub(super) granted_bytes: [u64; UPPER_COUNT],
@@ -101,13 +110,17 @@ impl<D> Placement<D> {
     #[must_use]
     pub fn new(shared: Arc<SharedBudgets>, shard: ShardId) -> Self {
         assert!(shard.0 < shared.shards(), "shard {} of {}", shard.0, shared.shards());
-        let allocator = ExtentAllocator::new(shared.pool.segment_blocks());
+        let drives = shared.drives();
+        let spaces = Spaces::new(drives, shared.segment_blocks());
         Placement {
             shared,
             shard,
             table: Table::new(),
             lists: [LruList::new(); TIER_COUNT],
-            allocator,
+            spaces,
+            waiting_blocks: vec![0; drives].into_boxed_slice(),
+            rooms: Vec::new(),
+            parts: Vec::new(),
             counts: [TierCounts::default(); TIER_COUNT],
             granted_bytes: [0; UPPER_COUNT],
             entered_bytes: [0; UPPER_COUNT],
@@ -173,7 +186,7 @@ impl<D> Placement<D> {
     /// Free space and fragmentation of its segments. O(free extents): for reports.
     #[must_use]
     pub fn space(&self) -> SpaceFigures {
-        self.allocator.figures()
+        self.spaces.figures()
     }
 
     /// Keeps eviction off the entry until `unpin`. A `Moving` entry may be pinned and read where it
@@ -232,6 +245,7 @@ impl<D> Placement<D> {
         assert!(matches!(slot.state, EntryState::Writing | EntryState::Dead), "not being written");
         if slot.state == EntryState::Writing {
             slot.state = EntryState::Resident;
+            self.drop_if_lost(id);
         }
         self.drop_pin(id, now);
         self.settle();
@@ -280,6 +294,7 @@ impl<D> Placement<D> {
             slot.state = EntryState::Resident;
             self.unuse(from, bytes);
             self.recount(from, tier, bytes);
+            self.drop_if_lost(id);
         } else {
             self.cancel_quietly(grant);
         }
@@ -335,6 +350,48 @@ impl<D> Placement<D> {
         self.settle();
     }
 
+    /// Says how many bytes wait for `drive` on this shard, or are on their way: what is written
+    /// next keeps away from a drive that lags behind the others.
+    pub fn note_waiting(&mut self, drive: DriveId, bytes: u64) {
+        self.waiting_blocks[drive.index()] = bytes / BLOCK_BYTES;
+    }
+
+    /// Drops every entry of which something lies on `drive`, which is lost: no lookup finds it any
+    /// more; what is being written there is dropped as soon as it has been. How many that were, and
+    /// their bytes. O(entries).
+    pub fn drop_drive(&mut self, drive: DriveId) -> (u64, u64) {
+        // One that is being written is dropped when it has been.
+        let is_there = |slot: &Slot<D>| {
+            let on = |extent: &Extent| DriveId::of_block(extent.start_block).0 == drive;
+            slot.state == EntryState::Resident && slot.extents.as_slice().iter().any(on)
+        };
+        let (mut entries, mut bytes) = (0, 0);
+        for index in 0..self.table.slots.len() {
+            if is_there(&self.table.slots[index]) {
+                entries += 1;
+                bytes += self.table.slots[index].bytes;
+                self.counts[Tier::Storage.index()].lost_entries += 1;
+                self.kill(EntryId(index as u32));
+            }
+        }
+        self.wake_room = true;
+        self.settle();
+        (entries, bytes)
+    }
+
+    /// Drops an entry that has been written in part to a drive that was lost meanwhile.
+    fn drop_if_lost(&mut self, id: EntryId) {
+        if self.shared.losses() == 0 {
+            return;
+        }
+        let extents = self.table[id].extents.as_slice().iter();
+        let lost = |extent: &Extent| self.shared.is_lost(DriveId::of_block(extent.start_block).0);
+        if extents.clone().any(lost) {
+            self.counts[Tier::Storage.index()].lost_entries += 1;
+            self.kill(id);
+        }
+    }
+
     /// The next message that the steps so far call for. To be asked until None after each batch of
     /// steps.
     pub fn take_wakeup(&mut self) -> Option<Wakeup> {
@@ -358,7 +415,7 @@ impl<D> Placement<D> {
         let mut sums = LocalSums {
             committed_bytes: self.granted_bytes,
             used_bytes: self.entered_bytes,
-            leased_blocks: self.allocator.used_blocks() + self.allocator.free_blocks(),
+            leased_blocks: self.spaces.leased_blocks(),
             used_blocks: self.granted_blocks,
         };
         let mut counts = [(0u64, 0u64); TIER_COUNT];
@@ -386,8 +443,8 @@ impl<D> Placement<D> {
             assert_eq!((self.counts[at].entries, self.counts[at].bytes), counts[at], "{tier:?}");
             assert_eq!(self.lists[at].count(), evictable[at], "{tier:?}: list");
         }
-        assert_eq!(sums.used_blocks, self.allocator.used_blocks(), "storage blocks");
-        assert!(extents <= self.allocator.live_extents(), "extents");
+        assert_eq!(sums.used_blocks, self.spaces.used_blocks(), "storage blocks");
+        assert!(extents <= self.spaces.live_extents(), "extents");
         sums
     }
 
@@ -461,7 +518,7 @@ impl<D> Placement<D> {
     }
 
     pub(super) fn free_extents(&mut self, extents: &ExtentList) {
-        self.allocator.free(extents);
+        self.spaces.free(extents);
         self.wake_room = true;
     }
 
@@ -482,7 +539,7 @@ impl<D> Placement<D> {
                 self.wake_room |= tier == Tier::Storage && shown == NO_TAIL;
             }
         }
-        let free = self.allocator.free_segments();
+        let free = self.spaces.free_segments();
         let shown = std::mem::replace(&mut self.shown_free_segments, free);
         if free != shown {
             self.shared.set_free_segments(self.shard, free);

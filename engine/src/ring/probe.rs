@@ -12,7 +12,7 @@ pub struct RingFeatures {
     pub coop_taskrun: bool,
     /// Buffers registered with the kernel, so that pages are not pinned for each I/O.
     pub registered_buffers: bool,
-    /// The data file registered, so that its reference count is not touched for each I/O.
+    /// The data files registered, so that its reference count is not touched for each I/O.
     pub registered_file: bool,
 }
 

@@ -21,9 +21,6 @@ use crate::buffer::Buffer;
 use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
 use crate::error::SetupError;
 
-/// Registered number of the data file.
-const DATA_FILE: u32 = 0;
-
 /// The eventfd that the kernel counts up when completions are ready.
 #[derive(Debug)]
 pub struct CompletionBell(OwnedFd);
@@ -49,7 +46,7 @@ const DROP_PATIENCE: Nanos = 30 * SECOND;
 pub struct Ring<B: 'static> {
     ring: RefCell<IoUring>,
     slots: Rc<Slots<B>>,
-    file: RawFd,
+    files: Box<[RawFd]>,
     features: RingFeatures,
     registered_span_bytes: usize,
     clock: Clock,
@@ -70,6 +67,14 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     /// # Errors
     /// When no eventfd can be had or registered.
     pub fn new(setup: RingSetup, file: RawFd, clock: Clock) -> Result<Ring<B>, SetupError> {
+        Ring::over(setup, &[file], clock)
+    }
+
+    /// The same for several files, in the order in which they were registered.
+    ///
+    /// # Errors
+    /// When no eventfd can be had or registered.
+    pub fn over(setup: RingSetup, files: &[RawFd], clock: Clock) -> Result<Ring<B>, SetupError> {
         let failed = |error: std::io::Error| {
             SetupError::new(
                 format!("no eventfd for the io_uring: {error}"),
@@ -81,7 +86,7 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         Ok(Ring {
             ring: RefCell::new(setup.ring),
             slots: Slots::new(),
-            file,
+            files: files.into(),
             features: setup.features,
             registered_span_bytes: setup.registered_span_bytes,
             clock,
@@ -111,10 +116,15 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         self.slots.pending()
     }
 
-    /// Queues one I/O; `owned` belongs to the slot table until it completes. Never enters the
-    /// kernel: [`Ring::turn`] does.
+    /// Queues one I/O on the first file; `owned` belongs to the slot table until it completes.
+    /// Never enters the kernel: [`Ring::turn`] does.
     pub fn push(&self, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
-        let entry = self.encode(request, owned.as_ref().map(AsRef::as_ref));
+        self.push_to(0, request, owned)
+    }
+
+    /// The same on the file of that number, which must be one of the ring's.
+    pub fn push_to(&self, file: usize, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
+        let entry = self.encode(file, request, owned.as_ref().map(AsRef::as_ref));
         let now = self.clock.now();
         let (token, future) = self.slots.insert(owned, now);
         if self.refusal.get() != 0 {
@@ -140,14 +150,13 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         pushed
     }
 
-    fn encode(&self, request: IoRequest, buffer: Option<&Buffer>) -> squeue::Entry {
+    fn encode(&self, file: usize, request: IoRequest, buffer: Option<&Buffer>) -> squeue::Entry {
+        let (fd, number) = (types::Fd(self.files[file]), types::Fixed(file as u32));
         if request.kind == IoKind::Flush {
             return if self.features.registered_file {
-                opcode::Fsync::new(types::Fixed(DATA_FILE))
-                    .flags(types::FsyncFlags::DATASYNC)
-                    .build()
+                opcode::Fsync::new(number).flags(types::FsyncFlags::DATASYNC).build()
             } else {
-                opcode::Fsync::new(types::Fd(self.file)).flags(types::FsyncFlags::DATASYNC).build()
+                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
             };
         }
         let buffer = buffer.expect("a read or write has a buffer");
@@ -172,11 +181,7 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
                 }
             };
         }
-        if self.features.registered_file {
-            build!(types::Fixed(DATA_FILE))
-        } else {
-            build!(types::Fd(self.file))
-        }
+        if self.features.registered_file { build!(number) } else { build!(fd) }
     }
 
     /// Hands over what was pushed and works off what has completed. O(completions); no system
@@ -332,7 +337,7 @@ impl<B: 'static> Ring<B> {
         });
     }
 
-    /// Gives the registered file back when nothing is in flight. The kernel ends a ring in the
+    /// Gives the registered files back when nothing is in flight. The kernel ends a ring in the
     /// background, and a file system can't be unmounted while it holds a file there.
     pub fn release_file(&self) {
         if self.features.registered_file && self.slots.pending() == 0 {

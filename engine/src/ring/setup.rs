@@ -112,7 +112,15 @@ impl RingSetup {
     /// # Errors
     /// What the kernel says; the ring then has no file.
     pub fn register_file(&mut self, file: RawFd) -> std::io::Result<()> {
-        self.ring.submitter().register_files(&[file])?;
+        self.register_files(&[file])
+    }
+
+    /// Registers the data files of several drives, numbered from 0.
+    ///
+    /// # Errors
+    /// What the kernel says; the ring then has no file.
+    pub fn register_files(&mut self, files: &[RawFd]) -> std::io::Result<()> {
+        self.ring.submitter().register_files(files)?;
         self.features.registered_file = true;
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! One entry to or from the storage device: cut in I/Os, kept deep, resumed, retried, checked.
+//! One entry to or from the storage device: cut in I/Os, kept deep on each of its drives, resumed,
+//! retried, checked.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -7,14 +8,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::EntryData;
+use super::drives::DriveState;
 use super::gpu_path::GpuTransfer;
 use super::hollow::Hollow;
+use super::lanes::Lanes;
 use super::measure::{Direction, Measure, Waiting};
 use super::message::OperationTimes;
-use super::notify::Notify;
-use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
+use crate::buffer::{Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
+use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName, VerifyMode};
 use crate::key::Tier;
@@ -28,7 +31,11 @@ use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 const SLICE_BYTES: u64 = MIB;
 
 /// Attempts at one I/O that makes no progress (`EAGAIN`, `EINTR`, less than a block moved).
-const ATTEMPTS_MAX: u32 = 1_000;
+pub(super) const ATTEMPTS_MAX: u32 = 1_000;
+
+/// The request of something that is not about a place.
+pub(super) const NOTHING: IoRequest =
+    IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
 
 /// Whether a written entry is flushed before it counts as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +66,8 @@ pub(super) struct DataPathConfig {
     pub(super) gpu: Option<Rc<GpuLane>>,
     /// The buffers as the GPUs reach them.
     pub(super) _gpu_pages: Option<HostPages>,
-    /// Buffers and queue places.
-    pub(super) tickets: Rc<Tickets>,
+    /// Buffers and queue places of each drive, at least one.
+    pub(super) tickets: Box<[Rc<Tickets>]>,
     /// The shard's clock.
     pub(super) clock: Clock,
     /// The shard's measuring.
@@ -73,7 +80,7 @@ pub(super) struct DataPathConfig {
     pub(super) content: Content,
     /// GPU memory to which what is read goes, as a model would have it there: as long as a buffer.
     pub(super) gpu_landing: Option<Rc<GpuEntry>>,
-    /// Queue places asked for: tells a wait for a buffer from one for a place.
+    /// Queue places asked for, each drive: tells a wait for a buffer from one for a place.
     pub(super) queue_depth: u32,
 }
 
@@ -82,12 +89,7 @@ pub(super) struct DataPath {
     pub(super) config: DataPathConfig,
     /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
     stopping: Cell<bool>,
-    flush_running: Cell<bool>,
-    flushes_started: Cell<u64>,
-    /// Number of the last flush that ended; a cancelled one never does.
-    flushes_done: Cell<u64>,
-    flush_result: RefCell<Result<(), IoError>>,
-    flush_done: Notify,
+    pub(super) drives: Box<[DriveState]>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,
     /// Whether a wait for a ticket is a wait for a buffer rather than a queue place.
@@ -143,13 +145,13 @@ pub(super) struct InFlight {
 pub(super) struct Transfer<'a> {
     pub(super) path: &'a DataPath,
     pub(super) spec: TransferSpec<'a>,
-    /// Next extent, and blocks of it done.
-    extent: (usize, u64),
-    next_block: u64,
-    blocks: u64,
+    lanes: Lanes,
+    /// The lane whose turn it is.
+    turn: usize,
+    /// Blocks not started, all lanes together.
+    left: u64,
     io_blocks: u64,
     in_flight: Vec<InFlight>,
-    acquire: Option<(Acquire, Nanos)>,
     first_submit: Option<Nanos>,
     last_completion: Nanos,
     pub(super) copy_ns: u64,
@@ -163,15 +165,12 @@ pub(super) struct Transfer<'a> {
 impl DataPath {
     /// Joins the parts.
     pub(super) fn new(config: DataPathConfig) -> DataPath {
-        let limited_by_buffers = config.tickets.limited_by_buffers(config.queue_depth);
+        let limited_by_buffers = config.tickets[0].limited_by_buffers(config.queue_depth);
+        let drives = (0..config.tickets.len()).map(|index| DriveState::new(DriveId::at(index)));
         DataPath {
+            drives: drives.collect(),
             config,
             stopping: Cell::new(false),
-            flush_running: Cell::new(false),
-            flushes_started: Cell::new(0),
-            flushes_done: Cell::new(0),
-            flush_result: RefCell::new(Ok(())),
-            flush_done: Notify::default(),
             orphans: RefCell::default(),
             limited_by_buffers,
         }
@@ -198,15 +197,19 @@ impl DataPath {
         let begun = self.config.clock.now();
         let flush =
             spec.direction == Direction::Write && self.config.durability == Durability::Flush;
-        let io_blocks = self.config.tickets.pool().buffer_bytes() as u64 / BLOCK_BYTES;
+        let io_blocks = self.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES;
+        let mut lanes = Lanes::of(spec.extents, blocks_for(spec.bytes));
+        let drives = lanes.drives();
+        for lane in lanes.iter_mut() {
+            self.wait_for(lane.drive, lane.left * BLOCK_BYTES);
+        }
         let mut transfer = Transfer {
             path: self,
-            extent: (0, 0),
-            next_block: 0,
-            blocks: blocks_for(spec.bytes),
+            lanes,
+            turn: 0,
+            left: blocks_for(spec.bytes),
             io_blocks,
             in_flight: Vec::new(),
-            acquire: None,
             first_submit: None,
             last_completion: begun,
             copy_ns: 0,
@@ -219,7 +222,7 @@ impl DataPath {
         let first_submit = transfer.first_submit.unwrap_or(begun);
         let mut done = transfer.last_completion;
         if flush {
-            done = self.flush().await?;
+            done = self.flush(drives).await?;
         }
         let times = OperationTimes {
             total_ns: self.config.clock.now() - begun,
@@ -231,87 +234,40 @@ impl DataPath {
         Ok(TransferDone { times, copy_ns: transfer.copy_ns })
     }
 
-    /// Flushes what was written before the call; callers that come while one runs share the next.
-    pub(super) async fn flush(&self) -> Result<Nanos, IoError> {
-        // A flush already running may have begun before our write ended: the next one counts.
-        let wanted = self.flushes_started.get() + 1;
-        loop {
-            if !self.flush_running.get() {
-                if self.flushes_done.get() >= wanted {
-                    self.flush_result.borrow().clone()?;
-                    return Ok(self.config.clock.now());
-                }
-                self.flush_running.set(true);
-                let number = self.flushes_started.get() + 1;
-                self.flushes_started.set(number);
-                // Also when this future is dropped half-way: the others must not wait for ever.
-                let guard = FlushGuard(self);
-                let result = self.run_flush().await;
-                self.flushes_done.set(number);
-                *self.flush_result.borrow_mut() = result.as_ref().map(|_| ()).map_err(Clone::clone);
-                drop(guard);
-                return result;
-            }
-            self.flush_done.notified().await;
-        }
-    }
-
-    async fn run_flush(&self) -> Result<Nanos, IoError> {
-        let request =
-            IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
-        let mut attempts = 0;
-        loop {
-            let future = self.config.device.submit(request, None);
-            self.config.device.kick();
-            let (completion, _) = future.await;
-            match completion.result {
-                0.. => {
-                    self.config.measure.io(IoKind::Flush, 0, 0, completion);
-                    return Ok(completion.completed);
-                }
-                result if is_transient(-result) && attempts < ATTEMPTS_MAX => attempts += 1,
-                result => {
-                    let error = self.io_error(request, ErrorKind::of_errno(-result), -result);
-                    self.config.measure.error(&error, completion.completed);
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
+    pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
         let operation = match request.kind {
             IoKind::Read => Operation::Read,
             IoKind::Write => Operation::Write,
             IoKind::Flush => Operation::Flush,
         };
+        let (name, offset_bytes) = self.config.device.place(request.offset_bytes);
         IoError {
             kind,
             operation,
             tier: Tier::Storage,
-            file: self.config.device.name().to_owned(),
-            offset_bytes: request.offset_bytes,
+            file: name.to_owned(),
+            offset_bytes,
             length_bytes: u64::from(request.length_bytes),
             errno,
         }
     }
 }
 
-struct FlushGuard<'a>(&'a DataPath);
-
-impl Drop for FlushGuard<'_> {
-    fn drop(&mut self) {
-        self.0.flush_running.set(false);
-        self.0.flush_done.notify_all();
-    }
-}
-
-fn is_transient(errno: i32) -> bool {
+pub(super) fn is_transient(errno: i32) -> bool {
     matches!(errno, libc::EAGAIN | libc::EINTR)
 }
 
 impl Drop for Transfer<'_> {
     fn drop(&mut self) {
+        for lane in self.lanes.iter_mut() {
+            self.path.no_more_wait_for(lane.drive, lane.left * BLOCK_BYTES);
+        }
+        for io in &self.in_flight {
+            self.path.moved(io.request);
+        }
+        for request in self.gpu.fetched_requests() {
+            self.path.moved(request);
+        }
         if self.spec.direction == Direction::Write && !self.in_flight.is_empty() {
             let futures = self.in_flight.drain(..).map(|io| io.future);
             self.path.orphans.borrow_mut().extend(futures);
@@ -348,32 +304,36 @@ impl Transfer<'_> {
     }
 
     fn is_all_started(&self) -> bool {
-        self.next_block == self.blocks
+        self.left == 0
     }
 
     /// Starts I/Os while there are tickets, up to a slice; returns the bytes started.
     fn start_ios(&mut self, cx: &mut Context<'_>) -> u64 {
         if self.path.stopping.get() && !self.is_all_started() && self.error.is_none() {
-            let request = IoRequest {
-                kind: IoKind::Flush,
-                offset_bytes: 0,
-                length_bytes: 0,
-                buffer_offset: 0,
-            };
             // On purpose, hence not counted as a failure.
-            let error = self.path.io_error(request, ErrorKind::Cancelled, libc::ECANCELED);
+            let error = self.path.io_error(NOTHING, ErrorKind::Cancelled, libc::ECANCELED);
             self.error = Some(error);
-            self.acquire = None;
+            self.lanes.iter_mut().for_each(|lane| lane.acquire = None);
         }
-        let mut started = 0;
-        while self.error.is_none() && !self.is_all_started() && started < SLICE_BYTES {
+        let (mut started, mut refused, lanes) = (0, 0, self.lanes.len());
+        // Lanes take turns, until none of them gets a ticket.
+        while self.error.is_none() && self.left > 0 && started < SLICE_BYTES && refused < lanes {
+            let turn = self.turn;
+            self.turn = if turn + 1 == lanes { 0 } else { turn + 1 };
+            refused += 1;
             let path = self.path;
-            let (acquire, since) = self.acquire.get_or_insert_with(|| {
-                (path.config.tickets.acquire(self.spec.urgency), path.config.clock.now())
-            });
-            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { break };
+            let lane = self.lanes.get_mut(turn);
+            if lane.left == 0 {
+                continue;
+            }
+            let (tickets, urgency) = (&path.config.tickets[lane.drive.index()], self.spec.urgency);
+            let (acquire, since) = lane
+                .acquire
+                .get_or_insert_with(|| (tickets.acquire(urgency), path.config.clock.now()));
+            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { continue };
             let since = *since;
-            self.acquire = None;
+            lane.acquire = None;
+            refused = 0;
             self.waiting = None;
             let now = path.config.clock.now();
             path.config.measure.record(now, |metrics| {
@@ -384,18 +344,22 @@ impl Transfer<'_> {
                 };
                 wait.record(now - since);
             });
-            started += self.start_io(ticket);
+            started += self.start_io(turn, ticket);
         }
         started
     }
 
-    fn start_io(&mut self, mut ticket: Ticket) -> u64 {
-        let (index, done) = self.extent;
+    fn start_io(&mut self, lane: usize, mut ticket: Ticket) -> u64 {
+        let lane = self.lanes.get_mut(lane);
+        let (index, done) = lane.extent;
         let extent = self.spec.extents[index];
-        let extent_blocks = extent.blocks;
-        let left = self.blocks - self.next_block;
-        let blocks = (extent_blocks - done).min(self.io_blocks).min(left);
-        let (start_block, first_block) = (extent.start_block + done, self.next_block);
+        let blocks = (extent.blocks - done).min(self.io_blocks).min(lane.left);
+        let (start_block, first_block) = (extent.start_block + done, lane.next_block);
+        lane.next_block += blocks;
+        lane.left -= blocks;
+        lane.extent =
+            if done + blocks == extent.blocks { (index + 1, 0) } else { (index, done + blocks) };
+        self.left -= blocks;
         let bytes = blocks * BLOCK_BYTES;
         let mut first_touch_bytes = 0;
         let kind = match self.spec.direction {
@@ -431,9 +395,6 @@ impl Transfer<'_> {
             EntryData::Gpu(entry) => self.fetch(&entry, begun, ticket),
             EntryData::Elsewhere | EntryData::Host(_) => self.submit(begun, ticket),
         }
-        self.next_block += blocks;
-        self.extent =
-            if done + blocks == extent_blocks { (index + 1, 0) } else { (index, done + blocks) };
         bytes
     }
 
@@ -461,6 +422,7 @@ impl Transfer<'_> {
                 Poll::Ready((completion, ticket)) => {
                     collected = true;
                     let done = self.in_flight.swap_remove(index);
+                    self.path.moved(done.request);
                     let ticket = ticket.expect("a read or write holds a ticket");
                     self.complete(done, completion, ticket);
                 }
@@ -481,7 +443,9 @@ impl Transfer<'_> {
                 let whole = Completion { submitted: first_submit, ..completion };
                 let bytes = u64::from(request.length_bytes);
                 let entry_bytes = self.entry_bytes(io.first_block, bytes);
-                self.path.config.measure.io(request.kind, bytes, entry_bytes, whole);
+                let drive = self.path.drive_of(request);
+                self.path.worked(request);
+                self.path.config.measure.io(request.kind, drive, bytes, entry_bytes, whole);
                 self.touched(io.first_touch_bytes, completion.completed);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
@@ -511,7 +475,9 @@ impl Transfer<'_> {
                 if whole_bytes > 0 {
                     let bytes = u64::from(whole_bytes);
                     let entry_bytes = self.entry_bytes(io.first_block, bytes);
-                    self.path.config.measure.io(request.kind, bytes, entry_bytes, completion);
+                    let drive = self.path.drive_of(request);
+                    let path = self.path;
+                    path.config.measure.io(request.kind, drive, bytes, entry_bytes, completion);
                     let first_touch_bytes = io.first_touch_bytes.min(bytes);
                     self.touched(first_touch_bytes, now);
                     let part = InFlight {
@@ -551,6 +517,7 @@ impl Transfer<'_> {
             length_bytes: io.request.length_bytes - done_bytes,
             buffer_offset: io.request.buffer_offset + done_bytes,
         };
+        self.path.comes(request);
         let future = self.path.config.device.submit(request, Some(ticket));
         self.in_flight.push(InFlight {
             request,
@@ -586,7 +553,7 @@ impl Transfer<'_> {
 
     pub(super) fn fail(&mut self, request: IoRequest, kind: ErrorKind, errno: i32, now: Nanos) {
         let error = self.path.io_error(request, kind, errno);
-        self.path.config.measure.error(&error, now);
+        self.path.failed(request, &error, now);
         self.error.get_or_insert(error);
     }
 }

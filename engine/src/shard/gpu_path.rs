@@ -14,6 +14,7 @@ use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::VerifyMode;
 use crate::key::Tier;
 use crate::placement::EntryView;
+use crate::ring::IoRequest;
 use crate::tier::cpu::CpuEntry;
 use crate::tier::gpu::lane::Range;
 use crate::tier::gpu::{GpuEntry, GpuFault, GpuJob, GpuLane, Holding, WorkDone};
@@ -220,6 +221,11 @@ impl GpuTransfer {
     pub(super) fn is_idle(&self) -> bool {
         self.fetching.is_empty() && self.landing.is_empty()
     }
+
+    /// Of the bytes on their way to a buffer, where they will be written.
+    pub(super) fn fetched_requests(&self) -> impl Iterator<Item = IoRequest> {
+        self.fetching.iter().map(|(begun, _)| begun.request)
+    }
 }
 
 impl Begun {
@@ -284,12 +290,16 @@ impl Transfer<'_> {
             };
             match result {
                 // After a failure nothing more is begun, and this goes no further.
-                Ok(_) if self.error.is_some() => drop(ticket),
+                Ok(_) if self.error.is_some() => {
+                    self.path.moved(begun.request);
+                    drop(ticket);
+                }
                 Ok(done) => {
                     self.copy_ns += done.device_ns;
                     self.submit(begun, ticket);
                 }
                 Err(fault) => {
+                    self.path.moved(begun.request);
                     self.fail_gpu(&gpu_error(&fault, Operation::Read, begun.range()));
                 }
             }

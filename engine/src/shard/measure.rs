@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 
 use crate::clock::{Clock, Nanos, SECOND};
+use crate::drive::DriveId;
 use crate::error::IoError;
 use crate::key::{TIER_COUNT, Tier};
-use crate::metrics::{Histogram, Metrics, size_class};
+use crate::metrics::{Histogram, Metrics};
 use crate::ring::{Completion, IoKind};
 
 use super::message::OperationTimes;
@@ -198,8 +199,16 @@ impl Measure {
         }
     }
 
-    /// One I/O ended, having moved `bytes`, of which `entry_bytes` belong to an entry.
-    pub fn io(&self, kind: IoKind, bytes: u64, entry_bytes: u64, completion: Completion) {
+    /// One I/O ended, having moved `bytes`, of which `entry_bytes` belong to an entry. `drive`:
+    /// which of several.
+    pub fn io(
+        &self,
+        kind: IoKind,
+        drive: Option<DriveId>,
+        bytes: u64,
+        entry_bytes: u64,
+        completion: Completion,
+    ) {
         let now = completion.completed;
         let Some(mut inner) = self.ended(now) else { return };
         let latency = now.saturating_sub(completion.submitted);
@@ -208,12 +217,16 @@ impl Measure {
             IoKind::Write => &mut inner.metrics.io_write,
             IoKind::Flush => &mut inner.metrics.io_flush,
         };
-        metrics.bytes += bytes;
-        metrics.entry_bytes += entry_bytes;
-        metrics.latency.record(latency);
-        let size = &mut metrics.sizes[size_class(bytes)];
-        size.count += 1;
-        size.bytes += bytes;
+        metrics.add(bytes, entry_bytes, latency);
+        if let Some(drive) = drive {
+            let metrics = inner.metrics.drive(drive.index());
+            let metrics = match kind {
+                IoKind::Read => &mut metrics.read,
+                IoKind::Write => &mut metrics.write,
+                IoKind::Flush => &mut metrics.flush,
+            };
+            metrics.add(bytes, entry_bytes, latency);
+        }
         let direction = match kind {
             IoKind::Read => Direction::Read,
             IoKind::Write => Direction::Write,
@@ -293,6 +306,14 @@ impl Measure {
             if let Some(latency) = write_ns {
                 row.write.record(latency);
             }
+        });
+    }
+
+    /// Entries were lost with a drive.
+    pub fn lost(&self, counts: VictimCounts, now: Nanos) {
+        self.record(now, |metrics| {
+            metrics.lost_entries += counts.entries;
+            metrics.lost_bytes += counts.bytes;
         });
     }
 
@@ -426,10 +447,10 @@ mod tests {
     #[test]
     fn only_what_completes_inside_the_window_counts_and_seconds_add_up() {
         let measure = Measure::default();
-        measure.io(IoKind::Read, 4096, 4000, completion(SECOND));
+        measure.io(IoKind::Read, None, 4096, 4000, completion(SECOND));
         measure.open(2 * SECOND, 5 * SECOND);
         for at in [SECOND, 2 * SECOND, 4 * SECOND + 1, 5 * SECOND - 1, 5 * SECOND] {
-            measure.io(IoKind::Read, 4096, 4000, completion(at));
+            measure.io(IoKind::Read, None, 4096, 4000, completion(at));
         }
         let metrics = measure.snapshot();
         assert_eq!((metrics.io_read.bytes, metrics.io_read.entry_bytes), (3 * 4096, 3 * 4000));

@@ -4,10 +4,13 @@
 //! decisions.
 
 mod data_path;
+mod drives;
 pub mod executor;
 mod gpu_path;
 mod hollow;
+mod lanes;
 pub mod local;
+mod losses;
 mod measure;
 mod message;
 mod notify;
@@ -42,9 +45,12 @@ pub use turns::Turn;
 pub use waterfall::Transition;
 
 use crate::clock::Clock;
+use crate::drive::DriveSet;
 use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
-use crate::placement::{LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts};
+use crate::placement::{
+    Growth, LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts,
+};
 use crate::space::Ground;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use crate::tier::gpu::{GpuEntry, GpuTier, ShardSpace};
@@ -62,8 +68,8 @@ pub struct EngineShared {
     pub cpu: Arc<CpuPool>,
     /// Where the CPU tier takes more memory.
     pub memory_ground: Ground,
-    /// Where the storage tier takes more space.
-    pub storage_ground: Ground,
+    /// Where each drive of the storage tier takes more space.
+    pub storage_grounds: Box<[Ground]>,
     /// Writes that may allocate at once.
     pub allocations: SharedGate,
     /// Requests that may be served at once.
@@ -71,12 +77,12 @@ pub struct EngineShared {
 }
 
 impl EngineShared {
-    /// Where `tier` takes more space.
-    pub(crate) fn ground(&self, tier: Tier) -> &Ground {
-        match tier {
+    /// Where a step of growth is taken.
+    pub(crate) fn ground(&self, growth: &Growth) -> &Ground {
+        match growth.tier {
             Tier::Gpu => &Ground::Whole,
             Tier::Cpu => &self.memory_ground,
-            Tier::Storage => &self.storage_ground,
+            Tier::Storage => &self.storage_grounds[growth.drive.index()],
         }
     }
 }
@@ -124,6 +130,10 @@ pub struct Shard {
     moves: Cell<u32>,
     /// Where CPU-tier bytes are made and checked.
     scratch: RefCell<Vec<u8>>,
+    /// Whether a drive that fails is given up, so that the others go on.
+    gives_drives_up: bool,
+    /// Lost drives whose entries it has dropped.
+    losses_heeded: RefCell<DriveSet>,
     /// Told of every entry that has changed its tier.
     on_transition: RefCell<Option<TransitionWatcher>>,
 }
@@ -140,6 +150,8 @@ struct ShardParts {
     clock: Clock,
     /// Its storage device.
     path: DataPath,
+    /// Whether a drive that fails is given up.
+    gives_drives_up: bool,
     /// Shared with the other shards.
     shared: Arc<EngineShared>,
     /// To the other shards.
@@ -178,6 +190,8 @@ impl Shard {
             spawn: parts.spawn,
             moves: Cell::new(0),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+            gives_drives_up: parts.gives_drives_up,
+            losses_heeded: RefCell::default(),
             on_transition: RefCell::default(),
         })
     }
@@ -242,7 +256,7 @@ impl Shard {
     /// # Errors
     /// The flush failed.
     pub async fn flush(&self) -> Result<(), IoError> {
-        self.path.flush().await.map(|_ended| ())
+        self.path.flush(self.path.all_drives()).await.map(|_ended| ())
     }
 
     /// Lets go of the device: the last thing, when nothing is in flight.
@@ -290,7 +304,7 @@ impl Shard {
     /// Tickets out: buffers and queue places in use.
     #[must_use]
     pub fn tickets(&self) -> u32 {
-        self.path.config.tickets.in_flight()
+        self.path.config.tickets.iter().map(|tickets| tickets.in_flight()).sum()
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {

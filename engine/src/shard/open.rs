@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code, reason = "registering the pool's memory with the ring and the GPUs")]
 
+use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -21,6 +22,11 @@ use crate::key::ShardId;
 use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
+/// Entries of a submission queue at most: what finds no place waits in the ring's own queue. The
+/// kernel allows 32,768 (`IORING_MAX_ENTRIES`) and half as many where the completions have twice
+/// as many places.
+const RING_ENTRIES_MAX: u32 = 16_384;
+
 /// What all shards of one engine have in common.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
@@ -32,7 +38,7 @@ pub struct Blueprint {
     pub shared: Arc<EngineShared>,
     /// Size of an I/O and of a buffer, bytes, a multiple of 4 KiB.
     pub io_bytes: u64,
-    /// I/Os in flight at most, each shard.
+    /// I/Os in flight at most, each shard on each drive.
     pub queue_depth: u32,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
@@ -42,6 +48,9 @@ pub struct Blueprint {
     pub durability: Durability,
     /// Whether a hit below the fastest tier moves the entry up.
     pub promotes: bool,
+    /// Whether a drive that fails is given up, so that the others go on; else its errors are all
+    /// that is said of it.
+    pub gives_drives_up: bool,
 }
 
 /// What is each shard's own: the world around it, and how it reaches the others.
@@ -69,10 +78,16 @@ pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_dept
 }
 
 impl Blueprint {
-    /// Buffers that each shard gets.
+    fn drives(&self) -> u32 {
+        self.shared.budgets.drives() as u32
+    }
+
+    /// Buffers that each shard gets, for all drives together.
     #[must_use]
     pub fn buffers(&self) -> u32 {
-        buffers_a_shard(self.buffer_bytes, self.shards, self.io_bytes, self.queue_depth)
+        let drives = self.drives();
+        let bytes_a_drive = self.buffer_bytes / u64::from(drives);
+        drives * buffers_a_shard(bytes_a_drive, self.shards, self.io_bytes, self.queue_depth)
     }
 
     /// A shard in that seat.
@@ -110,9 +125,13 @@ impl Blueprint {
             self.shared.gpu.as_ref().map(|tier| ShardSpace::new(Arc::clone(&tier.space)));
         let landing_bytes = GpuSpace::landing_bytes(self.io_bytes);
         let gpu_landing = gpu_space.as_ref().and_then(|space| space.allocate(landing_bytes));
+        // A queue for each drive, so that a slow one can't hold the places of the others.
+        let drives = self.drives();
+        let places = self.queue_depth.min(pool.count() / drives);
+        let tickets = (0..drives).map(|_| Tickets::new(pool.clone(), places)).collect();
         let path = DataPath::new(DataPathConfig {
             device: seat.device,
-            tickets: Tickets::new(pool, self.queue_depth),
+            tickets,
             clock: seat.clock.clone(),
             measure: Rc::new(Measure::default()),
             verify: self.verify,
@@ -129,6 +148,7 @@ impl Blueprint {
             seed: self.seed,
             clock: seat.clock,
             path,
+            gives_drives_up: self.gives_drives_up,
             shared: Arc::clone(&self.shared),
             links: seat.links,
             spawn: seat.spawn,
@@ -143,8 +163,8 @@ impl Blueprint {
 pub struct ShardSpec {
     /// Which one it is.
     pub id: ShardId,
-    /// The data file of all shards.
-    pub file: Arc<DataFile>,
+    /// The data files that all shards share, one a drive.
+    pub files: Arc<[Arc<DataFile>]>,
     /// What all shards have in common.
     pub blueprint: Arc<Blueprint>,
 }
@@ -172,18 +192,20 @@ pub fn open_shard(
     spec: ShardSpec,
     links: Box<dyn Links>,
 ) -> Result<(Rc<Shard>, ShardFacts), SetupError> {
-    let ShardSpec { id, file, blueprint } = spec;
+    let ShardSpec { id, files, blueprint } = spec;
     blueprint.shared.cpu.populate(id.0, blueprint.shards)?;
     let mut shortfalls = Vec::new();
-    // One more place for the flush that runs beside the reads and writes.
-    let mut setup = RingSetup::new(RingConfig { entries: blueprint.queue_depth + 1 })?;
+    // One more place a drive for the flush that runs beside its reads and writes.
+    let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
+    let mut setup = RingSetup::new(RingConfig { entries })?;
     let pool = registered_pool(&blueprint, &mut setup, &mut shortfalls)?;
-    if let Err(error) = setup.register_file(file.raw_fd()) {
+    let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
+    if let Err(error) = setup.register_files(&descriptors) {
         shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
     }
     let features = setup.features();
-    let ring = Rc::new(Ring::new(setup, file.raw_fd(), Clock::Os)?);
-    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), file));
+    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
+    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), &files));
     executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
     let mut facts = ShardFacts {
         ring: features,
@@ -251,6 +273,7 @@ fn registered_pool(
 ) -> Result<BufferPool, SetupError> {
     let io_bytes = blueprint.io_bytes as usize;
     let wanted = blueprint.buffers();
+    let least = blueprint.drives();
     let mut count = wanted;
     let pool = loop {
         let pool = BufferPool::new(io_bytes, count)?;
@@ -260,7 +283,9 @@ fn registered_pool(
         // keeps the registered pages pinned whatever is unmapped.
         match unsafe { setup.register_buffers(start, bytes, io_bytes) } {
             Ok(()) => break pool,
-            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && count > 1 => count /= 2,
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && count > least => {
+                count = (count / 2).max(least);
+            }
             Err(error) => {
                 shortfalls.push(format!(
                     "buffers are not registered with the kernel ({error}), which costs CPU: raise \

@@ -126,6 +126,7 @@ impl Shard {
 
     /// The entry of `key`, once writes of it that came before have ended.
     async fn arrived(&self, key: EntryKey) -> Option<EntryView> {
+        self.heed_losses();
         loop {
             let changed = self.changed.notified();
             let found = self.placement.borrow().lookup(key);
@@ -202,7 +203,7 @@ impl Shard {
             source: EntryData::Elsewhere,
             sink,
         };
-        self.path.transfer(spec).await.map(|done| done.times)
+        self.transfer(spec).await.map(|done| done.times)
     }
 
     async fn read_memory(
@@ -297,6 +298,7 @@ impl Shard {
         mode: WriteMode,
     ) -> WriteOutcome {
         let begun = self.clock.now();
+        self.heed_losses();
         loop {
             let changed = self.changed.notified();
             if self.arriving.borrow().contains(&key) {

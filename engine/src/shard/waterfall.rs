@@ -80,6 +80,7 @@ impl Shard {
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
         let _waiting = self.measure.wait(&self.clock);
         loop {
+            self.note_waiting();
             let Some(grant) = self.promise(state).await? else { return Ok(None) };
             let mut held = HeldGrant { shard: self, grant: Some(grant) };
             if self.enter(&mut held).await {
@@ -174,7 +175,7 @@ impl Shard {
             let Some(growth) = due else { return };
             let shard = Rc::clone(self);
             self.spawn(async move {
-                let taken = shard.shared.ground(growth.tier).take(growth.step).await;
+                let taken = shard.shared.ground(&growth).take(growth.step).await;
                 let now = shard.clock.now();
                 shard.place(|placement| placement.end_growth(growth, taken, now));
                 shard.grow_where_due();
@@ -287,7 +288,7 @@ impl Shard {
             source,
             sink: EntryData::Elsewhere,
         };
-        let done = self.path.transfer(spec).await?;
+        let done = self.transfer(spec).await?;
         Ok((done.copy_ns, done.times.total_ns))
     }
 

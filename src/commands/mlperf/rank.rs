@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::{RankArgs, RunArgs};
 use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, Facts, Plan};
+use crate::config::{self, ConfigFile, Facts, Places, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::Launcher;
@@ -59,7 +59,7 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     let mut own = args.run.clone();
     own.options.seed = Some(Auto::Given(place.seed));
     own.options.output = Some(place.output.clone());
-    own.options.cache_dir = Some(place.cache_dir.clone());
+    own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
     (own, place)
 }
 

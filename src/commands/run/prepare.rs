@@ -1,6 +1,7 @@
 //! What is done with an open store before the run: preconditioning, a fresh roofline.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -25,6 +26,8 @@ const FRESH_RANGE_BYTES: u64 = 4 * GIB;
 const FRESH_BUFFER_BYTES: u64 = 256 * MIB;
 /// Capacities written by default: the second pass finds the drive as the first left it.
 const CAPACITIES: u64 = 2;
+/// How often it is looked how far preconditioning is.
+const PRECONDITION_LOOK: Duration = Duration::from_millis(100);
 
 /// How often progress is told where no terminal is.
 const PLAIN_PERIOD: Duration = Duration::from_secs(10);
@@ -131,10 +134,9 @@ fn fill(
         0 => capacity * CAPACITIES,
         bytes => bytes,
     };
-    store.file.give(store.capacity_blocks)?;
     let began = Instant::now();
-    let report = precondition(
-        &store.file,
+    let report = precondition_all(
+        store,
         &PreconditionPlan {
             bytes,
             range_bytes: capacity,
@@ -145,7 +147,7 @@ fn fill(
             cpus: cores(plan, asked.threads),
             seed: plan.seed,
         },
-        &|| interrupt.is_set(),
+        interrupt,
         &mut |done, of| {
             let left = time_left(began.elapsed(), done, of);
             told.progress(&format!(
@@ -155,9 +157,6 @@ fn fill(
             ));
         },
     )?;
-    if report.bytes >= capacity {
-        store.file.all_written();
-    }
     let state = match (report.interrupted, report.steady) {
         (true, _) => ", interrupted",
         (false, true) => ", steady",
@@ -170,6 +169,62 @@ fn fill(
         gib(report.bytes) / report.seconds.max(1e-9)
     ));
     Ok(report)
+}
+
+/// Writes all drives at once, each its share, with as many threads each as one would have.
+fn precondition_all(
+    store: &Store,
+    all: &PreconditionPlan,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PreconditionReport, LoadError> {
+    let part = |bytes: u64, of: u64| {
+        let part = u128::from(bytes) * u128::from(of) / u128::from(all.range_bytes.max(1));
+        part as u64 / BLOCK_BYTES * BLOCK_BYTES
+    };
+    let done: Vec<AtomicU64> = store.drives.iter().map(|_| AtomicU64::new(0)).collect();
+    let write = |index: usize| -> Result<PreconditionReport, LoadError> {
+        let drive = &store.drives[index];
+        drive.file.give(drive.capacity_blocks)?;
+        let own = PreconditionPlan {
+            bytes: match store.drives.len() {
+                1 => all.bytes,
+                _ => part(all.bytes, drive.capacity_bytes()),
+            },
+            range_bytes: drive.capacity_bytes(),
+            seed: all.seed.wrapping_add(index as u64),
+            ..all.clone()
+        };
+        let report = precondition(&drive.file, &own, &|| interrupt.is_set(), &mut |bytes, _| {
+            done[index].store(bytes, Ordering::Relaxed);
+        })?;
+        if report.bytes >= own.range_bytes {
+            drive.file.all_written();
+        }
+        Ok(report)
+    };
+    let write = &write;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..store.drives.len()).map(|index| scope.spawn(move || write(index))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let bytes = done.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+            progress(bytes, all.bytes);
+            std::thread::sleep(PRECONDITION_LOOK);
+        }
+        let mut sum: Option<PreconditionReport> = None;
+        for thread in threads {
+            let report = match thread.join() {
+                Ok(report) => report,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            sum = Some(match sum {
+                None => report?,
+                Some(sum) => sum.and(report?),
+            });
+        }
+        Ok(sum.unwrap_or_default())
+    })
 }
 
 /// What is written next, and what of it the tiers hold: a size of 0 is known only now.
@@ -215,9 +270,11 @@ fn fresh(
     interrupt: &Interrupt,
     told: &mut Told,
 ) -> Result<Option<Roofline>, LoadError> {
+    // What there is of a roofline is of one drive.
+    let [drive] = &store.drives[..] else { return Ok(None) };
     let io_bytes = plan.io_size_bytes;
     let settings = SaturateSettings {
-        range_bytes: store.capacity_bytes().min(FRESH_RANGE_BYTES),
+        range_bytes: drive.capacity_bytes().min(FRESH_RANGE_BYTES),
         io_bytes: (io_bytes.min(256 << 10), io_bytes.max(4 << 20)),
         depth_max: 1024,
         buffer_bytes_max: FRESH_BUFFER_BYTES,
@@ -228,12 +285,12 @@ fn fresh(
         seed: plan.seed,
         time_limit_s: None,
     };
-    store.file.give(settings.range_bytes / BLOCK_BYTES)?;
-    let machine = Machine::look(store.path());
-    match find(&store.file, &settings, machine, interrupt, &mut Live(told)) {
+    drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
+    let machine = Machine::look(drive.path());
+    match find(&drive.file, &settings, machine, interrupt, &mut Live(told)) {
         Ok(roofline) => {
-            if settings.range_bytes == store.capacity_bytes() {
-                store.file.all_written();
+            if settings.range_bytes == drive.capacity_bytes() {
+                drive.file.all_written();
             }
             let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
             told.line(&format!(

@@ -31,7 +31,8 @@ const OF_MANY_MACHINES: [&str; 14] = [
 /// and of what the ranks before it have taken already. 0 where no other rank shares it, which
 /// leaves it to the store.
 pub(super) fn storage_share_bytes(plan: &Plan) -> u64 {
-    let (Some(rank), Some(own)) = (&plan.rank, &plan.cache_dir) else { return 0 };
+    // With several drives the store shares out what is free on each.
+    let (Some(rank), [own]) = (&plan.rank, &plan.cache_dirs[..]) else { return 0 };
     share_below(rank, own)
 }
 

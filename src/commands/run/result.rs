@@ -27,14 +27,14 @@ pub(super) fn result_of(
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
     let kernel_seconds = teller.kernel_seconds();
     let kernel = before.zip(after).and_then(|(before, after)| {
-        let name = &teller.machine.device.as_ref()?.name;
-        Some(BlockDelta::between(name, before.0?, after.0?))
+        Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
     });
     let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
     let seconds = (outcome.window.1 - outcome.window.0) as f64 / SECOND as f64;
     let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
     let shortages = shortages::of(&teller.shortages, &outcome);
     let timeline = timeline_of(plan, &outcome);
+    let drives = teller.drive_outcomes(&outcome);
     let result = RunResult {
         plan: plan.clone(),
         command_line,
@@ -69,6 +69,7 @@ pub(super) fn result_of(
         errors: outcome.errors,
         population_failed: outcome.population_failed,
         watchdog: watchdog_report(outcome.watchdog),
+        drives,
         kernel,
         kernel_chain: teller.chain_deltas(),
         kernel_seconds,

@@ -1,8 +1,9 @@
 //! A plan, as the run wants it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfall_engine::clock::SECOND;
+use ringfall_engine::placement::EntryLayout;
 use ringfall_engine::tier::cpu::MemoryGauge;
 use ringfall_engine::{device, fill, shard};
 
@@ -10,7 +11,8 @@ use ringfall_workloads::autoscale;
 
 use super::ranks;
 use crate::config::{
-    AutoscalerMode, Durability, Plan, Preallocate, Promotion, Rank, Traffic, Verify,
+    AutoscalerMode, Durability, Layout, OnDeviceFailure, Plan, Preallocate, Promotion, Rank,
+    Traffic, Verify,
 };
 use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
 use crate::run::{RunSettings, Start};
@@ -23,7 +25,12 @@ pub fn engine(plan: &Plan) -> RunSettings {
     RunSettings {
         shards: plan.shards,
         cpus: pinned_cores(plan),
-        cache_dir: plan.cache_dir.clone(),
+        cache_dirs: plan.cache_dirs.clone(),
+        layout: match plan.layout {
+            Layout::Stripe => EntryLayout::Stripe,
+            Layout::Whole => EntryLayout::Whole,
+        },
+        outlives_drives: plan.on_device_failure == OnDeviceFailure::Continue,
         destroy_device_contents: plan.destroy_device_contents,
         is_strict: plan.strict,
         storage_capacity_bytes: match plan.storage_capacity_bytes {
@@ -85,7 +92,8 @@ pub fn engine(plan: &Plan) -> RunSettings {
 
 /// The cores that shards are pinned to; none where they are not.
 pub(super) fn pinned_cores(plan: &Plan) -> Option<Vec<usize>> {
-    let mut cores = plan.pin.then(|| cores_near(plan.cache_dir.as_deref())).flatten()?;
+    let mut cores =
+        plan.pin.then(|| cores_near(plan.cache_dirs.first().map(PathBuf::as_path))).flatten()?;
     if let Some(own) = plan.rank.as_ref().and_then(Rank::own_cpus) {
         cores.retain(|core| own.contains(core));
     }

@@ -50,7 +50,9 @@ pub(super) fn tiers(
 ) -> [TierState; TIER_COUNT] {
     let opened = [plan.gpu_memory_bytes, plan.cpu_memory_bytes, storage_bytes];
     Tier::ALL.map(|tier| {
-        let lowered = outcome.shortages.iter().find(|shortage| shortage.tier == tier);
+        // A tier on several drives may have been lowered more than once.
+        let lowered = outcome.shortages.iter().filter(|shortage| shortage.tier == tier);
+        let lowered = lowered.min_by_key(|shortage| shortage.given_bytes);
         TierState {
             entries: outcome.tiers[tier.index()].entries,
             used_bytes: outcome.tiers[tier.index()].bytes,

@@ -18,6 +18,7 @@ use super::{
 use crate::config::values::Auto;
 use crate::config::{DeviceFile, GpuModel, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch};
 use crate::exit::Exit;
+use crate::facts::DriveOutcome;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{Document, IoTraceReport, NO_DRIVE, RunResult, SimulationReport, warnings_of};
@@ -41,6 +42,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         name: NO_DRIVE.to_owned(),
         source: "every I/O takes 1 µs".to_owned(),
         model: DeviceModel::ideal(IDEAL_NS),
+        drives: 1,
         memory_bytes_per_s: 1e18,
         gpu: GpuModel {
             capacity_bytes: None,
@@ -127,12 +129,16 @@ pub fn run(
         0 => STORAGE_BYTES_DEFAULT,
         bytes => bytes,
     };
+    // What was worked out for one drive, for each of them: where entries have no bytes, nobody
+    // touches the memory.
+    settings.io_buffer_bytes *= u64::from(device.drives);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.storage_bytes = settings.storage_capacity_bytes;
     teller.gpu = gpu.outcome;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let system = VirtualSystem {
         model: device.model,
+        drives: device.drives,
         memory_bytes_per_s: device.memory_bytes_per_s,
         memory_latency_ns: MEMORY_LATENCY_NS,
         gpu: VirtualGpus {
@@ -146,6 +152,14 @@ pub fn run(
     let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
     result.source = opened.facts;
     result.validation = validation;
+    if device.drives > 1 {
+        let drive = |number| DriveOutcome {
+            path: format!("simulated drive {number}"),
+            capacity_bytes: settings.storage_capacity_bytes / u64::from(device.drives),
+            ..DriveOutcome::default()
+        };
+        result.drives = (1..=device.drives).map(drive).collect();
+    }
     let trace = log.map(|log| end_trace(plan, &log)).transpose()?;
     let named = (device.name.clone(), device.source.clone());
     result.simulation = Some(SimulationReport::of(named, figures, trace, &result));

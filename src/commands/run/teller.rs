@@ -2,7 +2,6 @@
 //! counters at the edges of the window.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::load::LoadError;
@@ -16,8 +15,10 @@ use super::screen::{is_terminal, output, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
-use crate::facts::{GpuOutcome, KernelSecond, TierShortage};
-use crate::host::{BlockCounters, BlockDelta, CostSnapshot, Machine};
+use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, TierShortage};
+use crate::host::{
+    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, chain, device_numbers,
+};
 use crate::interrupt::Interrupt;
 use crate::results::{warnings_of, write_json};
 use crate::run::{Observer, Phase, Progress, RunOutcome};
@@ -28,6 +29,14 @@ use crate::store::{Place, Store};
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
+
+/// A drive of the store, and what the kernel counted for it at the window's two edges.
+pub(super) struct Drive {
+    path: String,
+    device: Option<DeviceFacts>,
+    capacity_bytes: u64,
+    counters: [Option<BlockCounters>; 2],
+}
 
 /// Tells the user, and samples what the machine says at the window's edges.
 pub(super) struct Teller<'a> {
@@ -44,6 +53,7 @@ pub(super) struct Teller<'a> {
     pub(super) prepared: Prepared,
     pub(super) trace: Option<Result<BlockTrace, String>>,
     pub(super) machine: Machine,
+    pub(super) drives: Vec<Drive>,
     pub(super) facts: Vec<ShardFacts>,
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
@@ -75,6 +85,7 @@ impl<'a> Teller<'a> {
             prepared: Prepared::default(),
             trace: None,
             machine: Machine::default(),
+            drives: Vec::new(),
             facts: Vec::new(),
             storage_bytes: 0,
             shortages: Vec::new(),
@@ -130,8 +141,65 @@ impl<'a> Teller<'a> {
             .collect()
     }
 
+    /// The counters of all disks together.
     fn counters(&self) -> Option<BlockCounters> {
-        BlockCounters::read(&self.machine.device.as_ref()?.numbers)
+        let disks = self.disks();
+        let all: Option<Vec<_>> =
+            disks.iter().map(|disk| BlockCounters::read(&disk.numbers)).collect();
+        BlockCounters::together(&all?)
+    }
+
+    /// The disks, each once.
+    fn disks(&self) -> Vec<&DeviceFacts> {
+        let mut disks: Vec<&DeviceFacts> = Vec::new();
+        for disk in self.drives.iter().filter_map(|drive| drive.device.as_ref()) {
+            if disks.iter().all(|known| known.numbers != disk.numbers) {
+                disks.push(disk);
+            }
+        }
+        disks
+    }
+
+    /// Adds what lies below the other drives than the first, so that it is sampled as well.
+    fn look_below_the_others(&mut self) {
+        let others: Vec<String> =
+            self.disks().iter().skip(1).map(|disk| disk.numbers.clone()).collect();
+        for numbers in others {
+            self.machine.device_chain.extend(chain(&numbers));
+        }
+    }
+
+    /// Their names.
+    pub(super) fn disk_names(&self) -> Option<String> {
+        let names: Vec<&str> = self.disks().iter().map(|disk| &disk.name[..]).collect();
+        (!names.is_empty()).then(|| names.join("+"))
+    }
+
+    /// Reads the counters of each drive's disk, at the window's first or second edge.
+    fn sample_drives(&mut self, edge: usize) {
+        for drive in &mut self.drives {
+            drive.counters[edge] =
+                drive.device.as_ref().and_then(|disk| BlockCounters::read(&disk.numbers));
+        }
+    }
+
+    /// What became of each drive.
+    pub(super) fn drive_outcomes(&self, outcome: &RunOutcome) -> Vec<DriveOutcome> {
+        let drives = self.drives.iter().enumerate().map(|(index, drive)| {
+            let lost = outcome.lost_drives.iter().find(|(lost, _)| *lost == index);
+            let since_start = |at: Nanos| (at as f64 - outcome.window.0 as f64) / SECOND as f64;
+            let kernel = drive.counters[0].zip(drive.counters[1]).and_then(|(before, after)| {
+                Some(BlockDelta::between(&drive.device.as_ref()?.name, before, after))
+            });
+            DriveOutcome {
+                path: drive.path.clone(),
+                device: drive.device.clone(),
+                capacity_bytes: drive.capacity_bytes,
+                kernel,
+                failed_s: lost.map(|(_, at)| since_start(*at)),
+            }
+        });
+        drives.collect()
     }
 }
 
@@ -159,11 +227,18 @@ impl Observer for Teller<'_> {
     }
 
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
-        let directory: PathBuf = store.path().to_path_buf();
-        self.machine = match store.place {
-            Place::Directory(_) | Place::Device(_) => Machine::look(&directory),
-            Place::Nowhere => Machine::look_without_store(),
+        self.machine = match store.is_somewhere() {
+            true => Machine::look(store.path()),
+            false => Machine::look_without_store(),
         };
+        let drives = store.drives.iter().filter(|_| store.is_somewhere()).map(|drive| Drive {
+            path: drive.path().display().to_string(),
+            device: device_numbers(drive.path()).as_deref().and_then(DeviceFacts::of),
+            capacity_bytes: drive.capacity_bytes(),
+            counters: [None, None],
+        });
+        self.drives = drives.collect();
+        self.look_below_the_others();
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
         self.shortages = shortages::at_first(self.plan, store);
@@ -171,17 +246,17 @@ impl Observer for Teller<'_> {
             return;
         }
         let mount = self.machine.mount.as_ref();
-        let device = self.machine.device.as_ref();
         let raw = "raw device".to_owned();
-        let file_system = match store.place {
+        let file_system = match store.drives[0].place {
             Place::Directory(_) => mount.map(|m| &m.file_system),
             Place::Device(_) => Some(&raw),
             Place::Nowhere => None,
         };
-        let below = [file_system, device.map(|d| &d.name)];
+        let disks = self.disk_names();
+        let below = [file_system, disks.as_ref()];
         let banner = Banner {
             plan: self.plan,
-            directory: directory.display().to_string(),
+            directory: store.paths(),
             below: below.into_iter().flatten().cloned().collect::<Vec<_>>().join(" on "),
             storage_bytes: self.storage_bytes,
             buffer_bytes: facts.iter().map(|facts| facts.buffer_bytes).sum(),
@@ -197,12 +272,14 @@ impl Observer for Teller<'_> {
     fn window_began(&mut self) {
         self.sample(monotonic_now());
         self.chain[0] = self.chain_counters();
+        self.sample_drives(0);
         self.before = Some((self.counters(), CostSnapshot::now()));
     }
 
     fn window_ended(&mut self) {
         self.after = Some((self.counters(), CostSnapshot::now(), monotonic_now()));
         self.chain[1] = self.chain_counters();
+        self.sample_drives(1);
         if let Some(Ok(trace)) = &mut self.trace {
             trace.end();
         }

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::config::typed_places;
 use crate::config::{Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
@@ -30,8 +31,8 @@ pub struct ConfigReport {
     /// Number of GPUs whose memory makes up the GPU tier.
     pub num_gpus: Option<u32>,
     pub tensor_parallel: Option<u32>,
-    /// Directory or block device that held the data files; null: a new directory under the system's
-    /// temporary directory.
+    /// Directory or block device that held the data files, or several, separated by commas; null: a
+    /// new directory under the system's temporary directory.
     pub cache_dir: Option<String>,
     /// Largest size that the storage tier could have at the end of the run, bytes: the same as when
     /// it was opened, unless `shortages` says otherwise.
@@ -155,7 +156,7 @@ impl ConfigReport {
             cpu_memory_bytes: Some(plan.cpu_memory_bytes),
             num_gpus: Some(plan.gpus),
             tensor_parallel: Some(plan.tensor_parallel),
-            cache_dir: plan.cache_dir.as_ref().map(|path| path.display().to_string()),
+            cache_dir: (!plan.cache_dirs.is_empty()).then(|| typed_places(&plan.cache_dirs)),
             storage_capacity_bytes: Some(result.tiers[Tier::Storage.index()].capacity_bytes),
             generation_mode: Some(plan.generation_mode.name().to_owned()),
             performance_profile: Some(plan.performance_profile.name().to_owned()),

@@ -10,6 +10,7 @@ mod cache;
 mod cache_stats;
 mod config;
 mod derive;
+mod drives;
 pub(crate) mod engine;
 pub mod figure;
 mod fold;
@@ -33,6 +34,7 @@ mod tracing;
 pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
+pub use drives::{DriveDirection, DriveReport};
 pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
     KernelSecondReport, WaitsReport,

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
 use super::config::ConfigReport;
+use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
 use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
 use super::gpu::{GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
-use super::list::{ByKind, Timeline, Union};
+use super::list::{ByKind, Rows, Timeline, Union};
 use super::merge::figures;
 use super::merged::MergedReport;
 use super::rank::RankReport;
@@ -75,6 +76,9 @@ pub struct Ours {
     pub gpu: OfRun<GpuReport>,
     /// The kernel's counters for the storage device beside the engine's own.
     pub device: Part<DeviceReport>,
+    /// The drives of the storage tier, one row each; of merged results, those of each.
+    #[serde(default)]
+    pub drives: Rows<DriveReport>,
     /// CPU time, memory and context switches of this process in the window.
     pub cost: Part<CostReport>,
     /// Limits of the device from `--roofline`, and the share of them that the run used; null
@@ -376,6 +380,7 @@ impl Ours {
             promotions: Part(PromotionsReport::of(result)),
             gpu: OfRun::maybe(GpuReport::of(result)),
             device: Part(DeviceReport::of(result)),
+            drives: DriveReport::all(result),
             cost: Part(CostReport::of(result)),
             roofline: OfRun::maybe(RooflineReport::of(result)),
             precondition: OfRun::maybe(result.precondition.clone()),

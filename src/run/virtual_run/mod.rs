@@ -19,6 +19,7 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::shard::{Content, Hollow, HollowMemory};
 use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
@@ -39,6 +40,8 @@ const LOOK_STEPS: u32 = 1 << 16;
 pub struct VirtualSystem {
     /// Its drive.
     pub model: DeviceModel,
+    /// How many such drives there are, ≥ 1.
+    pub drives: u16,
     /// Bytes that a core copies a second.
     pub memory_bytes_per_s: f64,
     /// What an operation on host memory takes besides, ns; > 0.
@@ -58,6 +61,14 @@ pub struct VirtualGpus {
     pub latency_ns: Nanos,
 }
 
+/// Equal parts of a capacity, in whole blocks where there are several.
+fn equal_parts(bytes: u64, drives: u16) -> Vec<u64> {
+    match drives {
+        1 => vec![bytes],
+        _ => vec![bytes / u64::from(drives) / BLOCK_BYTES * BLOCK_BYTES; usize::from(drives)],
+    }
+}
+
 /// Runs it, from populating to the last I/O; every operation of it goes to `log`, if there is one.
 ///
 /// # Errors
@@ -70,7 +81,8 @@ pub fn simulate(
     interrupt: &Interrupt,
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
     let time = VirtualTime::starting_at(BEGIN);
-    let VirtualSystem { model, memory_bytes_per_s, memory_latency_ns, gpu } = system.clone();
+    let VirtualSystem { model, drives, memory_bytes_per_s, memory_latency_ns, gpu } =
+        system.clone();
     let of_gpu =
         |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency_ns));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
@@ -82,7 +94,8 @@ pub fn simulate(
     let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
     let kept = Rc::clone(&memories);
     let parts = WorldParts {
-        drive: SimDrive::new(model, time.clock()),
+        drives: (0..drives).map(|_| SimDrive::new(model, time.clock())).collect(),
+        drives_bytes: equal_parts(settings.storage_capacity_bytes, drives),
         time,
         cpu: CpuPool::hollow(),
         content: Box::new(move || {
@@ -270,9 +283,13 @@ impl Simulation<'_> {
 
     fn busy(&self) -> Busy {
         let now = self.world.time.now();
+        let drives = &self.world.drives;
+        let mean = |of: &dyn Fn(&SimDrive) -> Nanos| {
+            drives.iter().map(|drive| of(drive)).sum::<Nanos>() / drives.len() as u64
+        };
         Busy {
-            drive_ns: self.world.drive.busy_ns(),
-            crowded_ns: self.world.drive.crowded_ns(),
+            drive_ns: mean(&|drive| drive.busy_ns()),
+            crowded_ns: mean(&|drive| drive.crowded_ns()),
             memories_ns: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
             link_ns: self.link_busy.borrow().until(now),
         }

@@ -1,11 +1,11 @@
 //! What a simulated run is made of: drivers on one thread, a clock that stands still while anything
-//! can happen, a drive that all share, messages that arrive at once, in the order they were sent.
+//! can happen, drives that all share, messages that arrive at once, in the order they were sent.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use ringfall_engine::clock::{Nanos, SECOND};
-use ringfall_engine::device::SimDrive;
+use ringfall_engine::device::{SeveralDrives, SimDrive};
 use ringfall_engine::engine::{LocalEngine, LocalParts};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
@@ -26,8 +26,10 @@ const STEPS_AT_ONCE_MAX: u64 = 100_000_000;
 pub struct WorldParts {
     /// Its clock.
     pub time: VirtualTime,
-    /// Its drive.
-    pub drive: Rc<SimDrive>,
+    /// Its drives, at least one.
+    pub drives: Vec<Rc<SimDrive>>,
+    /// Their sizes.
+    pub drives_bytes: Vec<u64>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
     /// Whether entries have bytes; asked for each shard.
@@ -42,8 +44,8 @@ pub struct World {
     pub runtime: LocalRuntime,
     /// Its time.
     pub time: VirtualTime,
-    /// Its drive.
-    pub drive: Rc<SimDrive>,
+    /// Its drives.
+    pub drives: Vec<Rc<SimDrive>>,
     /// One a shard.
     pub drivers: Vec<Rc<Driver>>,
     /// What the shards share.
@@ -62,16 +64,22 @@ impl World {
         load: &Load,
         parts: WorldParts,
     ) -> Result<World, SetupError> {
-        let WorldParts { time, drive, cpu, content, verify } = parts;
+        let WorldParts { time, drives, drives_bytes, cpu, content, verify } = parts;
         let clock = time.clock();
-        let engine = engine_of(settings, settings.storage_capacity_bytes)
+        let engine = engine_of(settings, &drives_bytes)
             .verify(verify)
             .local(LocalParts {
                 clock: clock.clone(),
                 cpu,
                 // Where entries have no bytes its buffers are address space only: nobody touches
                 // it.
-                device: &mut |_shard| Rc::new(drive.attach()),
+                device: &mut |_shard| match &drives[..] {
+                    [drive] => Rc::new(drive.attach()),
+                    drives => {
+                        let attached = drives.iter().map(|drive| Rc::new(drive.attach()) as _);
+                        Rc::new(SeveralDrives::new(attached.collect()))
+                    }
+                },
                 content: &*content,
             })
             .map_err(refused)?;
@@ -104,7 +112,7 @@ impl World {
                 settings.autoscale.is_some(),
             ));
         }
-        Ok(World { runtime, time, drive, drivers, shared, engine, steps_at_once: 0 })
+        Ok(World { runtime, time, drives, drivers, shared, engine, steps_at_once: 0 })
     }
 
     /// Lets each driver's clock run from now on, beginning with the workload's time 0.
@@ -143,7 +151,8 @@ impl World {
     pub fn advance(&mut self, deadline: Nanos) -> bool {
         // The workloads' clocks are read here, and need no task: most of what happens is arrivals.
         let clocks = self.drivers.iter().filter_map(|driver| driver.next_deadline()).min();
-        let due = [clocks, self.time.next_deadline(), self.drive.next_completion()];
+        let completion = self.drives.iter().filter_map(|drive| drive.next_completion()).min();
+        let due = [clocks, self.time.next_deadline(), completion];
         match due.into_iter().flatten().min() {
             Some(at) if at <= deadline => {
                 // A deadline may lie in the past, such as one of a clock that has just begun.
@@ -151,7 +160,9 @@ impl World {
                     self.steps_at_once = 0;
                 }
                 self.time.advance_to(at.max(self.time.now()));
-                self.drive.complete_due();
+                for drive in &self.drives {
+                    drive.complete_due();
+                }
                 let now = self.time.now();
                 let is_due =
                     |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);

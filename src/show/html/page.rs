@@ -9,7 +9,7 @@ use super::{Named, STYLE, block, gpu, parts, shown, verdict};
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::{
-    EvictionReport, KernelCounters, QosClass, QuantileMs, RequestsOfClass,
+    DriveReport, EvictionReport, KernelCounters, QosClass, QuantileMs, RequestsOfClass,
 };
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 
@@ -340,6 +340,44 @@ fn device(html: &mut String, results: &[Named]) {
             d.ringfall.device.utilisation.known().map(|share| format!("{:.1} %", share * 100.0))
         }),
     ];
+    table(html, results, "", &rows);
+    drives(html, results);
+}
+
+/// What each of several drives did.
+fn drives(html: &mut String, results: &[Named]) {
+    let rows_of = |named: &Named| named.document.ringfall.drives.len();
+    let most = results.iter().map(rows_of).max().unwrap_or(0);
+    if most < 2 {
+        return;
+    }
+    html.push_str(
+        "<h2>Drives</h2><p>What each drive moved, as ringfall counted it, and the latency of a \
+         single I/O on it.</p>",
+    );
+    let us =
+        |latency: Option<f64>| latency.map_or("–".to_owned(), |us| format!("{} µs", shown(us)));
+    let cell = |drive: &DriveReport| {
+        let share = drive.share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+        let failed =
+            drive.failed_s.map_or(String::new(), |at| format!("; failed at {} s", shown(at)));
+        format!(
+            "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes; P95 {} read, {} \
+             write{failed}",
+            drive.path,
+            shown(drive.read.bandwidth()),
+            shown(drive.write.bandwidth()),
+            us(drive.read.latency_p95_us),
+            us(drive.write.latency_p95_us),
+        )
+    };
+    let row = |index: usize| {
+        let cells = results
+            .iter()
+            .map(|named| named.document.ringfall.drives.get(index).map_or("–".to_owned(), cell));
+        (format!("drive {}", index + 1), cells.collect())
+    };
+    let rows: Vec<(String, Vec<String>)> = (0..most).map(row).collect();
     table(html, results, "", &rows);
 }
 

@@ -1,0 +1,172 @@
+//! What was found, as text on a terminal.
+
+use ringfall_engine::units::GIB;
+
+use super::super::wrapped;
+use crate::escape::terminal;
+use crate::saturate::{Best, Limit, Measured, Roofline};
+
+/// The roofline as text, 80 columns.
+pub(super) fn table(roofline: &Roofline) -> String {
+    let mut page = format!(
+        "{:<22}{:>8} {:>9} {:>8} {:>6} {:>9} {:>9}\n",
+        "", "GiB/s", "IOPS", "I/O", "depth", "P50, us", "P99, us"
+    );
+    let mut row = |name: &str, measured: &Measured| {
+        let unsteady = if measured.steady { "" } else { "  not steady" };
+        page.push_str(&format!(
+            "  {name:<20}{:>8.3} {:>9.0} {:>8} {:>6} {:>9.0} {:>9.0}{unsteady}\n",
+            measured.bytes_per_s / GIB as f64,
+            measured.iops,
+            size(measured.io_bytes),
+            measured.depth,
+            measured.latency_p50_us,
+            measured.latency_p99_us
+        ));
+    };
+    for Limit { read_percent, bandwidth, iops } in &roofline.limits {
+        let name = direction(*read_percent);
+        for (what, Best { best, knee, .. }) in
+            [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())]
+                .into_iter()
+                .filter_map(|(what, best)| Some((what, best?)))
+        {
+            row(&format!("{name}, {what}"), best);
+            row("    at the knee", knee);
+        }
+    }
+    drive_rows(&mut page, roofline);
+    for limit in &roofline.limits {
+        page.push_str(&format!(
+            "  {:<12} {:.3} CPU-s/GiB at the best bandwidth\n",
+            direction(limit.read_percent),
+            limit.bandwidth.best.cpu_s_per_gib
+        ));
+    }
+    let limit = roofline.time_limit_s;
+    let limit = limit.map_or(String::new(), |limit| format!(" of the {limit} s of --time-limit"));
+    ranks_line(roofline, &mut page);
+    page.push_str(&format!("  search       {:.1} s{limit}\n", roofline.seconds));
+    for sentence in roofline.left_undone() {
+        wrapped(&mut page, "  time limit   ", &sentence);
+    }
+    for limit in &roofline.limits {
+        if let Some(fastest) = limit.bandwidth.outrun() {
+            let text = format!(
+                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: the \
+                 speed of this device varies; try when nothing else uses it, with a larger \
+                 --size-gb",
+                direction(limit.read_percent),
+                fastest.bytes_per_s / GIB as f64,
+                fastest.seconds,
+                limit.bandwidth.best.bytes_per_s / GIB as f64,
+                limit.bandwidth.best.seconds
+            );
+            wrapped(&mut page, "  note: ", &text);
+        }
+    }
+    page
+}
+
+/// Of ranks, what each did of the best bandwidth.
+fn ranks_line(roofline: &Roofline, page: &mut String) {
+    for Limit { read_percent, bandwidth, .. } in &roofline.limits {
+        let rates = &bandwidth.best.ranks_bytes_per_s;
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        if rates.len() > 1 {
+            page.push_str(&format!(
+                "  {:<12} {} ranks together, each {:.3} to {:.3} GiB/s of it\n",
+                direction(*read_percent),
+                rates.len(),
+                least / GIB as f64,
+                most / GIB as f64
+            ));
+        }
+    }
+}
+
+/// What each of several drives does alone and beside the others, and what all of them come to.
+fn drive_rows(page: &mut String, roofline: &Roofline) {
+    for row in &roofline.together {
+        let name = direction(row.read_percent);
+        page.push_str(&format!("  {name:<12} alone and together, GiB/s\n"));
+        for (drive, together) in roofline.drives.iter().zip(&row.each_bytes_per_s) {
+            let alone = drive.bandwidth(row.read_percent).unwrap_or(0.0);
+            let path = drive.machine.cache_dir.as_deref().unwrap_or("?");
+            page.push_str(&format!(
+                "    {:<32}{:>9.3} {:>9.3}\n",
+                terminal(path),
+                alone / GIB as f64,
+                together / GIB as f64
+            ));
+        }
+        wrapped(page, "    ", &row.sentence());
+    }
+}
+
+/// What a limit is of, in a word or two.
+pub(super) fn direction(read_percent: u32) -> String {
+    match read_percent {
+        100 => "read".to_owned(),
+        0 => "write".to_owned(),
+        percent => format!("{percent} % read"),
+    }
+}
+
+/// A size of an I/O as people write it.
+pub(super) fn size(bytes: u32) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Machine;
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let measured = Measured {
+            io_bytes: 256 << 10,
+            depth: 1024,
+            bytes_per_s: 140e9,
+            iops: 12_345_678.0,
+            latency_p50_us: 1_234_567.0,
+            latency_p99_us: 1_234_567.0,
+            steady: false,
+            ..Measured::default()
+        };
+        let best =
+            Best { best: measured.clone(), knee: measured, probes: Vec::new(), settled: false };
+        let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
+        let roofline = Roofline {
+            ringfall_roofline: 1,
+            version: String::new(),
+            unix_s: 0.0,
+            machine: Machine::default(),
+            range_bytes: 0,
+            threads: 1,
+            polling: String::new(),
+            steady_rule: String::new(),
+            seconds: 1.0,
+            time_limit_s: Some(1),
+            range_left_bytes: 0,
+            limits: vec![limit],
+            together: Vec::new(),
+            drives: Vec::new(),
+            ranks: Vec::new(),
+        };
+        let page = table(&roofline);
+        assert!(
+            page.lines().all(|line| line.chars().count() <= crate::commands::TEXT_WIDTH),
+            "{page}"
+        );
+        assert_eq!(page.lines().count(), 11);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("1.0 s of the 1 s of --time-limit"), "{page}");
+        assert!(words.contains("The search for IOPS at 70 % reads stopped"), "{page}");
+    }
+}

@@ -1,0 +1,127 @@
+//! `ringfall.drives`: the drives of the storage tier, one row each.
+
+use ringfall_engine::metrics::{DriveMetrics, IoMetrics};
+use ringfall_engine::units::gib;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::Rows;
+use crate::facts::{DriveOutcome, metrics_by_drive};
+use crate::host::BlockDelta;
+use crate::results::RunResult;
+
+/// One drive of the storage tier: what the engine did on it in the window, and what the kernel
+/// counted for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriveReport {
+    /// Directory or block device that held this drive's part of the data.
+    pub path: String,
+    /// Name of the disk under `/sys/block`; null where none is known.
+    pub device: Option<String>,
+    /// Model of the disk; null where none is known.
+    pub model: Option<String>,
+    /// NUMA node of the disk; null where none is known.
+    pub numa_node: Option<u32>,
+    /// Part of the storage tier that this drive could hold when the run began, bytes.
+    pub capacity_bytes: u64,
+    /// Share of all bytes read and written in the window that this drive moved, from 0 to 1; null
+    /// when nothing was moved.
+    pub share: Option<f64>,
+    /// Mean number of I/Os in flight on this drive: the sum of their latencies divided by the
+    /// length of the window; null for a window without length.
+    pub mean_depth: Option<f64>,
+    /// Single reads from this drive.
+    pub read: DriveDirection,
+    /// Single writes to this drive.
+    pub write: DriveDirection,
+    /// Number of flushes (`fdatasync`) of this drive that completed.
+    pub flushes: u64,
+    /// Number of I/Os on this drive that failed.
+    pub errors: u64,
+    /// The kernel's counters of the disk over the window; null where there are none.
+    pub kernel: Option<BlockDelta>,
+    /// Time at which the drive failed and was given up, s from the start of the window (negative
+    /// before it); null for a drive that did not fail.
+    pub failed_s: Option<f64>,
+}
+
+/// I/Os of one kind on one drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriveDirection {
+    /// Number of I/Os of this kind that completed in the window.
+    pub count: u64,
+    /// Bytes that these I/Os moved.
+    pub bytes: u64,
+    /// Bandwidth over the window, GiB/s; null for a window without length.
+    pub gib_per_s: Option<f64>,
+    /// I/Os per second over the window; null for a window without length.
+    pub per_s: Option<f64>,
+    /// Mean latency of an I/O, µs; null without I/Os.
+    pub latency_mean_us: Option<f64>,
+    /// Median latency of an I/O, µs; null without I/Os.
+    pub latency_p50_us: Option<f64>,
+    /// 95th percentile of the latency of an I/O, µs; null without I/Os.
+    pub latency_p95_us: Option<f64>,
+    /// 99th percentile of the latency of an I/O, µs; null without I/Os.
+    pub latency_p99_us: Option<f64>,
+}
+
+impl DriveDirection {
+    fn of(metrics: &IoMetrics, seconds: Option<f64>) -> DriveDirection {
+        let count = metrics.latency.count();
+        let quantile = |quantile| metrics.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        DriveDirection {
+            count,
+            bytes: metrics.bytes,
+            gib_per_s: seconds.map(|seconds| gib(metrics.bytes) / seconds),
+            per_s: seconds.map(|seconds| count as f64 / seconds),
+            latency_mean_us: metrics.latency.mean_ns().map(|ns| ns / 1e3),
+            latency_p50_us: quantile(0.5),
+            latency_p95_us: quantile(0.95),
+            latency_p99_us: quantile(0.99),
+        }
+    }
+
+    /// Bandwidth, GiB/s; 0 for a window without length.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        self.gib_per_s.unwrap_or(0.0)
+    }
+}
+
+impl DriveReport {
+    fn of(
+        drive: &DriveOutcome,
+        metrics: &DriveMetrics,
+        all_bytes: u64,
+        seconds: Option<f64>,
+    ) -> DriveReport {
+        let device = drive.device.as_ref();
+        let own_bytes = metrics.read.bytes + metrics.write.bytes;
+        let busy_ns = metrics.read.latency.sum_ns() + metrics.write.latency.sum_ns();
+        DriveReport {
+            path: drive.path.clone(),
+            device: device.map(|device| device.name.clone()),
+            model: device.and_then(|device| device.model.clone()),
+            numa_node: device.and_then(|device| device.numa_node),
+            capacity_bytes: drive.capacity_bytes,
+            share: crate::facts::quotient(own_bytes, all_bytes),
+            mean_depth: seconds.map(|seconds| busy_ns as f64 / 1e9 / seconds),
+            read: DriveDirection::of(&metrics.read, seconds),
+            write: DriveDirection::of(&metrics.write, seconds),
+            flushes: metrics.flush.latency.count(),
+            errors: metrics.errors,
+            kernel: drive.kernel.clone(),
+            failed_s: drive.failed_s,
+        }
+    }
+
+    /// A row for each drive.
+    pub(super) fn all(result: &RunResult) -> Rows<DriveReport> {
+        let metrics = metrics_by_drive(&result.engine, result.drives.len());
+        let all_bytes = metrics.iter().map(|drive| drive.read.bytes + drive.write.bytes).sum();
+        let seconds = Some(result.window.seconds).filter(|seconds| *seconds > 0.0);
+        let rows = result.drives.iter().zip(&metrics);
+        rows.map(|(drive, metrics)| DriveReport::of(drive, metrics, all_bytes, seconds)).collect()
+    }
+}
