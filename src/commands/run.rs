@@ -226,6 +226,10 @@ fn why_failed(result: &RunResult) -> Vec<String> {
     if !result.errors.is_empty() {
         why.push("there were I/O errors".to_owned());
     }
+    let lost = result.drives.iter().filter(|drive| drive.failed_s.is_some()).count();
+    if lost > 0 {
+        why.push(format!("{lost} of {} drives failed during the run", result.drives.len()));
+    }
     if result.engine.verify.blocks_bad > 0 {
         let blocks = result.engine.verify.blocks_bad;
         why.push(format!("{blocks} blocks were read back other than they were written"));
