@@ -169,7 +169,7 @@ impl EngineBuilder {
     }
 
     /// Leaves storage out: an entry that fits in no tier of memory is dropped, and counted among
-    /// [`crate::metrics::EngineMetrics::refused_entries`]. The shards want a file all the same:
+    /// [`crate::metrics::Metrics::refused_entries`]. The shards want a file all the same:
     /// [`DataFile::of_no_blocks`].
     #[must_use]
     pub fn without_storage(mut self) -> Self {
