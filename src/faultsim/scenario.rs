@@ -148,7 +148,7 @@ fn one_kind_of_damage(
     has_gpu: bool,
 ) -> (FlawRates, GpuFlawPlan) {
     match gpu {
-        GpuFlawPlan::Random { seed, wrong: 1.., .. } if has_gpu && seed % 2 == 0 => {
+        GpuFlawPlan::Random { seed, wrong: 1.., .. } if has_gpu && seed % 16 != 0 => {
             (FlawRates { corrupt: 0, misdirected: 0, ..rates }, gpu)
         }
         GpuFlawPlan::Random { seed, refused, failed, late, .. } => {
