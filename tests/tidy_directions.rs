@@ -155,7 +155,8 @@ const ENGINE: Table = &[
 
 const WORKLOADS: Table = &[
     ("error", &[]),
-    ("contract", &[]),
+    ("time", &[]),
+    ("contract", &["time"]),
     ("conversation", &[]),
     ("dataset", &[]),
     ("rng", &[]),
