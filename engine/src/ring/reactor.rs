@@ -53,6 +53,8 @@ pub struct Ring<B: 'static> {
     bell: CompletionBell,
     /// I/Os in the submission queue that the kernel has not taken, oldest first.
     queued: RefCell<VecDeque<SlotToken>>,
+    /// How many of them, the youngest, have not been handed over yet.
+    fresh: Cell<usize>,
     /// I/Os for which the submission queue had no place, oldest first.
     waiting: RefCell<VecDeque<squeue::Entry>>,
     /// The errno with which the kernel refused to take any more I/O; 0 while it takes them.
@@ -92,9 +94,11 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
             clock,
             bell: CompletionBell(bell),
             queued: RefCell::default(),
+            fresh: Cell::new(0),
             waiting: RefCell::default(),
             refusal: Cell::new(0),
             turning: Cell::new(false),
+            enters: Cell::new(0),
         })
     }
 
@@ -114,6 +118,12 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.slots.pending()
+    }
+
+    /// Calls of `io_uring_enter` so far.
+    #[must_use]
+    pub fn enters(&self) -> u64 {
+        self.enters.get()
     }
 
     /// Queues one I/O on the first file; `owned` belongs to the slot table until it completes.
@@ -194,24 +204,38 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         self.turning.set(false);
     }
 
-    /// Blocks until at least one I/O has completed, then works off what has. For plain threads.
-    /// Returns early when a signal comes.
+    /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
+    /// has: one system call where nothing has completed before. Returns early when a signal comes.
+    ///
+    /// For plain threads, which do not listen to the bell: it is silent until the next
+    /// [`Ring::turn`].
     ///
     /// # Errors
     /// What `io_uring_enter` reports.
     pub fn wait(&self) -> std::io::Result<()> {
-        let before = self.in_flight();
-        self.turn();
-        if self.in_flight() < before || before == 0 {
+        self.silence_bell();
+        if self.in_flight() == 0 {
+            return Ok(());
+        }
+        if self.take_completions() > 0 {
+            // More may follow at once: they come with what is handed over now.
+            if self.needs_enter() {
+                self.enter();
+            }
             return Ok(());
         }
         if self.refusal.get() != 0 {
             // The submission queue names buffers that are free by now: it is not handed over again.
-            return Err(std::io::Error::from_raw_os_error(self.refusal.get()));
+            self.enter_without_submitting();
+            let refused = std::io::Error::from_raw_os_error(self.refusal.get());
+            return if self.take_completions() > 0 { Ok(()) } else { Err(refused) };
         }
+        self.fill_queue();
+        self.stamp();
+        self.count_enter();
         let result = self.ring.borrow().submit_and_wait(1);
         let result = self.handed_over(result);
-        self.turn();
+        self.take_completions();
         result
     }
 
@@ -255,6 +279,8 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
         loop {
             self.fill_queue();
             let before = self.queued.borrow().len();
+            self.stamp();
+            self.count_enter();
             let result = self.ring.borrow().submit();
             // A refusal has ended what it concerns; there is nobody else to tell.
             let handed_over = self.handed_over(result);
@@ -272,6 +298,10 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
 }
 
 impl<B: 'static> Ring<B> {
+    fn count_enter(&self) {
+        self.enters.set(self.enters.get() + 1);
+    }
+
     /// Takes note of what the kernel said of the entries in the submission queue.
     fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
         match result {
@@ -302,6 +332,7 @@ impl<B: 'static> Ring<B> {
 
     /// Has the kernel run what waits for this thread, and look for completions once.
     fn enter_without_submitting(&self) {
+        self.count_enter();
         // SAFETY: nothing is handed over and no argument is given.
         let entered = unsafe {
             self.ring.borrow().submitter().enter::<libc::sigset_t>(0, 0, GETEVENTS, None)
@@ -328,13 +359,18 @@ impl<B: 'static> Ring<B> {
     /// Ends the I/Os that the kernel has not taken, with `result`. The submission queue may not be
     /// handed over any more afterwards: their buffers are free.
     fn end_untaken(&self, result: i32) {
-        let now = self.clock.now();
         let queued = self.queued.take();
         let waiting = self.waiting.take();
+        if queued.is_empty() && waiting.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
         let waiting = waiting.iter().map(|entry| SlotToken(entry.get_user_data()));
         queued.into_iter().chain(waiting).for_each(|token| {
+            self.slots.handed_over(token, now);
             self.slots.complete(token, result, now);
         });
+        self.fresh.set(0);
     }
 
     /// Gives the registered files back when nothing is in flight. The kernel ends a ring in the

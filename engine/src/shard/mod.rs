@@ -3,6 +3,7 @@
 //! What lives here: the asynchronous code that does what `placement` decides. What must not:
 //! decisions.
 
+mod arriving;
 mod data_path;
 mod drives;
 pub mod executor;
@@ -22,7 +23,6 @@ mod turns;
 mod waterfall;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -54,6 +54,7 @@ use crate::placement::{
 use crate::space::Ground;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use crate::tier::gpu::{GpuEntry, GpuTier, ShardSpace};
+use arriving::ArrivingKeys;
 use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
@@ -298,7 +299,7 @@ impl Shard {
     /// Questions to other shards that are open, and keys whose entry is on its way into the index.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.asks.open_count() + self.arriving.borrow().len()
+        self.asks.open_count() + self.arriving.len()
     }
 
     /// Tickets out: buffers and queue places in use.

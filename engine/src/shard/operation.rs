@@ -1,5 +1,6 @@
 //! Reading and writing whole entries, here or on the shard that owns them.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::data_path::{Content, Orphans, TransferSpec};
@@ -12,6 +13,7 @@ use super::{
     EntryData, OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome,
 };
 use crate::buffer::Urgency;
+use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName};
 use crate::key::{EntryKey, ShardId, Tier};
@@ -80,8 +82,7 @@ impl Shard {
 
     /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
-        let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));
-        self.take_turn(GateName::Allocation, word).await
+        self.take_turn(GateName::Allocation, urgency.0).await
     }
 
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
@@ -103,7 +104,7 @@ impl Shard {
             view = now_there;
         }
         self.place(|placement| placement.pin(view.id));
-        let _pin = Pin { shard: self, id: view.id };
+        let pin = Pin { shard: self, id: view.id, ended: Cell::new(None) };
         let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
         let result = match view.tier {
             Tier::Storage => self.read_storage(&view, urgency, sink).await,
@@ -114,6 +115,7 @@ impl Shard {
             self.finish_rise(&view, held, data);
         }
         let now = self.clock.now();
+        pin.ended.set(Some(now));
         match result {
             Ok(times) => {
                 let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
@@ -132,7 +134,7 @@ impl Shard {
             let found = self.placement.borrow().lookup(key);
             match found {
                 // A write that came before is waiting for room: it counts as before.
-                None if self.arriving.borrow().contains(&key) => changed.await,
+                None if self.arriving.contains(key) => changed.await,
                 // On its way in: it will be there, or gone, when its writer is done.
                 Some(view) if view.state == EntryState::Writing => changed.await,
                 found => return found,
@@ -193,17 +195,30 @@ impl Shard {
         urgency: Urgency,
         sink: EntryData,
     ) -> Result<OperationTimes, IoError> {
-        let extents = self.placement.borrow().extents(view.id).clone();
+        // Most lie in one piece, which is a fraction of a list to carry about.
+        let (only, several);
+        let one = self.placement.borrow().extents(view.id).only();
+        let extents = match one {
+            Some(extent) => {
+                only = extent;
+                std::slice::from_ref(&only)
+            }
+            None => {
+                several = self.placement.borrow().extents(view.id).clone();
+                several.as_slice()
+            }
+        };
         let spec = TransferSpec {
             direction,
             name: self.content_name(view.key, view.version),
             bytes: view.bytes,
-            extents: extents.as_slice(),
+            extents,
             urgency,
             source: EntryData::Elsewhere,
             sink,
         };
-        self.transfer(spec).await.map(|done| done.times)
+        let device_ns = self.transfer(spec).await?.device_ns;
+        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
     async fn read_memory(
@@ -301,7 +316,7 @@ impl Shard {
         self.heed_losses();
         loop {
             let changed = self.changed.notified();
-            if self.arriving.borrow().contains(&key) {
+            if self.arriving.contains(key) {
                 changed.await;
                 continue;
             }
@@ -316,7 +331,7 @@ impl Shard {
                 }
             }
         }
-        self.arriving.borrow_mut().insert(key);
+        self.arriving.insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
         let (grant, data) = match self.admit_with_memory(&mut state).await {
@@ -328,7 +343,7 @@ impl Shard {
             }
             Err(error) => return WriteOutcome::Failed(error),
         };
-        let admitted = self.clock.now();
+        let admitted = grant.waited_until().unwrap_or(begun);
         self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
         let tier = grant.tier();
         let grant = grant.into_inner();
@@ -391,11 +406,13 @@ impl Shard {
 struct Pin<'a> {
     shard: &'a Rc<Shard>,
     id: EntryId,
+    /// When the read ended, if it did.
+    ended: Cell<Option<Nanos>>,
 }
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let now = self.shard.clock.now();
+        let now = self.ended.get().unwrap_or_else(|| self.shard.clock.now());
         self.shard.place(|placement| placement.unpin(self.id, now));
     }
 }
@@ -408,7 +425,7 @@ struct Arriving<'a> {
 
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        self.shard.arriving.borrow_mut().remove(&self.key);
+        self.shard.arriving.remove(self.key);
         self.shard.changed.notify_all();
     }
 }
