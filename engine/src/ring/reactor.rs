@@ -17,7 +17,7 @@ use super::probe::RingFeatures;
 use super::setup::RingSetup;
 use super::slot::{IoFuture, SlotToken, Slots};
 use super::turn::{Turnable, turn};
-use crate::buffer::Buffer;
+use crate::buffer::{IoMemory, MemoryPlace};
 use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
 use crate::error::SetupError;
 
@@ -41,8 +41,7 @@ const DROP_LOOK: Duration = Duration::from_millis(1);
 /// buffers, which are leaked rather than freed under it.
 const DROP_PATIENCE: Nanos = 30 * SECOND;
 
-/// A ring and its in-flight table. `B` is what an I/O owns until its completion; it lends the
-/// buffer through `B: AsRef<Buffer>`.
+/// A ring and its in-flight table. `B` is what an I/O owns until its completion.
 pub struct Ring<B: 'static> {
     ring: RefCell<IoUring>,
     slots: Rc<Slots<B>>,
@@ -61,9 +60,11 @@ pub struct Ring<B: 'static> {
     refusal: Cell<i32>,
     /// Set while `turn` runs: waking a task may come back here.
     turning: Cell<bool>,
+    /// Calls of `io_uring_enter` so far.
+    enters: Cell<u64>,
 }
 
-impl<B: AsRef<Buffer> + 'static> Ring<B> {
+impl<B: IoMemory + 'static> Ring<B> {
     /// Takes over a ring made on this thread. `file` is used when it could not be registered.
     ///
     /// # Errors
@@ -134,10 +135,12 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
 
     /// The same on the file of that number, which must be one of the ring's.
     pub fn push_to(&self, file: usize, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
-        let entry = self.encode(file, request, owned.as_ref().map(AsRef::as_ref));
-        let now = self.clock.now();
-        let (token, future) = self.slots.insert(owned, now);
+        let entry = self.encode(file, request, owned.as_ref());
+        // Its time comes with the batch that it is handed over with.
+        let (token, future) = self.slots.insert(owned, 0);
         if self.refusal.get() != 0 {
+            let now = self.clock.now();
+            self.slots.handed_over(token, now);
             self.slots.complete(token, -self.refusal.get(), now);
             return future;
         }
@@ -156,11 +159,25 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         let pushed = unsafe { self.ring.borrow_mut().submission().push(entry) }.is_ok();
         if pushed {
             self.queued.borrow_mut().push_back(SlotToken(entry.get_user_data()));
+            self.fresh.set(self.fresh.get() + 1);
         }
         pushed
     }
 
-    fn encode(&self, file: usize, request: IoRequest, buffer: Option<&Buffer>) -> squeue::Entry {
+    /// Notes when what is new in the submission queue is handed over: one look at the clock for all
+    /// of it.
+    fn stamp(&self) {
+        let fresh = self.fresh.take();
+        if fresh > 0 {
+            let now = self.clock.now();
+            let queued = self.queued.borrow();
+            for token in queued.iter().rev().take(fresh) {
+                self.slots.handed_over(*token, now);
+            }
+        }
+    }
+
+    fn encode(&self, file: usize, request: IoRequest, owned: Option<&B>) -> squeue::Entry {
         let (fd, number) = (types::Fd(self.files[file]), types::Fixed(file as u32));
         if request.kind == IoKind::Flush {
             return if self.features.registered_file {
@@ -169,16 +186,17 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
                 opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
             };
         }
-        let buffer = buffer.expect("a read or write has a buffer");
-        let end = request.buffer_offset as usize + request.length_bytes as usize;
-        assert!(end <= buffer.bytes().len(), "an I/O stays inside its buffer");
-        let pointer = buffer.as_ptr().wrapping_add(request.buffer_offset as usize);
+        let owned = owned.expect("a read or write has memory");
         let (offset, length) = (request.offset_bytes, request.length_bytes);
+        let MemoryPlace { pointer, region_offset } =
+            owned.place(request.buffer_offset as usize, length as usize);
+        // Memory that is not the pool's is not registered: its pages are pinned for this I/O.
+        let registered = region_offset.filter(|_| self.features.registered_buffers);
         let write = request.kind == IoKind::Write;
         macro_rules! build {
             ($fd:expr) => {
-                if self.features.registered_buffers {
-                    let index = (buffer.region_offset() / self.registered_span_bytes) as u16;
+                if let Some(region_offset) = registered {
+                    let index = (region_offset / self.registered_span_bytes) as u16;
                     if write {
                         opcode::WriteFixed::new($fd, pointer, length, index).offset(offset).build()
                     } else {
@@ -251,7 +269,7 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     }
 }
 
-impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
+impl<B: IoMemory + 'static> Turnable for Ring<B> {
     fn silence_bell(&self) {
         self.ring.borrow_mut().completion().disable_eventfd();
     }

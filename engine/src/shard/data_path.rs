@@ -398,11 +398,14 @@ impl Transfer<'_> {
                     _ if matches!(self.path.config.content, Content::Hollow(_)) => {}
                     EntryData::Gpu(_) => {}
                     EntryData::Host(entry) => {
-                        let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
-                        let before = self.path.config.clock.now();
-                        let offset = (first_block * BLOCK_BYTES) as usize;
-                        entry.borrow().copy_to(offset, buffer);
-                        self.copy_ns += self.path.config.clock.now() - before;
+                        let (offset, length) = (first_block * BLOCK_BYTES, bytes as usize);
+                        let lender = Rc::clone(entry);
+                        if !ticket.lend(lender, offset as usize, length) {
+                            let buffer = &mut ticket.buffer_mut().bytes_mut()[..length];
+                            let before = self.path.config.clock.now();
+                            entry.borrow().copy_to(offset as usize, buffer);
+                            self.copy_ns += self.path.config.clock.now() - before;
+                        }
                     }
                     EntryData::Elsewhere => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];

@@ -16,7 +16,7 @@ use crate::placement::Ask;
 pub struct OperationTimes {
     /// From asking to done.
     pub total_ns: u64,
-    /// First submit to last completion (CPU tier: the copying).
+    /// First submit to last completion (CPU tier: making the bytes in its memory, or reading them).
     pub device_ns: u64,
     /// Of a write, the part of `total_ns` before its tier had room for it; of a read, before a
     /// faster tier had, where hits move up.

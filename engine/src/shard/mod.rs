@@ -125,12 +125,10 @@ pub struct Shard {
     /// Something an operation may wait for has changed.
     changed: Notify,
     /// Keys being written whose entry is not in the index yet.
-    arriving: RefCell<BTreeSet<EntryKey>>,
+    arriving: ArrivingKeys,
     spawn: Box<dyn Fn(LocalTask)>,
     /// Demotions under way.
     moves: Cell<u32>,
-    /// Where CPU-tier bytes are made and checked.
-    scratch: RefCell<Vec<u8>>,
     /// Whether a drive that fails is given up, so that the others go on.
     gives_drives_up: bool,
     /// Lost drives whose entries it has dropped.
@@ -165,8 +163,9 @@ struct ShardParts {
     gpu_space: Option<Rc<ShardSpace>>,
 }
 
-/// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
-const SCRATCH_BYTES: usize = 256 << 10;
+/// Bytes of the CPU tier that are made or read at a time: what was read is in the L2 cache when it
+/// is checked.
+const STEP_BYTES: usize = 256 << 10;
 
 impl Shard {
     /// A shard that holds nothing.
@@ -187,10 +186,9 @@ impl Shard {
             asks: Rc::default(),
             turns: Turns::default(),
             changed: Notify::default(),
-            arriving: RefCell::default(),
+            arriving: ArrivingKeys::default(),
             spawn: parts.spawn,
             moves: Cell::new(0),
-            scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
             gives_drives_up: parts.gives_drives_up,
             losses_heeded: RefCell::default(),
             on_transition: RefCell::default(),

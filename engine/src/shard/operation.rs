@@ -9,13 +9,11 @@ use super::message::{Answer, GateName, Message};
 use super::notify::yield_now;
 use super::turns::Turn;
 use super::waterfall::HeldGrant;
-use super::{
-    EntryData, OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome,
-};
+use super::{EntryData, OperationTimes, ReadOutcome, STEP_BYTES, Shard, WriteMode, WriteOutcome};
 use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::fill::{self, ContentName};
+use crate::fill::ContentName;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
 use crate::tier::cpu::CpuEntry;
@@ -242,8 +240,8 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device_ns) = (0, 0);
         while done < bytes {
-            let length = SCRATCH_BYTES.min(bytes - done);
-            device_ns += self.copy_out(&entry.borrow(), &name, done, length)?;
+            let length = STEP_BYTES.min(bytes - done);
+            device_ns += self.read_piece(&entry.borrow(), &name, done, length)?;
             done += length;
             self.breathe(done).await;
         }
@@ -254,20 +252,19 @@ impl Shard {
         Ok(OperationTimes { device_ns, ..OperationTimes::default() })
     }
 
-    /// Copies a piece out and checks it; returns the time of the copying.
-    fn copy_out(
+    /// Reads a piece and checks it; returns the time of the reading.
+    fn read_piece(
         &self,
         entry: &CpuEntry,
         name: &ContentName,
         offset: usize,
         length: usize,
     ) -> Result<u64, IoError> {
-        let scratch = &mut self.scratch.borrow_mut()[..length];
         let before = self.clock.now();
-        entry.copy_to(offset, scratch);
+        entry.read_through(offset, length);
         let now = self.clock.now();
-        let mode = self.path.config.verify;
-        let report = fill::verify(mode, scratch, name, offset as u64 / BLOCK_BYTES);
+        // From the cache: the piece was read just now.
+        let report = entry.check(offset, length, name, self.path.config.verify);
         self.measure.record(now, |metrics| {
             metrics.verify.blocks_checked += report.blocks_checked;
             metrics.verify.blocks_bad += report.blocks_bad;
@@ -282,22 +279,7 @@ impl Shard {
         }
     }
 
-    /// Makes a piece and copies it in; returns the time of the copying.
-    fn copy_in(
-        &self,
-        entry: &mut CpuEntry,
-        name: &ContentName,
-        offset: usize,
-        length: usize,
-    ) -> u64 {
-        let scratch = &mut self.scratch.borrow_mut()[..length];
-        fill::fill(scratch, name, offset as u64 / BLOCK_BYTES);
-        let before = self.clock.now();
-        entry.copy_from(offset, scratch);
-        self.clock.now() - before
-    }
-
-    /// Lets the device and the other tasks go on, once every MiB of copying.
+    /// Lets the device and the other tasks go on, once every MiB of work.
     pub(super) async fn breathe(&self, done: usize) {
         if done.is_multiple_of(1 << 20) {
             self.path.config.device.kick();
@@ -389,8 +371,10 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device_ns) = (0, 0);
         while done < bytes {
-            let length = SCRATCH_BYTES.min(bytes - done);
-            device_ns += self.copy_in(&mut entry.borrow_mut(), &name, done, length);
+            let length = STEP_BYTES.min(bytes - done);
+            let before = self.clock.now();
+            entry.borrow_mut().make(done, length, &name);
+            device_ns += self.clock.now() - before;
             done += length;
             self.breathe(done).await;
         }
