@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::clock::{Clock, monotonic_now};
+use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -53,7 +53,7 @@ fn main() {
         for ((_, step), rates) in steps.iter_mut().zip(&mut rates) {
             let began = monotonic_now();
             step();
-            let rate = bytes as f64 / (monotonic_now() - began).max(1) as f64;
+            let rate = bytes as f64 / (monotonic_now() - began).as_ns_f64();
             // The first round finds no page in place.
             if round > 0 {
                 rates.push(rate);
@@ -115,7 +115,7 @@ impl Tier {
                 content: &Content::default,
             })
             .unwrap();
-        engine.shards()[0].measure().open(0, u64::MAX);
+        engine.shards()[0].measure().open(Nanos::ZERO, Nanos::MAX);
         Tier { engine, entries: round_bytes / ENTRY_BYTES }
     }
 

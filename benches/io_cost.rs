@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfall_engine::buffer::{Ticket, Urgency};
-use ringfall_engine::clock::{Clock, SECOND, monotonic_now};
+use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::device::{DataFile, Device, FileDevice, MemoryDevice, Preallocate};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -151,7 +151,7 @@ fn main() {
             })
             .collect();
         rates.sort_by(f64::total_cmp);
-        let counted = run(&case, Clock::Ticking(Rc::new(Cell::new(1))));
+        let counted = run(&case, Clock::Ticking(Rc::new(Cell::new(Nanos::from_ns(1)))));
         let each = |count: u64| count as f64 / counted.ios as f64;
         if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
             let median = rates[rates.len() / 2];
@@ -197,12 +197,12 @@ impl Marks {
         Figures {
             ios: self.begun.get() * self.case.entry_blocks,
             seconds: match self.clock {
-                Clock::Os => monotonic_now() as f64 / SECOND as f64,
+                Clock::Os => monotonic_now().as_secs_f64(),
                 Clock::Ticking(_) | Clock::Simulated(_) => 0.0,
             },
             allocations: ALLOCATIONS.load(Ordering::Relaxed),
             looks: match &self.clock {
-                Clock::Ticking(cell) => cell.get(),
+                Clock::Ticking(cell) => cell.get().as_ns(),
                 Clock::Os | Clock::Simulated(_) => 0,
             },
             enters: self.ring.as_ref().map_or(0, |ring| ring.enters()),
@@ -277,7 +277,7 @@ fn drive(
     });
     let engine = engine(case, &marks, clock, device);
     let (runtime, shard) = (engine.runtime(), &engine.shards()[0]);
-    shard.measure().open(0, u64::MAX);
+    shard.measure().open(Nanos::ZERO, Nanos::MAX);
     let failure: Rc<RefCell<Option<String>>> = Rc::default();
     for _ in 0..case.tasks {
         let (shard, marks) = (Rc::clone(shard), Rc::clone(&marks));

@@ -1,6 +1,6 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
-use ringfall_engine::clock::{MILLISECOND, SECOND};
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::GpuKind;
 use ringfall_engine::units::gib;
@@ -40,6 +40,9 @@ const ROOFLINE_SHARE_MAX: f64 = 1.05;
 /// Share by which the P95 of all requests may part from that of those that finished before it is
 /// worth a word.
 const UNFINISHED_TOLERANCE: f64 = 0.1;
+
+/// Share of the window for which a shard may stand still before the figures are not to be used.
+const STANDSTILL_SHARE: f64 = 0.05;
 
 fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
     Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
@@ -191,7 +194,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
         if !parts {
             continue;
         }
-        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / MILLISECOND as f64);
+        let ms = |ns: u64| format!("{:.1} ms", Nanos::from_ns(ns).as_ms_f64());
         let of_all = match p95.estimate_ns {
             Some(estimate) => format!("is estimated at {}", ms(estimate)),
             None => format!(
@@ -226,7 +229,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
             "requests arrived faster than they were served: {} were still queued at the end, the \
              oldest for {:.1} s",
             backlog.queued_at_end,
-            backlog.queue_age_at_end_ns as f64 / SECOND as f64
+            Nanos::from_ns(backlog.queue_age_at_end_ns).as_secs_f64()
         );
         warnings.push(warning("backlog", text, Some(flag_for_less(result))));
     }
@@ -379,18 +382,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         }
         beyond_the_limits(result, source, roofline, warnings);
     }
-    if result.watchdog.stalls > 0 {
-        let times = match result.watchdog.stalls {
-            1 => "once".to_owned(),
-            stalls => format!("{stalls} times"),
-        };
-        let text = format!(
-            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
-             the longest gap while the load ran was {:.1} s",
-            result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
-        );
-        warnings.push(warning("stalls", text, Some("--shards")));
-    }
+    of_the_heartbeats(result, warnings);
     let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
     for text in shortfalls.take(1) {
         warnings.push(warning("engine", text.clone(), None));
@@ -399,6 +391,31 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
         warnings.push(warning("memory_backed", text, Some("--cache-dir")));
     }
+}
+
+/// Shards that gave no sign of life for a while.
+fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
+    if result.watchdog.stalls == 0 {
+        return;
+    }
+    let times = match result.watchdog.stalls {
+        1 => "once".to_owned(),
+        stalls => format!("{stalls} times"),
+    };
+    let gap_s = Nanos::from_ns(result.watchdog.heartbeat_gap_max_ns).as_secs_f64();
+    let mut text = format!(
+        "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
+         the longest gap while the load ran was {gap_s:.1} s"
+    );
+    let share = gap_s / result.window.seconds;
+    if share.is_finite() && share >= STANDSTILL_SHARE {
+        text.push_str(&format!(
+            ", {:.0} % of the window: the process was stopped or got no core, and rates and \
+             latencies are not the storage's",
+            share * 100.0
+        ));
+    }
+    warnings.push(warning("stalls", text, Some("--shards")));
 }
 
 fn is_in_memory(result: &RunResult) -> bool {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::{Device, DeviceFuture, DeviceSlots};
 use crate::buffer::Ticket;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
@@ -70,7 +70,7 @@ impl MemoryDevice {
 impl Device for MemoryDevice {
     fn submit(&self, request: IoRequest, mut ticket: Option<Ticket>) -> DeviceFuture {
         let result = self.transfer(request, ticket.as_mut());
-        let (token, future) = self.slots.insert(ticket, 0);
+        let (token, future) = self.slots.insert(ticket, Nanos::ZERO);
         self.queue.borrow_mut().push_back((token, result));
         future
     }

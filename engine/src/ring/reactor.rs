@@ -39,7 +39,7 @@ const GETEVENTS: u32 = 1;
 const DROP_LOOK: Duration = Duration::from_millis(1);
 /// How long it looks without any I/O completing: a device that is silent for longer keeps the
 /// buffers, which are leaked rather than freed under it.
-const DROP_PATIENCE: Nanos = 30 * SECOND;
+const DROP_PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion.
 pub struct Ring<B: 'static> {
@@ -137,7 +137,7 @@ impl<B: IoMemory + 'static> Ring<B> {
     pub fn push_to(&self, file: usize, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
         let entry = self.encode(file, request, owned.as_ref());
         // Its time comes with the batch that it is handed over with.
-        let (token, future) = self.slots.insert(owned, 0);
+        let (token, future) = self.slots.insert(owned, Nanos::ZERO);
         if self.refusal.get() != 0 {
             let now = self.clock.now();
             self.slots.handed_over(token, now);
@@ -162,19 +162,6 @@ impl<B: IoMemory + 'static> Ring<B> {
             self.fresh.set(self.fresh.get() + 1);
         }
         pushed
-    }
-
-    /// Notes when what is new in the submission queue is handed over: one look at the clock for all
-    /// of it.
-    fn stamp(&self) {
-        let fresh = self.fresh.take();
-        if fresh > 0 {
-            let now = self.clock.now();
-            let queued = self.queued.borrow();
-            for token in queued.iter().rev().take(fresh) {
-                self.slots.handed_over(*token, now);
-            }
-        }
     }
 
     fn encode(&self, file: usize, request: IoRequest, owned: Option<&B>) -> squeue::Entry {
@@ -316,6 +303,19 @@ impl<B: IoMemory + 'static> Turnable for Ring<B> {
 }
 
 impl<B: 'static> Ring<B> {
+    /// Notes when what is new in the submission queue is handed over: one look at the clock for all
+    /// of it.
+    fn stamp(&self) {
+        let fresh = self.fresh.take();
+        if fresh > 0 {
+            let now = self.clock.now();
+            let queued = self.queued.borrow();
+            for token in queued.iter().rev().take(fresh) {
+                self.slots.handed_over(*token, now);
+            }
+        }
+    }
+
     fn count_enter(&self) {
         self.enters.set(self.enters.get() + 1);
     }
@@ -405,6 +405,8 @@ impl<B: 'static> Drop for Ring<B> {
     fn drop(&mut self) {
         // What was asked for is done, if the kernel takes it; the rest ends as cancelled.
         if self.refusal.get() == 0 {
+            self.stamp();
+            self.count_enter();
             let result = self.ring.borrow().submit();
             if let Err(error) = self.handed_over(result) {
                 tracing::debug!(%error, "what was queued when the ring ended was refused");

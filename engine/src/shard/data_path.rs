@@ -105,9 +105,9 @@ pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferDone {
     /// First submit to last completion, and the flush.
-    pub device_ns: u64,
+    pub device: Nanos,
     /// Time spent copying from a source.
-    pub copy_ns: u64,
+    pub copy: Nanos,
 }
 
 /// What a transfer moves.
@@ -130,7 +130,7 @@ pub(super) struct Begun {
     pub(super) first_block: u64,
     first_touch_bytes: u64,
     /// How long it waited for its ticket.
-    wait_ns: Nanos,
+    wait: Nanos,
 }
 
 pub(super) struct InFlight {
@@ -141,7 +141,7 @@ pub(super) struct InFlight {
     submitted: Option<Nanos>,
     attempts: u32,
     /// How long it waited for its ticket; none when that was counted.
-    wait_ns: Option<Nanos>,
+    wait: Option<Nanos>,
     /// Of a write, bytes of blocks that had never been written before; they count when it is done,
     /// as its other bytes do.
     first_touch_bytes: u64,
@@ -151,7 +151,7 @@ pub(super) struct InFlight {
 /// One transfer in progress.
 pub(super) struct Transfer<'a> {
     pub(super) path: &'a DataPath,
-    pub(super) spec: TransferSpec<'a>,
+    pub(super) spec: &'a TransferSpec<'a>,
     lanes: Lanes,
     /// The lane whose turn it is.
     turn: usize,
@@ -161,7 +161,7 @@ pub(super) struct Transfer<'a> {
     in_flight: Vec<InFlight>,
     first_submit: Option<Nanos>,
     last_completion: Nanos,
-    pub(super) copy_ns: u64,
+    pub(super) copy: Nanos,
     /// Copies to and from GPU memory under way.
     pub(super) gpu: GpuTransfer,
     /// Whether an I/O of it has been started.
@@ -203,7 +203,7 @@ impl DataPath {
 
     /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
     /// everything that was in flight has come back.
-    pub(super) async fn transfer(&self, spec: TransferSpec<'_>) -> Result<TransferDone, IoError> {
+    pub(super) async fn transfer(&self, spec: &TransferSpec<'_>) -> Result<TransferDone, IoError> {
         let flush =
             spec.direction == Direction::Write && self.config.durability == Durability::Flush;
         let io_blocks = self.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES;
@@ -220,8 +220,8 @@ impl DataPath {
             io_blocks,
             in_flight: self.spare_lists.borrow_mut().pop().unwrap_or_default(),
             first_submit: None,
-            last_completion: 0,
-            copy_ns: 0,
+            last_completion: Nanos::ZERO,
+            copy: Nanos::ZERO,
             gpu: GpuTransfer::default(),
             has_begun: false,
             waiting: None,
@@ -234,20 +234,20 @@ impl DataPath {
             done = self.flush(drives).await?;
         }
         let first_submit = transfer.first_submit.unwrap_or(done);
-        let device_ns = done.saturating_sub(first_submit);
-        self.config.measure.transfer(transfer.spec.direction, device_ns, done);
-        Ok(TransferDone { device_ns, copy_ns: transfer.copy_ns })
+        let device = done.saturating_sub(first_submit);
+        self.config.measure.transfer(spec.direction, device, done);
+        Ok(TransferDone { device, copy: transfer.copy })
     }
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
-    fn count_wait(&self, wait_ns: Nanos, now: Nanos) {
+    fn count_wait(&self, wait: Nanos, now: Nanos) {
         self.config.measure.record(now, |metrics| {
             let waits = &mut metrics.waits;
-            let wait = match self.limited_by_buffers {
+            let waits = match self.limited_by_buffers {
                 true => &mut waits.buffer,
                 false => &mut waits.queue_place,
             };
-            wait.record(wait_ns);
+            waits.record(wait.as_ns());
         });
     }
 
@@ -357,12 +357,12 @@ impl Transfer<'_> {
                 self.note_waiting();
                 continue;
             };
-            let wait_ns = since.map_or(0, |since| look() - since);
+            let wait = since.map_or(Nanos::ZERO, |since| look() - since);
             lane.acquire = None;
             refused = 0;
             self.waiting = None;
             self.has_begun = true;
-            started += self.start_io(turn, ticket, wait_ns);
+            started += self.start_io(turn, ticket, wait);
             if self.spec.direction == Direction::Write {
                 now = None;
             }
@@ -378,7 +378,7 @@ impl Transfer<'_> {
         }
     }
 
-    fn start_io(&mut self, lane: usize, mut ticket: Ticket, wait_ns: Nanos) -> u64 {
+    fn start_io(&mut self, lane: usize, mut ticket: Ticket, wait: Nanos) -> u64 {
         let lane = self.lanes.get_mut(lane);
         let (index, done) = lane.extent;
         let extent = self.spec.extents[index];
@@ -404,7 +404,7 @@ impl Transfer<'_> {
                             let buffer = &mut ticket.buffer_mut().bytes_mut()[..length];
                             let before = self.path.config.clock.now();
                             entry.borrow().copy_to(offset as usize, buffer);
-                            self.copy_ns += self.path.config.clock.now() - before;
+                            self.copy += self.path.config.clock.now() - before;
                         }
                     }
                     EntryData::Elsewhere => {
@@ -422,9 +422,9 @@ impl Transfer<'_> {
             length_bytes: bytes as u32,
             buffer_offset: 0,
         };
-        let begun = Begun { request, first_block, first_touch_bytes, wait_ns };
-        match self.spec.source.clone() {
-            EntryData::Gpu(entry) => self.fetch(&entry, begun, ticket),
+        let begun = Begun { request, first_block, first_touch_bytes, wait };
+        match &self.spec.source {
+            EntryData::Gpu(entry) => self.fetch(entry, begun, ticket),
             EntryData::Elsewhere | EntryData::Host(_) => self.submit(begun, ticket),
         }
         bytes
@@ -432,14 +432,14 @@ impl Transfer<'_> {
 
     /// Gives the device a whole I/O.
     pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
-        let Begun { request, first_block, first_touch_bytes, wait_ns } = begun;
+        let Begun { request, first_block, first_touch_bytes, wait } = begun;
         let future = self.path.config.device.submit(request, Some(ticket));
         self.in_flight.push(InFlight {
             request,
             first_block,
             submitted: None,
             attempts: 0,
-            wait_ns: Some(wait_ns),
+            wait: Some(wait),
             first_touch_bytes,
             future,
         });
@@ -465,8 +465,8 @@ impl Transfer<'_> {
     }
 
     fn complete(&mut self, mut io: InFlight, completion: Completion, ticket: Ticket) {
-        if let Some(wait_ns) = io.wait_ns.take() {
-            self.path.count_wait(wait_ns, completion.completed);
+        if let Some(wait) = io.wait.take() {
+            self.path.count_wait(wait, completion.completed);
         }
         let submitted = *self.first_submit.get_or_insert(completion.submitted);
         self.first_submit = Some(submitted.min(completion.submitted));
@@ -561,7 +561,7 @@ impl Transfer<'_> {
             // A retry's latency counts from the first attempt; a resumed rest from its own.
             submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
-            wait_ns: None,
+            wait: None,
             first_touch_bytes: io.first_touch_bytes,
             future,
         });

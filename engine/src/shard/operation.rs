@@ -86,7 +86,7 @@ impl Shard {
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
         let begun = self.clock.now();
         let Some(mut view) = self.arrived(key).await else { return ReadOutcome::Miss };
-        let mut room_ns = 0;
+        let mut room = Nanos::ZERO;
         let mut rise = None;
         if self.promotes && view.tier != Tier::Gpu {
             let asked = self.clock.now();
@@ -94,7 +94,7 @@ impl Shard {
                 Ok(rise) => rise,
                 Err(error) => return ReadOutcome::Failed(error),
             };
-            room_ns = self.clock.now() - asked;
+            room = self.clock.now() - asked;
             // The entry may have moved meanwhile, or gone.
             let Some(now_there) = self.arrived(key).await else { return ReadOutcome::Miss };
             let is_same = (now_there.version, now_there.tier) == (view.version, view.tier);
@@ -116,7 +116,7 @@ impl Shard {
         pin.ended.set(Some(now));
         match result {
             Ok(times) => {
-                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
+                let times = OperationTimes { total: now - begun, room, ..times };
                 self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
                 ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
             }
@@ -215,8 +215,8 @@ impl Shard {
             source: EntryData::Elsewhere,
             sink,
         };
-        let device_ns = self.transfer(spec).await?.device_ns;
-        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
+        let device = self.transfer(&spec).await?.device;
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     async fn read_memory(
@@ -229,7 +229,7 @@ impl Shard {
             hollow.host.copy(view.bytes).await;
             self.land_hollow(view).await;
             return Ok(OperationTimes {
-                device_ns: self.clock.now() - begun,
+                device: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
@@ -238,18 +238,18 @@ impl Shard {
         };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
-        let (mut done, mut device_ns) = (0, 0);
+        let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = STEP_BYTES.min(bytes - done);
-            device_ns += self.read_piece(&entry.borrow(), &name, done, length)?;
+            device += self.read_piece(&entry.borrow(), &name, done, length)?;
             done += length;
             self.breathe(done).await;
         }
-        device_ns += match sink {
+        device += match sink {
             EntryData::Gpu(above) => self.copy_up(view, &entry, &above).await?,
             EntryData::Host(_) | EntryData::Elsewhere => self.land_host(view, &entry).await?,
         };
-        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     /// Reads a piece and checks it; returns the time of the reading.
@@ -259,7 +259,7 @@ impl Shard {
         name: &ContentName,
         offset: usize,
         length: usize,
-    ) -> Result<u64, IoError> {
+    ) -> Result<Nanos, IoError> {
         let before = self.clock.now();
         entry.read_through(offset, length);
         let now = self.clock.now();
@@ -326,7 +326,8 @@ impl Shard {
             Err(error) => return WriteOutcome::Failed(error),
         };
         let admitted = grant.waited_until().unwrap_or(begun);
-        self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
+        self.measure
+            .record(admitted, |metrics| metrics.waits.room.record((admitted - begun).as_ns()));
         let tier = grant.tier();
         let grant = grant.into_inner();
         let id = self.place(|p| p.insert_writing(key, grant, data, admitted));
@@ -346,8 +347,8 @@ impl Shard {
             Ok(times) => {
                 std::mem::forget(writing);
                 self.place(|placement| placement.write_done(id, now));
-                let room_ns = admitted - begun;
-                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
+                let room = admitted - begun;
+                let times = OperationTimes { total: now - begun, room, ..times };
                 self.measure.operation(tier, Direction::Write, bytes, times, now);
                 WriteOutcome::Written { tier, times }
             }
@@ -360,7 +361,7 @@ impl Shard {
             let begun = self.clock.now();
             hollow.host.copy(view.bytes).await;
             return Ok(OperationTimes {
-                device_ns: self.clock.now() - begun,
+                device: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
@@ -369,16 +370,16 @@ impl Shard {
         };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
-        let (mut done, mut device_ns) = (0, 0);
+        let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = STEP_BYTES.min(bytes - done);
             let before = self.clock.now();
             entry.borrow_mut().make(done, length, &name);
-            device_ns += self.clock.now() - before;
+            device += self.clock.now() - before;
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {

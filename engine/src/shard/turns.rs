@@ -143,7 +143,8 @@ impl Future for TakeTurn {
             if nobody_before_us && shard.shared.gate(name).try_acquire() {
                 return Poll::Ready(Turn { shard, name });
             }
-            let urgency = u64::from(self.class) << 62 | (shard.clock.now() & (u64::MAX >> 2));
+            let urgency =
+                u64::from(self.class) << 62 | (shard.clock.now().as_ns() & (u64::MAX >> 2));
             let waiter = Rc::new(Waiter::default());
             let key = {
                 let queue = &mut *shard.turns.queues[index_of(name)].borrow_mut();
