@@ -19,6 +19,8 @@ mod limits;
 mod media;
 mod merge;
 mod mlperf;
+#[cfg(feature = "objects")]
+mod objects;
 mod published;
 mod ranks;
 mod ranks_mpirun;

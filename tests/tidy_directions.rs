@@ -25,7 +25,8 @@ const PROGRAM: Table = &[
     ("config", &["escape", "host", "precondition"]),
     ("batch", &["config", "escape", "exit", "host"]),
     ("source", &["config", "host", "stderr"]),
-    ("saturate", &["config", "escape", "group", "host", "interrupt", "precondition"]),
+    ("objects", &[]),
+    ("saturate", &["config", "escape", "group", "host", "interrupt", "objects", "precondition"]),
     ("facts", &["host"]),
     ("driver", &["facts", "iotrace"]),
     ("run", &["driver", "facts", "group", "interrupt", "iotrace", "remedy", "source", "store"]),
@@ -66,7 +67,7 @@ const PROGRAM: Table = &[
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config", "mlperf", "suite"]),
+    ("cli", &["analysis", "config", "mlperf", "objects", "suite"]),
     (
         "commands",
         &[
@@ -85,6 +86,7 @@ const PROGRAM: Table = &[
             "iotrace",
             "log_lines",
             "mlperf",
+            "objects",
             "precondition",
             "group",
             "remedy",

@@ -5,6 +5,7 @@ mod audit;
 mod discover;
 mod faults;
 mod mlperf;
+mod objects;
 mod saturate;
 mod simulate;
 mod suite;
@@ -21,7 +22,8 @@ pub use audit::AuditArgs;
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use saturate::SaturateArgs;
+pub use objects::{Listed, ObjectArgs};
+pub use saturate::{ObjectSweepArgs, SaturateArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
@@ -54,8 +56,8 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the limits of a drive: its highest bandwidth and I/O rate, and the load that reaches
-    /// them
+    /// Find the limits of a drive or an object store: its highest bandwidth and rate of I/Os, and
+    /// the load that reaches them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
     /// Run the same workload on a described drive and a simulated clock, or compare several drives,

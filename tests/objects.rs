@@ -1,0 +1,253 @@
+//! Object stores, against a server that does wrong what it is told to.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::support::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET, TOKEN, Wrong};
+use super::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
+
+/// `ringfall` with credentials in its environment and nothing else of a cloud's.
+fn command(scratch: &Scratch, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(args).current_dir(&scratch.path).stdin(Stdio::null());
+    for (name, _) in std::env::vars() {
+        if ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.env("HOME", &scratch.path);
+    command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+    command.env("AWS_SESSION_TOKEN", TOKEN);
+    command
+}
+
+/// A short sweep.
+fn saturate(scratch: &Scratch, server: &S3Server, more: &[&str]) -> Command {
+    let mut command = command(scratch, &["saturate", "s3://bucket/sweep"]);
+    command.args(["--object-endpoint", &server.endpoint(), "--output", "limits.json"]);
+    command.args(["--object-sizes", "64k", "--object-in-flight", "4", "--object-seconds", "0.2"]);
+    command.args(["--size-gb", "0.001", "--object-connect-timeout", "2"]);
+    command.args(more);
+    command
+}
+
+fn limits(scratch: &Scratch) -> Value {
+    serde_json::from_slice(&std::fs::read(scratch.file("limits.json")).unwrap()).unwrap()
+}
+
+/// No credential in anything that was said or written.
+fn assert_no_secret(scratch: &Scratch, said: &str) {
+    let mut all = said.to_owned();
+    for entry in std::fs::read_dir(&scratch.path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            all.push_str(&String::from_utf8_lossy(&std::fs::read(path).unwrap()));
+        }
+    }
+    for secret in [SECRET, TOKEN, ACCESS_KEY] {
+        assert!(!all.contains(secret), "{secret} is in: {all}");
+    }
+}
+
+#[test]
+fn a_sweep_measures_put_and_get_and_leaves_nothing() {
+    let (scratch, server) = (Scratch::new("sweep"), S3Server::start());
+    server.put("elsewhere/x", b"mine");
+    let more = ["--object-sizes", "64k,1m", "--object-in-flight", "1,4"];
+    let output = output(saturate(&scratch, &server, &more));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for word in ["PUT", "GET", "best GET", "64 KiB", "1 MiB"] {
+        assert!(text(&output).contains(word), "{word}: {}", text(&output));
+    }
+    let limits = limits(&scratch);
+    let points = limits["points"].as_array().unwrap();
+    assert_eq!(points.len(), 8);
+    assert!(points.iter().all(|point| point["requests"].as_u64().unwrap() > 0), "{limits:#}");
+    assert_eq!(limits["counts"]["failures"], 0);
+    assert_eq!(server.objects(), [("elsewhere/x".to_owned(), 4)]);
+    assert!(server.in_flight_max() <= 4);
+    assert_no_secret(&scratch, &text(&output));
+}
+
+#[test]
+fn faults_that_pass_are_answered_and_counted() {
+    for (method, wrong, counter) in [
+        ("PUT", Wrong::Busy, "busy"),
+        ("GET", Wrong::Busy, "busy"),
+        ("PUT", Wrong::Fails, "server"),
+        ("PUT", Wrong::HangsUp, "cut"),
+        ("PUT", Wrong::CutsRequest, "cut"),
+        ("GET", Wrong::CutsAnswer, "cut"),
+        ("PUT", Wrong::Checksum, "checksum"),
+        ("GET", Wrong::IsSlow(1_500), "timeout"),
+        ("DELETE", Wrong::Fails, "server"),
+    ] {
+        let (scratch, server) = (Scratch::new("passes"), S3Server::start());
+        server.fault(method, "sweep/", 2, wrong);
+        let output = output(saturate(&scratch, &server, &["--object-timeout", "1"]));
+        let told = text(&output);
+        assert_eq!(output.status.code(), Some(0), "{method} {wrong:?}: {told}");
+        let counts = &limits(&scratch)["counts"];
+        let retries = counts["retries"][counter].as_u64().unwrap();
+        assert!((1..=2).contains(&retries), "{method} {wrong:?}: {counts:#}");
+        assert_eq!(counts["failures"], 0, "{method} {wrong:?}");
+        assert!(told.contains("repeated"), "{told}");
+        assert_eq!(server.objects(), []);
+    }
+}
+
+#[test]
+fn faults_that_stay_end_the_sweep_with_a_sentence_and_leave_nothing() {
+    for (method, wrong, word) in [
+        ("PUT", Wrong::Busy, "too busy"),
+        ("GET", Wrong::Expired, "expired"),
+        ("PUT", Wrong::Checksum, "other bytes than were sent"),
+        ("GET", Wrong::CutsAnswer, "connection was lost"),
+        ("PUT", Wrong::Skewed, "clock"),
+    ] {
+        let (scratch, server) = (Scratch::new("stays"), S3Server::start());
+        server.fault(method, "sweep/", u32::MAX, wrong);
+        let output = output(saturate(&scratch, &server, &["--object-retries", "1"]));
+        assert_fails(&output, 1, &[word, "s3://bucket/sweep/"]);
+        assert_no_secret(&scratch, &text(&output));
+        assert_eq!(server.objects(), [], "{wrong:?}");
+        assert!(!scratch.file("limits.json").exists());
+    }
+}
+
+#[test]
+fn what_is_wrong_at_the_beginning_is_said_at_once() {
+    let scratch = Scratch::new("begin");
+    let server = S3Server::start();
+    let told = |more: &[&str], change: &dyn Fn(&mut Command)| {
+        let mut command = saturate(&scratch, &server, more);
+        change(&mut command);
+        let output = output(command);
+        assert_no_secret(&scratch, &text(&output));
+        output
+    };
+    server.put("sweep/old", b"old");
+    assert_fails(&told(&[], &|_| {}), 2, &["not empty", "sweep/ringfall"]);
+    let wrong_key = |command: &mut Command| drop(command.env("AWS_ACCESS_KEY_ID", "AKIANOBODY"));
+    assert_fails(&told(&[], &wrong_key), 1, &["does not know these credentials"]);
+    let none = |command: &mut Command| {
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
+    };
+    assert_fails(&told(&[], &none), 1, &["no credentials were found", "AWS_PROFILE"]);
+    assert_fails(&told(&["--object-anonymous"], &none), 1, &["do not allow it"]);
+    server.fault("GET", "list-type", 1, Wrong::Skewed);
+    assert_fails(&told(&[], &|_| {}), 1, &["clock", "ahead"]);
+    server.fault("GET", "list-type", 1, Wrong::Elsewhere);
+    assert_fails(&told(&[], &|_| {}), 1, &["--object-region eu-central-9"]);
+}
+
+#[test]
+fn a_wrong_bucket_and_no_network_are_said_at_once() {
+    let (scratch, server) = (Scratch::new("nowhere"), S3Server::start());
+    let mut no_bucket = command(&scratch, &["saturate", "s3://other/sweep"]);
+    no_bucket.args(["--object-endpoint", &server.endpoint()]);
+    assert_fails(&output(no_bucket), 1, &["no such bucket", "or create it", "s3://other/sweep"]);
+    // A port that was free a moment ago.
+    let endpoint = server.endpoint();
+    drop(server);
+    let mut no_server = command(&scratch, &["saturate", "s3://bucket/sweep"]);
+    no_server.args(["--object-endpoint", &endpoint]);
+    assert_fails(&output(no_server), 1, &["no connection to the server", "--object-endpoint"]);
+    let mut no_host = command(&scratch, &["saturate", "s3://bucket/sweep"]);
+    no_host.args(["--object-endpoint", "http://ringfall.invalid"]);
+    assert_fails(&output(no_host), 1, &["no connection", "ringfall.invalid"]);
+    let mut no_tls = command(&scratch, &["saturate", "s3://bucket/sweep"]);
+    let server = S3Server::start();
+    no_tls.args(["--object-endpoint", &server.endpoint().replace("http:", "https:")]);
+    assert_fails(&output(no_tls), 1, &["secure connection"]);
+}
+
+#[test]
+fn what_can_t_be_meant_is_refused_before_anything_is_sent() {
+    let (scratch, server) = (Scratch::new("meant"), S3Server::start());
+    for (more, words) in [
+        (&["--depth-max", "3"][..], &["--depth-max is for drives"][..]),
+        (&["--object-concurrency", "3"], &["--object-in-flight"]),
+        (&["--object-sizes", "5000"], &["--object-sizes has 5000"]),
+        (&["--object-in-flight", "0"], &["--object-in-flight has 0"]),
+        (&["--object-retries", "101"], &["--object-retries is 101"]),
+        (&["--object-profile", "nobody"], &["there is no profile nobody"]),
+        (&["--io-buffer-mb", "0"], &["--io-buffer-mb"]),
+    ] {
+        assert_fails(&output(saturate(&scratch, &server, more)), 2, words);
+    }
+    for (typed, word) in [
+        (&["saturate", "s3://a:b@bucket/x"][..], "environment"),
+        (&["saturate", "ftp://bucket/x"], "not known"),
+        (&["saturate", "--cache-dir", "s3://bucket/x"], "ringfall saturate s3://bucket/x"),
+        (&["saturate", "--object-retries", "1"], "for object stores"),
+        (&["saturate", "az://box", "--object-region", "x"], "for s3:// only"),
+    ] {
+        assert_fails(&output(command(&scratch, typed)), 2, &[word]);
+    }
+    assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn a_profile_has_the_credentials_and_the_endpoint() {
+    let (scratch, server) = (Scratch::new("profile"), S3Server::start());
+    let file = scratch.file("credentials");
+    let profile = format!(
+        "[lab]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\n\
+         endpoint_url = {}\n",
+        server.endpoint()
+    );
+    std::fs::write(&file, profile).unwrap();
+    let mut command =
+        command(&scratch, &["saturate", "s3://bucket/sweep", "--output", "limits.json"]);
+    command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+    command.env("AWS_SHARED_CREDENTIALS_FILE", &file).env("AWS_PROFILE", "lab");
+    command.args(["--object-sizes", "64k", "--object-in-flight", "2", "--object-seconds", "0.1"]);
+    let output = output(command);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    std::fs::remove_file(file).unwrap();
+    assert_no_secret(&scratch, &text(&output));
+}
+
+#[test]
+fn endpoints_share_the_requests_and_one_that_fails_is_passed_over() {
+    let (scratch, server) = (Scratch::new("endpoints"), S3Server::start());
+    let beside = server.beside();
+    let both = format!("{},{}", server.endpoint(), beside.endpoint());
+    for balance in ["round-robin", "least-in-flight"] {
+        let more = ["--object-endpoint", &both, "--object-balance", balance];
+        let output = output(saturate(&scratch, &server, &more));
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let limits = limits(&scratch);
+        let each: Vec<u64> = limits["counts"]["endpoints"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|endpoint| endpoint["requests"].as_u64().unwrap())
+            .collect();
+        assert_eq!(each.len(), 2);
+        assert!(each.iter().all(|&requests| requests > each.iter().sum::<u64>() / 8), "{each:?}");
+    }
+    let gone = format!("http://127.0.0.1:1,{}", server.endpoint());
+    let output = output(saturate(&scratch, &server, &["--object-endpoint", &gone]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(limits(&scratch)["counts"]["retries"]["connect"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn an_interrupted_sweep_leaves_nothing() {
+    let (scratch, server) = (Scratch::new("interrupt"), S3Server::start());
+    let child = spawn(saturate(&scratch, &server, &["--object-seconds", "60"]));
+    wait_until("objects are written", || server.objects().len() > 3);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    let output = finish(child);
+    assert_fails(&output, 130, &["interrupted"]);
+    assert_eq!(server.objects(), []);
+    assert_eq!(BUCKET, "bucket");
+}
