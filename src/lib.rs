@@ -6,6 +6,7 @@ pub mod analysis;
 pub mod audit;
 pub mod batch;
 pub mod blocktrace;
+pub mod checkpoint;
 pub mod cli;
 pub mod commands;
 pub mod config;
