@@ -6,9 +6,13 @@
 //! does both in turn (`train`). What must not: flags, and how results are shown.
 
 mod file;
+#[cfg(feature = "objects")]
+mod objects;
 mod target;
 
 pub use file::{FileTarget, Io};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectDraft, ObjectMover, ObjectTarget, StoredObject};
 pub use target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };

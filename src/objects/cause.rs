@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What went wrong. Codes are the servers' own words for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Cause {
     /// The server asks for fewer requests.
     Busy { code: String },
@@ -221,7 +222,9 @@ impl Cause {
             Cause::NoObject => out.write_str("there is no such object"),
             Cause::NoCredentials => out.write_str(
                 "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
-                 AWS_PROFILE, or give --object-anonymous for a bucket that is open to all",
+                 AWS_PROFILE (for gs:// GOOGLE_APPLICATION_CREDENTIALS, for az:// \
+                 AZURE_STORAGE_ACCOUNT_KEY), or give --object-anonymous for a bucket that is open \
+                 to all",
             ),
             Cause::Expired { code } => write!(
                 out,

@@ -253,7 +253,7 @@ impl Inner {
                 return Err(ObjectError { operation, place, cause, attempts });
             }
             self.counters.retry(&cause);
-            tracing::info!(%operation, attempts, "a request is repeated: {cause}");
+            tracing::debug!(%operation, attempts, "a request is repeated: {cause}");
             tokio::time::sleep(backoff(attempts)).await;
             failed = Some(index);
         }

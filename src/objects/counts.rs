@@ -45,6 +45,28 @@ pub struct RetryCounts {
     pub checksum: u64,
 }
 
+impl ObjectCounts {
+    /// What was asked, in a line; what was repeated or failed, where anything was.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let mut told = format!(
+            "{} requests over {} connections, {:.2} GiB written, {:.2} GiB read",
+            self.requests,
+            self.connections,
+            gib(self.sent_bytes),
+            gib(self.received_bytes)
+        );
+        if let Some(more) = self.retries.sentence() {
+            told.push_str(&format!("; {more}"));
+        }
+        if self.failures > 0 {
+            told.push_str(&format!("; {} failed for good", self.failures));
+        }
+        told
+    }
+}
+
 impl RetryCounts {
     /// All of them.
     #[must_use]

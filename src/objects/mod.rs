@@ -32,6 +32,8 @@ mod profile;
 #[cfg(feature = "objects")]
 mod requests;
 #[cfg(feature = "objects")]
+mod tier;
+#[cfg(feature = "objects")]
 mod tls;
 #[cfg(feature = "objects")]
 mod wire;
@@ -49,6 +51,8 @@ pub use hyper::body::Bytes;
 pub use options::{Balance, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle};
 #[cfg(feature = "objects")]
 pub use requests::{Cancel, Upload};
+#[cfg(feature = "objects")]
+pub use tier::{TierError, TierIo, TierObjects};
 pub use url::{ObjectUrl, Place, Scheme};
 
 /// What a build without the feature `objects` answers to a URL of an object store.

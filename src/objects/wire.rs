@@ -51,9 +51,11 @@ fn note(answer: Answer) {
     let _nobody_asks = ANSWER.try_with(|last| *last.borrow_mut() = Some(answer));
 }
 
-/// Where the instance metadata of the clouds is: no answer there means that this is no such
-/// machine.
+/// Where the instance metadata of the clouds is, which is asked when nothing else has credentials:
+/// no good answer there means that there are none.
 const METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
+/// What is asked there, also where `AWS_METADATA_ENDPOINT` names another host.
+const METADATA_PATHS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/"];
 /// Longest wait for it: it is on the same machine, or nowhere.
 const METADATA_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an answer that is not an object which are looked at.
@@ -66,8 +68,15 @@ trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
 
 type Sender = SendRequest<HttpRequestBody>;
-/// Whether it is secure, and host and port.
-type Origin = (bool, Authority);
+
+/// Where a connection goes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Origin {
+    is_secure: bool,
+    authority: Authority,
+    /// Whether it is asked for credentials, not for objects.
+    is_metadata: bool,
+}
 
 /// The connections to the servers of one store.
 #[derive(Clone, Debug)]
@@ -106,6 +115,7 @@ impl HttpService for Wires {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (request, origin) = prepared(request)?;
         let method = request.method().clone();
+        let is_metadata = origin.is_metadata;
         let (response, sender) = self.0.send(request, &origin).await?;
         let (parts, body) = response.into_parts();
         let body = Receiving { body, home: Some((sender, origin, Arc::clone(&self.0))) };
@@ -120,7 +130,10 @@ impl HttpService for Wires {
         let text = collected(body).await?;
         if !parts.status.is_success() || element(&String::from_utf8_lossy(&text), "Error").is_some()
         {
-            note(refused(parts.status, &parts.headers, &text));
+            note(match is_metadata {
+                true => Answer::Broken(Cause::NoCredentials),
+                false => refused(parts.status, &parts.headers, &text),
+            });
         }
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(text)))
     }
@@ -137,6 +150,8 @@ fn prepared(mut request: HttpRequest) -> Result<(HttpRequest, Origin), HttpError
         Some(scheme) if *scheme == Scheme::HTTP => false,
         _ => return Err(wrong("the address is neither http:// nor https://")),
     };
+    let is_metadata = METADATA_HOSTS.contains(&authority.host())
+        || METADATA_PATHS.iter().any(|path| uri.path().starts_with(path));
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     *request.uri_mut() = Uri::from(path);
     let headers = request.headers_mut();
@@ -148,7 +163,7 @@ fn prepared(mut request: HttpRequest) -> Result<(HttpRequest, Origin), HttpError
         let agent = HeaderValue::from_static(concat!("ringfall/", env!("CARGO_PKG_VERSION")));
         headers.insert(USER_AGENT, agent);
     }
-    Ok((request, (is_secure, authority)))
+    Ok((request, Origin { is_secure, authority, is_metadata }))
 }
 
 /// The whole of an answer that is not an object.
@@ -229,10 +244,10 @@ impl Shared {
         Ok((response, sender))
     }
 
-    async fn dial(&self, (is_secure, authority): &Origin) -> Result<Sender, HttpError> {
+    async fn dial(&self, origin: &Origin) -> Result<Sender, HttpError> {
+        let Origin { is_secure, authority, is_metadata } = origin;
         let host = authority.host();
         let port = authority.port_u16().unwrap_or(if *is_secure { 443 } else { 80 });
-        let is_metadata = METADATA_HOSTS.contains(&host);
         let patience = match is_metadata {
             true => METADATA_PATIENCE,
             false => self.connect_timeout,
@@ -369,8 +384,9 @@ mod tests {
     fn a_request_goes_to_its_host_with_a_path_alone() {
         let request = hyper::Request::get("https://h.example:8443/b/k?x=1");
         let request = request.body(HttpRequestBody::empty()).unwrap();
-        let (request, (is_secure, authority)) = prepared(request).unwrap();
-        assert!(is_secure && authority.as_str() == "h.example:8443");
+        let (request, origin) = prepared(request).unwrap();
+        assert!(origin.is_secure && origin.authority.as_str() == "h.example:8443");
+        assert!(!origin.is_metadata);
         assert_eq!(request.uri().to_string(), "/b/k?x=1");
         assert_eq!(request.headers()[HOST], "h.example:8443");
         let nowhere = hyper::Request::get("/k").body(HttpRequestBody::empty()).unwrap();

@@ -1,12 +1,16 @@
 //! An S3 server in the test's own process: enough of the protocol for ringfall, in memory, on the
 //! loopback, on plain threads. It does wrong what a test asks it to do wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// The only bucket.
 pub const BUCKET: &str = "bucket";
@@ -78,6 +82,7 @@ struct State {
     faults: Vec<Fault>,
     requests: Vec<String>,
     in_flight_max: u32,
+    marks: BTreeSet<&'static str>,
 }
 
 struct Shared {
@@ -88,9 +93,29 @@ struct Shared {
     page: usize,
 }
 
+/// A plain or a secure connection.
+trait Line: Read + Write + Send {}
+impl<T: Read + Write + Send> Line for T {}
+
+/// The certificate that `tests/data/tls/ca.pem` vouches for. The key is no secret: nothing else
+/// trusts that authority, whose own key was thrown away.
+fn tls() -> Arc<ServerConfig> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tls");
+    let certificate = CertificateDer::from_pem_file(format!("{directory}/server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(format!("{directory}/server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key);
+    Arc::new(config.unwrap())
+}
+
 /// A server. Several of them may share their objects.
 pub struct S3Server {
     address: SocketAddr,
+    scheme: &'static str,
     shared: Arc<Shared>,
     is_over: Arc<AtomicBool>,
 }
@@ -109,33 +134,47 @@ impl S3Server {
             is_over: AtomicBool::new(false),
             page,
         };
-        S3Server::over(Arc::new(shared))
+        S3Server::over(Arc::new(shared), None)
     }
 
     /// Another address of the same store.
     pub fn beside(&self) -> S3Server {
-        S3Server::over(Arc::clone(&self.shared))
+        S3Server::over(Arc::clone(&self.shared), None)
     }
 
-    fn over(shared: Arc<Shared>) -> S3Server {
+    /// The same store by secure connections.
+    pub fn secure(&self) -> S3Server {
+        S3Server::over(Arc::clone(&self.shared), Some(tls()))
+    }
+
+    fn over(shared: Arc<Shared>, tls: Option<Arc<ServerConfig>>) -> S3Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
         let (own, over) = (Arc::clone(&shared), Arc::clone(&is_over));
+        let scheme = if tls.is_some() { "https" } else { "http" };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
                 let (Ok(stream), shared) = (stream, Arc::clone(&own)) else { continue };
-                std::thread::spawn(move || serve(&shared, stream));
+                stream.set_nodelay(true).unwrap();
+                let line: Box<dyn Line> = match &tls {
+                    None => Box::new(stream),
+                    Some(tls) => {
+                        let session = ServerConnection::new(Arc::clone(tls)).unwrap();
+                        Box::new(StreamOwned::new(session, stream))
+                    }
+                };
+                std::thread::spawn(move || serve(&shared, line));
             }
         });
-        S3Server { address, shared, is_over }
+        S3Server { address, scheme, shared, is_over }
     }
 
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     pub fn fault(&self, method: &'static str, path: &'static str, times: u32, wrong: Wrong) {
@@ -169,6 +208,11 @@ impl S3Server {
     /// Method and path of each request so far.
     pub fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
+    }
+
+    /// What protected the objects that were put: headers with a digest of the body.
+    pub fn marks(&self) -> BTreeSet<&'static str> {
+        self.shared.state.lock().unwrap().marks.clone()
     }
 
     /// Most requests that it answered at the same time.
@@ -220,9 +264,9 @@ impl Response {
     }
 }
 
-fn serve(shared: &Shared, stream: TcpStream) {
-    stream.set_nodelay(true).unwrap();
-    let mut reader = BufReader::with_capacity(256 << 10, stream.try_clone().unwrap());
+/// Answers requests until the connection ends; it is closed by being dropped.
+fn serve(shared: &Shared, line: Box<dyn Line>) {
+    let mut reader = BufReader::with_capacity(256 << 10, line);
     while !shared.is_over.load(Ordering::SeqCst) {
         let Some((mut request, length)) = read_head(&mut reader) else { return };
         let line = format!("{} {}", request.method, with_query(&request));
@@ -230,7 +274,6 @@ fn serve(shared: &Shared, stream: TcpStream) {
         if wrong == Some(Wrong::CutsRequest) {
             let mut half = vec![0; length / 2];
             let _read = reader.read_exact(&mut half);
-            let _closed = stream.shutdown(Shutdown::Both);
             return;
         }
         request.body = vec![0; length];
@@ -242,17 +285,16 @@ fn serve(shared: &Shared, stream: TcpStream) {
             let mut state = shared.state.lock().unwrap();
             state.in_flight_max = state.in_flight_max.max(in_flight);
         }
-        let is_open = answer(shared, &stream, &request, wrong);
+        let is_open = answer(shared, reader.get_mut(), &request, wrong);
         shared.in_flight.fetch_sub(1, Ordering::SeqCst);
         if !is_open {
-            let _closed = stream.shutdown(Shutdown::Both);
             return;
         }
     }
 }
 
 /// Answers one request; whether the connection stays open.
-fn answer(shared: &Shared, stream: &TcpStream, request: &Request, wrong: Option<Wrong>) -> bool {
+fn answer(shared: &Shared, line: &mut dyn Line, request: &Request, wrong: Option<Wrong>) -> bool {
     let response = match wrong {
         Some(Wrong::HangsUp) => return false,
         Some(Wrong::Busy) => Response::error(503, "SlowDown"),
@@ -281,11 +323,11 @@ fn answer(shared: &Shared, stream: &TcpStream, request: &Request, wrong: Option<
         *byte ^= 1;
     }
     let cut = (wrong == Some(Wrong::CutsAnswer)).then_some(response.body.len() / 2);
-    write_response(stream, request, &response, cut).is_ok() && cut.is_none()
+    write_response(line, request, &response, cut).is_ok() && cut.is_none()
 }
 
 fn write_response(
-    mut stream: &TcpStream,
+    line: &mut dyn Line,
     request: &Request,
     response: &Response,
     cut: Option<usize>,
@@ -299,11 +341,11 @@ fn write_response(
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str("Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
-    if request.method == "HEAD" {
-        return Ok(());
+    line.write_all(head.as_bytes())?;
+    if request.method != "HEAD" {
+        line.write_all(&response.body[..cut.unwrap_or(response.body.len())])?;
     }
-    stream.write_all(&response.body[..cut.unwrap_or(response.body.len())])
+    line.flush()
 }
 
 /// Request line and headers, and the length of the body.
@@ -388,7 +430,11 @@ fn respond(shared: &Shared, request: &Request, wrong: Option<Wrong>) -> Response
         return Response::error(403, "AccessDenied");
     }
     let path = request.path.trim_start_matches('/');
-    let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+    let host = request.headers.get("host").map_or("", String::as_str);
+    let (bucket, key) = match host.starts_with("bucket.") {
+        true => (BUCKET, path),
+        false => path.split_once('/').unwrap_or((path, "")),
+    };
     if bucket != BUCKET {
         return Response::error(404, "NoSuchBucket");
     }
@@ -403,6 +449,12 @@ fn respond(shared: &Shared, request: &Request, wrong: Option<Wrong>) -> Response
             None => Response::error(404, "NoSuchUpload"),
         },
         ("PUT", key, None) => {
+            let digest = |name: &str| {
+                request.headers.get(name).is_some_and(|digest| digest != "UNSIGNED-PAYLOAD")
+            };
+            let known = ["x-amz-content-sha256", "x-amz-checksum-crc64nvme"];
+            let marks = known.into_iter().filter(|name| digest(name));
+            shared.state.lock().unwrap().marks.extend(marks);
             let bytes = Arc::new(request.body.clone());
             shared.state.lock().unwrap().objects.insert(key.to_owned(), bytes);
             with_etag(Response::new(200))

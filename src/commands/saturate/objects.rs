@@ -1,11 +1,8 @@
 //! `ringfall saturate s3://...`: the limits of an object store, as a table and a file.
 
-use anyhow::Result;
-
 use crate::cli::SaturateArgs;
 use crate::config::InputError;
-use crate::exit::Exit;
-use crate::objects::{ObjectUrl, Place};
+use crate::objects::Place;
 
 /// What is to be measured; none where it is a drive, by `--cache-dir` or by default.
 pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
@@ -46,7 +43,10 @@ pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
 /// # Errors
 /// This program was built without object stores.
 #[cfg(not(feature = "objects"))]
-pub(super) fn run(_args: &SaturateArgs, _url: &ObjectUrl) -> Result<Exit> {
+pub(super) fn run(
+    _args: &SaturateArgs,
+    _url: &crate::objects::ObjectUrl,
+) -> anyhow::Result<crate::exit::Exit> {
     Err(InputError::new(crate::objects::LEFT_OUT).into())
 }
 
