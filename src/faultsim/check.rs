@@ -190,9 +190,9 @@ pub(super) fn report_tells_what_happened(
     counted("bytes", IoKind::Write, metrics.io_write.bytes, flaws.written_bytes)?;
     gpu_tells_what_happened(&metrics, scenario, gpu)?;
     let (noticed, most) = (metrics.verify.blocks_bad, flaws.wrong_blocks + gpu.wrong_blocks);
-    // An operation that was dropped may not hear what it read, be it damage of the drive or of the
-    // GPU, and of a GPU job that failed nobody learns what it would have found.
-    let may_hide = gpu.failed > 0 || scenario.cancels;
+    // An operation that was dropped does not hear what its GPU jobs found, and of a job that
+    // failed nobody learns what it would have found.
+    let may_hide = gpu.failed > 0 || (scenario.cancels && gpu.wrong_blocks > 0);
     if noticed > most || !may_hide {
         same("wrong blocks noticed", noticed, most)?;
     }

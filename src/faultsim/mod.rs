@@ -76,13 +76,9 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     let mut scenario = Scenario::draw(&mut rng);
     let gpu = scenario.open_gpu()?;
     let world = build(&scenario)?;
-    if !scenario.cancels {
-        // Of a stream of its own, so that the system of a seed stays what it is. Not where
-        // operations are dropped: one that began at once is dropped between its completion and the
-        // check of its bytes, and damage to them is then rightly nobody's.
-        let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
-        world.runtime.draw_order_of_spawns(move || order.random());
-    }
+    // Of a stream of its own, so that the system of a seed stays what it is.
+    let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
+    world.runtime.draw_order_of_spawns(move || order.random());
     let mut faulty = Faulty {
         strangers: Strangers::new(rng.random()),
         scenario: &scenario,

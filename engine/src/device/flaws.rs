@@ -5,8 +5,6 @@
 //! for seconds, blocks that were damaged on the way and blocks that went elsewhere. Data moves when
 //! an I/O ends, so that whoever touches a buffer or an extent before that is found out.
 
-use std::collections::BTreeSet;
-
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -117,8 +115,10 @@ const WRITE_ERRNOS: [i32; 3] = [libc::EIO, libc::ENOSPC, libc::EREMOTEIO];
 /// The medium, and its flaws.
 pub(super) struct FlawedMedium {
     content: Vec<u8>,
-    /// Blocks whose content is not what was last to be written there.
-    damaged: BTreeSet<u64>,
+    /// What a drive without flaws would hold. Damage is a difference from it: a write that went
+    /// elsewhere may by chance have left, or found, the very bytes that belong there, and no
+    /// reader could tell.
+    right: Vec<u8>,
     rates: FlawRates,
     is_dead: bool,
     rng: Xoshiro256PlusPlus,
@@ -130,7 +130,7 @@ impl FlawedMedium {
         let bytes = usize::try_from(blocks * BLOCK_BYTES).expect("a test's drive fits in memory");
         FlawedMedium {
             content: vec![0; bytes],
-            damaged: BTreeSet::new(),
+            right: vec![0; bytes],
             rates,
             is_dead: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -270,11 +270,6 @@ impl FlawedMedium {
         -errno
     }
 
-    fn blocks_of(offset_bytes: u64, length: usize) -> std::ops::Range<u64> {
-        let first = offset_bytes / BLOCK_BYTES;
-        first..first + length as u64 / BLOCK_BYTES
-    }
-
     /// Returns how many blocks are not what the reader should get.
     fn read(&mut self, offset_bytes: u64, flaw: Flaw, buffer: &mut [u8]) -> u64 {
         let from = match flaw {
@@ -285,38 +280,25 @@ impl FlawedMedium {
             _ => offset_bytes,
         };
         buffer.copy_from_slice(&self.content[from as usize..][..buffer.len()]);
-        let asked = Self::blocks_of(offset_bytes, buffer.len());
-        if from == offset_bytes {
-            return self.damaged.range(asked).count() as u64;
-        }
+        let right = &self.right[offset_bytes as usize..][..buffer.len()];
         let block = BLOCK_BYTES as usize;
-        let right = &self.content[offset_bytes as usize..][..buffer.len()];
-        let pairs = buffer.chunks(block).zip(right.chunks(block)).zip(asked);
-        pairs.filter(|((got, right), at)| got != right || self.damaged.contains(at)).count() as u64
+        buffer.chunks(block).zip(right.chunks(block)).filter(|(got, right)| got != right).count()
+            as u64
     }
 
     fn write(&mut self, offset_bytes: u64, flaw: Flaw, buffer: &[u8]) {
-        let asked = Self::blocks_of(offset_bytes, buffer.len());
-        match flaw {
+        let place = match flaw {
             Flaw::Misdirected(elsewhere) => {
                 self.counts.damaged_ios += 1;
-                self.content[elsewhere as usize..][..buffer.len()].copy_from_slice(buffer);
-                self.damaged.extend(asked);
-                self.damaged.extend(Self::blocks_of(elsewhere, buffer.len()));
+                elsewhere
             }
-            _ => {
-                let place = &mut self.content[offset_bytes as usize..][..buffer.len()];
-                place.copy_from_slice(buffer);
-                for block in asked {
-                    self.damaged.remove(&block);
-                }
-            }
-        }
+            _ => offset_bytes,
+        };
+        self.right[offset_bytes as usize..][..buffer.len()].copy_from_slice(buffer);
+        self.content[place as usize..][..buffer.len()].copy_from_slice(buffer);
         if let Flaw::Corrupt(byte, bit) = flaw {
             self.counts.damaged_ios += 1;
-            let at = offset_bytes + u64::from(byte);
-            self.content[at as usize] ^= 1 << bit;
-            self.damaged.insert(at / BLOCK_BYTES);
+            self.content[(offset_bytes + u64::from(byte)) as usize] ^= 1 << bit;
         }
     }
 }
@@ -353,6 +335,10 @@ mod tests {
         buffer.fill(9);
         medium.finish(write, Flaw::None, Some(&mut buffer), true);
         let other = request(IoKind::Write, 0, 2);
+        medium.finish(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
+        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        assert_eq!(medium.counts().wrong_blocks, 5, "the same bytes are no damage");
+        buffer.fill(8);
         medium.finish(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
         medium.finish(read, Flaw::None, Some(&mut buffer), true);
         assert_eq!(medium.counts().wrong_blocks, 6);
