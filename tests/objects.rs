@@ -1,10 +1,13 @@
 //! Object stores, against a server that does wrong what it is told to.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 
+use ringfall::objects::{Bytes, Cause, ObjectError, ObjectOptions, Objects, Place, Upload};
 use serde_json::Value;
 
-use super::support::s3::{ACCESS_KEY, BUCKET, Fault, S3Server, SECRET, TOKEN, Wrong};
+use super::support::s3::{ACCESS_KEY, Fault, S3Server, SECRET, TOKEN, Wrong};
 use super::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
 
 /// `ringfall` with credentials in its environment and nothing else of a cloud's.
@@ -21,6 +24,11 @@ fn command(scratch: &Scratch, args: &[&str]) -> Command {
     command.env("AWS_SESSION_TOKEN", TOKEN);
     command
 }
+
+/// Their names begin so; a list of them names the prefix without the digit.
+const OBJECTS_OF_A_SWEEP: &str = "sweep/0";
+/// The same of a run.
+const OBJECTS_OF_A_RUN: &str = "kv/0";
 
 /// A short sweep.
 fn saturate(scratch: &Scratch, server: &S3Server, more: &[&str]) -> Command {
@@ -84,7 +92,7 @@ fn faults_that_pass_are_answered_and_counted() {
         ("DELETE", Wrong::Fails, "server"),
     ] {
         let (scratch, server) = (Scratch::new("passes"), S3Server::start());
-        server.fault(method, "sweep/", 2, wrong);
+        server.fault(method, OBJECTS_OF_A_SWEEP, 2, wrong);
         let output = output(saturate(&scratch, &server, &["--object-timeout", "1"]));
         let told = text(&output);
         assert_eq!(output.status.code(), Some(0), "{method} {wrong:?}: {told}");
@@ -107,7 +115,7 @@ fn faults_that_stay_end_the_sweep_with_a_sentence_and_leave_nothing() {
         ("PUT", Wrong::Skewed, "clock"),
     ] {
         let (scratch, server) = (Scratch::new("stays"), S3Server::start());
-        server.fault(method, "sweep/", u32::MAX, wrong);
+        server.fault(method, OBJECTS_OF_A_SWEEP, u32::MAX, wrong);
         let output = output(saturate(&scratch, &server, &["--object-retries", "1"]));
         assert_fails(&output, 1, &[word, "s3://bucket/sweep/"]);
         assert_no_secret(&scratch, &text(&output));
@@ -129,7 +137,9 @@ fn what_is_wrong_at_the_beginning_is_said_at_once() {
     };
     server.put("sweep/old", b"old");
     assert_fails(&told(&[], &|_| {}), 2, &["not empty", "sweep/ringfall"]);
-    let wrong_key = |command: &mut Command| drop(command.env("AWS_ACCESS_KEY_ID", "AKIANOBODY"));
+    let wrong_key = |command: &mut Command| {
+        command.env("AWS_ACCESS_KEY_ID", "AKIANOBODY");
+    };
     assert_fails(&told(&[], &wrong_key), 1, &["does not know these credentials"]);
     let none = |command: &mut Command| {
         command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
@@ -292,7 +302,6 @@ fn an_interrupted_sweep_leaves_nothing() {
     let output = finish(child);
     assert_fails(&output, 130, &["interrupted"]);
     assert_eq!(server.objects(), []);
-    assert_eq!(BUCKET, "bucket");
 }
 
 /// A small run with its storage tier in the store.
@@ -349,7 +358,7 @@ fn a_run_answers_the_faults_of_its_store() {
         ("GET", Wrong::CutsAnswer, "cut"),
     ] {
         let (scratch, server) = (Scratch::new("answers"), S3Server::start());
-        server.fault(method, "kv/", 3, wrong);
+        server.fault(method, OBJECTS_OF_A_RUN, 3, wrong);
         let output = output(run(&scratch, &server, &[]));
         assert_eq!(output.status.code(), Some(0), "{wrong:?}: {}", text(&output));
         let result = scratch.json();
@@ -362,12 +371,11 @@ fn a_run_answers_the_faults_of_its_store() {
 
 #[test]
 fn a_run_whose_store_changes_or_refuses_data_fails_and_says_so() {
-    for (method, wrong, word) in [
-        ("GET", Wrong::Corrupts, "blocks were read back other than they were written"),
-        ("PUT", Wrong::Expired, "expired"),
-    ] {
+    for (method, wrong, word) in
+        [("GET", Wrong::Corrupts, "corrupt"), ("PUT", Wrong::Expired, "expired")]
+    {
         let (scratch, server) = (Scratch::new("fails"), S3Server::start());
-        server.faults(Fault { method, path: "kv/", after: 4, times: u32::MAX, wrong });
+        server.faults(Fault { method, path: OBJECTS_OF_A_RUN, after: 4, times: u32::MAX, wrong });
         let output = output(run(&scratch, &server, &[]));
         assert_fails(&output, 1, &[word]);
         assert_no_secret(&scratch, &text(&output));
@@ -396,4 +404,85 @@ fn a_run_refuses_a_place_that_is_not_its_own_or_settings_that_mean_nothing_there
     let mut no_bucket = run(&scratch, &server, &["--cache-dir", "s3://other/kv"]);
     no_bucket.env("RUST_BACKTRACE", "0");
     assert_fails(&output(no_bucket), 1, &["no such bucket"]);
+}
+
+/// The store as the library has it, without credentials, which are the process's.
+fn opened(server: &S3Server) -> Objects {
+    server.open_to_all();
+    let Ok(Place::Objects(url)) = Place::parse("s3://bucket/ckpt") else { unreachable!() };
+    let endpoints = vec![server.endpoint()];
+    let options = ObjectOptions { endpoints, anonymous: true, retries: 3, ..Default::default() };
+    Objects::open(&url, &options).unwrap()
+}
+
+const PART_BYTES: usize = 5 << 20;
+
+/// Sends three parts, the last one short, all at once.
+fn send(upload: &Arc<Upload>) -> Result<(), ObjectError> {
+    let (tell, told) = channel();
+    for (index, length) in [PART_BYTES, PART_BYTES, 4096].into_iter().enumerate() {
+        let (tell, part) = (tell.clone(), Bytes::from(vec![index as u8 + 1; length]));
+        upload.start_part(index, part, move |outcome| tell.send(outcome).unwrap());
+    }
+    drop(tell);
+    told.iter().collect()
+}
+
+#[test]
+fn an_upload_in_parts_answers_faults_and_is_whole_or_not_there() {
+    for (method, path, wrong) in [
+        ("POST", "uploads", Wrong::Busy),
+        ("PUT", "partNumber=2", Wrong::Busy),
+        ("PUT", "partNumber=1", Wrong::CutsRequest),
+        ("PUT", "partNumber=3", Wrong::Checksum),
+        ("POST", "uploadId", Wrong::Fails),
+        ("POST", "uploadId", Wrong::CompletesInSilence),
+    ] {
+        let server = S3Server::start();
+        let objects = opened(&server);
+        server.fault(method, path, 2, wrong);
+        let upload = Arc::new(objects.upload("weights").unwrap());
+        send(&upload).unwrap();
+        assert_eq!(server.object("ckpt/weights"), None, "{wrong:?}");
+        upload.complete().unwrap();
+        let stored = server.object("ckpt/weights").unwrap();
+        assert_eq!(stored.len(), 2 * PART_BYTES + 4096, "{wrong:?}");
+        assert_eq!((stored[0], stored[PART_BYTES], stored[2 * PART_BYTES]), (1, 2, 3));
+        assert_eq!(server.open_uploads(), 0, "{wrong:?}");
+        assert!(objects.counts().retries.total() >= 1, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_part_that_the_server_loses_is_told_and_nothing_is_left() {
+    for (wrong, is_told) in [(Wrong::LosesPart, true), (Wrong::LosesPartInSilence, false)] {
+        let server = S3Server::start();
+        let objects = opened(&server);
+        let upload = Arc::new(objects.upload("weights").unwrap());
+        send(&upload).unwrap();
+        server.fault("POST", "uploadId", 1, wrong);
+        let error = upload.complete().unwrap_err();
+        let wanted_bytes = (2 * PART_BYTES + 4096) as u64;
+        let found_bytes = wanted_bytes - 4096;
+        match is_told {
+            true => assert!(matches!(error.cause, Cause::PartLost { .. }), "{error}"),
+            false => assert_eq!(error.cause, Cause::Length { found_bytes, wanted_bytes }),
+        }
+        upload.abort().unwrap();
+        assert_eq!((server.open_uploads(), server.objects()), (0, Vec::new()));
+    }
+}
+
+#[test]
+fn a_long_list_is_read_page_by_page() {
+    let server = S3Server::with_page(3);
+    for index in 0..10 {
+        server.put(&format!("ckpt/{index:02}"), b"x");
+    }
+    server.put("ckpt2/x", b"y");
+    let objects = opened(&server);
+    let found = objects.list(usize::MAX).unwrap();
+    assert_eq!(found.len(), 10);
+    assert!(found.iter().all(|(name, bytes)| name.len() == 2 && *bytes == 1), "{found:?}");
+    assert_eq!(objects.list(4).unwrap().len(), 4);
 }

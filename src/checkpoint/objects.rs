@@ -299,19 +299,17 @@ mod tests {
             let offset_bytes = tag * chunk_bytes;
             let length_bytes = chunk_bytes.min(bytes - offset_bytes) as usize;
             mover.write(draft, ChunkPlace { offset_bytes, length_bytes, tag }, chunk);
-            if pool.free_count() == 0 {
-                assert!(mover.wait().unwrap().outcome.unwrap().is_none());
-            }
         }
         while mover.in_flight() > 0 {
-            mover.wait().unwrap().outcome.unwrap();
+            assert!(mover.wait().unwrap().outcome.unwrap().is_none());
         }
     }
 
     #[test]
     fn a_file_is_published_whole_and_read_back_in_chunks() {
         let (target, bytes) = (target(), 2 * CHUNK_BYTES + 4096);
-        let pool = ChunkPool::new(CHUNK_BYTES as usize, 2).unwrap();
+        // The store in memory keeps the chunks themselves until the upload is complete.
+        let pool = ChunkPool::new(CHUNK_BYTES as usize, 3).unwrap();
         let draft = Arc::new(target.create(&plan(bytes, CHUNK_BYTES), false).unwrap());
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Absent);
         write(&target, &draft, &pool, bytes);
@@ -326,7 +324,7 @@ mod tests {
         let chunk = moved.outcome.unwrap().unwrap();
         assert!(moved.tag == 7 && chunk.bytes()[..4096].iter().all(|&byte| byte == 3));
         drop(chunk);
-        assert_eq!(pool.free_count(), 2);
+        assert_eq!(pool.free_count(), 3);
         target.remove("rank_0/weights").unwrap();
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Absent);
     }

@@ -14,6 +14,9 @@ use super::cause::{Cause, ObjectError};
 use super::client::{Inner, Objects, Trouble};
 use super::counts::add;
 
+/// What is done at the end of an upload, for messages.
+const COMPLETING: &str = "completing the upload of";
+
 fn path_of(key: &str) -> Path {
     // Prefixes are checked when a URL is read, and names are the program's own.
     Path::from(key)
@@ -304,18 +307,19 @@ impl Upload {
     /// is there.
     ///
     /// # Errors
-    /// A part is missing; the store refuses or can't be reached.
+    /// A part is missing, and the object is removed where it was made without it; the store refuses
+    /// or can't be reached.
     pub fn complete(&self) -> Result<(), ObjectError> {
         let inner = &self.objects.inner;
         let path = path_of(&self.key);
         let known: Option<Vec<_>> = self.parts().iter().cloned().collect();
         let Some(known) = known else {
             let code = "it was not sent".to_owned();
-            return Err(self.error("completing the upload of", Cause::PartLost { code }));
+            return Err(self.error(COMPLETING, Cause::PartLost { code }));
         };
         let wanted_bytes = known.iter().map(|(_, bytes)| bytes).sum();
         let parts: Vec<PartId> = known.into_iter().map(|(part, _)| part).collect();
-        let asked = inner.ask("completing the upload of", &self.key, |store| {
+        let asked = inner.ask(COMPLETING, &self.key, |store| {
             let (path, id, parts) = (path.clone(), self.id.to_string(), parts.clone());
             async move { Ok(store.complete_multipart(&path, &id, parts).await.map(drop)?) }
         });
@@ -330,10 +334,11 @@ impl Upload {
         match self.objects.wait(inner.size(&self.key))? {
             Some(found_bytes) if found_bytes == wanted_bytes => Ok(()),
             Some(found_bytes) => {
-                Err(self
-                    .error("completing the upload of", Cause::Length { found_bytes, wanted_bytes }))
+                // Nobody must take it for whole.
+                self.objects.wait(inner.remove(&self.key))?;
+                Err(self.error(COMPLETING, Cause::Length { found_bytes, wanted_bytes }))
             }
-            None => Err(self.error("completing the upload of", Cause::NoUpload)),
+            None => Err(self.error(COMPLETING, Cause::NoUpload)),
         }
     }
 

@@ -83,6 +83,7 @@ struct State {
     requests: Vec<String>,
     in_flight_max: u32,
     marks: BTreeSet<&'static str>,
+    is_open_to_all: bool,
 }
 
 struct Shared {
@@ -208,6 +209,11 @@ impl S3Server {
     /// Method and path of each request so far.
     pub fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
+    }
+
+    /// Takes requests without credentials too.
+    pub fn open_to_all(&self) {
+        self.shared.state.lock().unwrap().is_open_to_all = true;
     }
 
     /// What protected the objects that were put: headers with a digest of the body.
@@ -426,7 +432,7 @@ fn respond(shared: &Shared, request: &Request, wrong: Option<Wrong>) -> Response
     if signed.is_some_and(|signed| !signed.contains(ACCESS_KEY)) {
         return Response::error(403, "InvalidAccessKeyId");
     }
-    if signed.is_none() {
+    if signed.is_none() && !shared.state.lock().unwrap().is_open_to_all {
         return Response::error(403, "AccessDenied");
     }
     let path = request.path.trim_start_matches('/');
