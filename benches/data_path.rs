@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use ringfall_engine::buffer::{Buffer, BufferPool};
-use ringfall_engine::clock::{Clock, SECOND, monotonic_now};
+use ringfall_engine::clock::{Clock, Nanos, SECOND, monotonic_now};
 use ringfall_engine::fill::{ContentName, fill_for_device};
 use ringfall_engine::key::{EntryKey, mix64};
 use ringfall_engine::ring::{IoFuture, IoKind, IoRequest, Ring, RingConfig, RingSetup};
@@ -105,7 +105,7 @@ fn run(job: &Job) {
     };
     let cpu_before = cpu_seconds();
     let began = monotonic_now();
-    let end = began + (job.seconds * SECOND as f64) as u64;
+    let end = began + Nanos::from_ns_f64(job.seconds * SECOND.as_ns_f64());
     let mut flying: Vec<IoFuture<Owned>> = (0..job.depth).map(|_| submit(None)).collect();
     let cx = &mut Context::from_waker(Waker::noop());
     let mut done = 0u64;
@@ -121,7 +121,7 @@ fn run(job: &Job) {
             }
         }
     }
-    let seconds = (last - began) as f64 / SECOND as f64;
+    let seconds = (last - began).as_secs_f64();
     let gib = (done * job.block_bytes) as f64 / f64::from(1 << 30);
     println!(
         "{{\"gib_per_s\":{:.4},\"iops\":{:.1},\"cpu_s_per_gib\":{:.4},\"seconds\":{seconds:.2}}}",

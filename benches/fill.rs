@@ -88,7 +88,7 @@ fn print_ratios(rounds: usize) {
             ],
             rounds,
         );
-        let gb_s = |time: &Nanos| BUFFER_BYTES as f64 / (*time).max(1) as f64;
+        let gb_s = |time: &Nanos| BUFFER_BYTES as f64 / time.as_ns().max(1) as f64;
         let rates: Vec<f64> = medians.iter().map(gb_s).collect();
         println!(
             "ratio {}: fill {:.1} GB/s, verify full {:.1} GB/s, memcpy {:.1} GB/s, \

@@ -41,7 +41,7 @@ fn print_record_cost(rounds: usize) {
             for latency_ns in &latencies_ns {
                 histogram.record(*latency_ns);
             }
-            (monotonic_now() - start) as f64 / latencies_ns.len() as f64
+            (monotonic_now() - start).as_ns_f64() / latencies_ns.len() as f64
         })
         .collect();
     assert_eq!(black_box(&histogram).count(), (rounds * latencies_ns.len()) as u64);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::clock::{Clock, SECOND, monotonic_now};
+use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -53,9 +53,9 @@ fn budgets(entries: u64) -> Arc<SharedBudgets> {
 /// Millions of writes a second, each evicting one, into a storage tier of `entries` blocks.
 fn placement(entries: u64, steps: u64) -> f64 {
     let mut placement: Placement<()> = Placement::new(budgets(entries), ShardId(0));
-    let mut now = 1;
+    let mut now = Nanos::from_ns(1);
     let mut write = |key: u64| {
-        now += 1;
+        now += Nanos::from_ns(1);
         let mut state = AdmitState::new(4096);
         let grant = loop {
             match placement.admit(&mut state) {
@@ -78,7 +78,7 @@ fn placement(entries: u64, steps: u64) -> f64 {
     (0..entries).for_each(&mut write);
     let began = monotonic_now();
     (entries..entries + steps).for_each(&mut write);
-    steps as f64 / ((monotonic_now() - began) as f64 / SECOND as f64) / 1e6
+    steps as f64 / (monotonic_now() - began).as_secs_f64() / 1e6
 }
 
 /// Millions of operations a second: a write that evicts, and a read of it.
@@ -99,7 +99,7 @@ fn shard(entries: u64, steps: u64) -> f64 {
         })
         .unwrap();
     let (runtime, shard) = (engine.runtime(), Rc::clone(&engine.shards()[0]));
-    shard.measure().open(0, u64::MAX);
+    shard.measure().open(Nanos::ZERO, Nanos::MAX);
     let began = monotonic_now();
     runtime.spawn(Box::pin(async move {
         for key in 0..steps {
@@ -110,5 +110,5 @@ fn shard(entries: u64, steps: u64) -> f64 {
     }));
     runtime.run_ready();
     assert_eq!(runtime.task_count(), 0, "all operations ended");
-    2.0 * steps as f64 / ((monotonic_now() - began) as f64 / SECOND as f64) / 1e6
+    2.0 * steps as f64 / (monotonic_now() - began).as_secs_f64() / 1e6
 }

@@ -10,6 +10,8 @@ pub mod checkpoint;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod content;
+pub mod datagen;
 pub mod driver;
 pub mod escape;
 pub mod exit;
@@ -95,6 +97,8 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Suite(args) => ended(commands::suite::run(&args)),
         cli::Command::Discover(args) => ended(commands::discover::run(&args)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
+        cli::Command::Checkpoint(args) => ended(commands::checkpoint::run(&args)),
+        cli::Command::Datagen(args) => ended(commands::datagen::run(&args)),
         cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {

@@ -140,9 +140,11 @@ fn more_shards_than_the_cores_can_keep_going_are_refused_and_the_most_end_their_
         let small = ["--io-size", "64k", "--queue-depth", "1", "--duration", "1"];
         scratch.run(&[&["--shards", shards], &small[..]].concat())
     };
-    assert_fails(&run("65"), 2, &["--shards 65", "1 core", "give 64 or fewer"]);
-    let ran = run("64");
+    assert_fails(&run("257"), 2, &["--shards 257", "1 core", "give 256 or fewer"]);
+    let ran = run("256");
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let peak_rss_bytes = &scratch.json()["ringfall"]["cost"]["peak_rss_bytes"];
+    assert!(peak_rss_bytes.as_u64().unwrap() < 512 << 20, "{peak_rss_bytes}");
     let few = scratch.run_command(&["--shards", "32"]);
     assert_fails(&output(limited(&few, "-n", "256")), 2, &["--shards 32", "256", "ulimit -n 320"]);
 }

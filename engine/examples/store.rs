@@ -33,7 +33,7 @@ pub fn store(directory: PathBuf) -> Result<(), EngineError> {
     for key in [0, 20, 39] {
         match entries.read(EntryKey(key))? {
             ReadOutcome::Hit { tier, bytes, times } => {
-                let us = times.total_ns / 1_000;
+                let us = times.total.as_ns() / 1_000;
                 println!("entry {key}: {bytes} bytes from {} in {us} µs", tier.name());
             }
             other => println!("entry {key}: {other:?}"),

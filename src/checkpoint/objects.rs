@@ -258,7 +258,7 @@ impl Mover for ObjectMover {
             TargetError::new("the threads that send requests ended early", "please report this")
         };
         let Told { tag, outcome } = self.told.recv().map_err(ended_early)?;
-        let began = self.in_flight.remove(&tag).map_or(0, |(began, _)| began);
+        let began = self.in_flight.remove(&tag).map_or(Nanos::ZERO, |(began, _)| began);
         let outcome = outcome.map_err(TargetError::from);
         Ok(Moved { tag, outcome, began, ended: monotonic_now() })
     }

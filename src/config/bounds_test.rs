@@ -46,7 +46,7 @@ fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
         ("--strict --cpu-mem-gb 19.5", "{}", &["--cpu-mem-gb 19.5"]),
         ("--cpu-mem-gb 1000 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
         ("--cpu-mem-gb 0 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
-        ("--cpu-mem-gb 0 --shards 512", "{}", &["--shards 512", "2 cores", "128"]),
+        ("--cpu-mem-gb 0 --shards 1024", "{}", &["--shards 1024", "2 cores", "512"]),
         (
             "--cpu-mem-gb 0",
             &format!("{flat}\n system_prompts: 4294967295\n}}}}"),

@@ -18,7 +18,7 @@ const MB: f64 = 1e6;
 /// copying between buffers that are in no cache.
 const MEMORY_MB_PER_S_DEFAULT: f64 = 8_000.0;
 /// What an operation on host memory takes besides the copying.
-pub const MEMORY_LATENCY_NS: Nanos = 1_000;
+pub const MEMORY_LATENCY: Nanos = Nanos::from_us(1);
 
 /// What a GPU's link moves when the file doesn't say: 85 % of what PCIe 5.0 x16 carries in one
 /// direction, 64 GB/s by its specification.
@@ -39,8 +39,8 @@ pub struct GpuModel {
     pub link_bytes_per_s: f64,
     /// Bytes a second that it makes or checks in its own memory.
     pub memory_bytes_per_s: f64,
-    /// What an operation takes besides, ns; > 0.
-    pub latency_ns: Nanos,
+    /// What an operation takes besides; > 0.
+    pub latency: Nanos,
 }
 
 /// A described system: its drive, and what its memory does.
@@ -160,11 +160,11 @@ impl DeviceFile {
         let model = DeviceModel {
             read,
             write,
-            flush_ns: ns(flush_us.unwrap_or(0.0)),
+            flush: time(flush_us.unwrap_or(0.0)),
             parallel_ios: parallel.unwrap_or(0),
             mixed_penalty: penalty.unwrap_or(0.0),
             is_duplex: parsed.duplex,
-            burst_ns: ns(burst_ms.unwrap_or(0.0) * 1e3),
+            burst_period: time(burst_ms.unwrap_or(0.0) * 1e3),
             write_cache: cache.unwrap_or(WriteCacheModel {
                 bytes: 0,
                 bytes_per_s: write.bytes_per_s,
@@ -190,9 +190,9 @@ const US_MAX: f64 = 3.6e9;
 /// A petabyte a second.
 const MB_PER_S_MAX: f64 = 1e9;
 
-fn ns(us: f64) -> Nanos {
+fn time(us: f64) -> Nanos {
     // Within bounds: at most an hour.
-    (us * 1e3).round() as Nanos
+    Nanos::from_ns_f64(us * 1e3)
 }
 
 struct Check<'a> {
@@ -239,7 +239,7 @@ impl Check<'_> {
             capacity_bytes: capacity,
             link_bytes_per_s: link.unwrap_or(GPU_LINK_MB_PER_S_DEFAULT) * MB,
             memory_bytes_per_s: memory.unwrap_or(GPU_MEMORY_MB_PER_S_DEFAULT) * MB,
-            latency_ns: ns(latency.unwrap_or(GPU_LATENCY_US_DEFAULT)),
+            latency: time(latency.unwrap_or(GPU_LATENCY_US_DEFAULT)),
         }
     }
 
@@ -252,8 +252,8 @@ impl Check<'_> {
         DirectionModel {
             bytes_per_s: self.within("mb_per_s", &text.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
             ios_per_s: self.within("iops", &text.iops, 1.0, 1e12),
-            latency_ns: ns(median),
-            latency_p99_ns: ns(tail),
+            latency: time(median),
+            latency_p99: time(tail),
         }
     }
 }
@@ -286,9 +286,10 @@ gpu:
         assert_eq!(file.name, "a drive");
         let read = file.model.read;
         assert_eq!((read.bytes_per_s, read.ios_per_s), (3e9, 500_000.0));
-        assert_eq!((read.latency_ns, read.latency_p99_ns), (80_000, 200_000));
-        assert_eq!(file.model.write.latency_p99_ns, 20_000);
-        assert_eq!((file.model.flush_ns, file.model.parallel_ios), (500_000, 128));
+        let us = Nanos::from_us;
+        assert_eq!((read.latency, read.latency_p99), (us(80), us(200)));
+        assert_eq!(file.model.write.latency_p99, us(20));
+        assert_eq!((file.model.flush, file.model.parallel_ios), (us(500), 128));
         let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 2e9, is_volatile: true };
         assert_eq!(file.model.write_cache, cache);
         assert_eq!(file.memory_bytes_per_s, 5e9);
@@ -296,7 +297,7 @@ gpu:
             capacity_bytes: Some(80 * GIB),
             link_bytes_per_s: 5e10,
             memory_bytes_per_s: 2e12,
-            latency_ns: 8_000,
+            latency: us(8),
         };
         assert_eq!(file.gpu, gpu);
         let short: String = GOOD.lines().take(6).map(|line| format!("{line}\n")).collect();

@@ -2,7 +2,7 @@
 //! autoscaler's steps, and limits of one's own on what may be asked. Numbers of a file; none has a
 //! flag.
 
-use ringfall_engine::clock::MILLISECOND;
+use ringfall_engine::clock::{MILLISECOND, Nanos};
 use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ impl QosTargets {
     /// P95 target of each class, ns, at most a day.
     #[must_use]
     pub fn p95_ns(&self) -> [u64; 3] {
-        self.all_ms().map(|[p95, ..]| p95.min(TARGET_MS_MAX) * MILLISECOND)
+        self.all_ms().map(|[p95, ..]| p95.min(TARGET_MS_MAX) * MILLISECOND.as_ns())
     }
 
     fn wrong(&self) -> Option<String> {
@@ -91,7 +91,7 @@ impl SaturationTargets {
     /// In the autoscaler's units.
     #[must_use]
     pub fn storage(&self) -> StorageTargets {
-        let ns = |ms: f64| (ms * MILLISECOND as f64).round() as u64;
+        let ns = |ms: f64| Nanos::from_ns_f64(ms * MILLISECOND.as_ns_f64()).as_ns();
         StorageTargets {
             read_p95_ns: ns(self.read_p95_ms),
             write_p95_ns: ns(self.write_p95_ms),

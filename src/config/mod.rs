@@ -27,7 +27,7 @@ pub mod values;
 mod workload;
 
 pub use bounds::advice;
-pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY_NS};
+pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY};
 pub use effective::render;
 pub use eviction::Eviction;
 pub use facts::{Facts, compact_utc};

@@ -18,7 +18,7 @@ use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::TimeShares;
 use ringfall_workloads::contract::{
-    Action, Event, Outcome, Purpose, RequestEnd, RequestId, RequestRecord,
+    Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, RequestRecord,
 };
 use ringfall_workloads::source::SourceRequest;
 
@@ -92,7 +92,7 @@ impl Totals {
 }
 
 /// Reports come this long after a second is over, so that it surely is.
-const TICK_LAG: Nanos = 2_000_000;
+const TICK_LAG: Nanos = Nanos::from_ms(2);
 
 /// Runs a task beside the others of the shard.
 pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;
@@ -112,7 +112,7 @@ pub struct Driver {
     serving: Cell<u32>,
     /// Entries of the population written or given up, and all of them.
     populated: Cell<(u64, u64)>,
-    waits: RefCell<BinaryHeap<Reverse<(Nanos, RequestId)>>>,
+    waits: RefCell<BinaryHeap<Reverse<(SinceStart, RequestId)>>>,
     /// Operations of the engine running for us.
     operations: Cell<u32>,
     /// Of these, writes of documents, which no request waits for.
@@ -182,7 +182,7 @@ impl Driver {
     pub fn start(self: &Rc<Self>, origin: Nanos, window: (Nanos, Nanos)) {
         self.origin.set(origin);
         self.window.set(window);
-        self.workload.borrow_mut().start(0);
+        self.workload.borrow_mut().start(SinceStart::ZERO);
         self.poke.notify_all();
         if self.is_exhausted() {
             self.spent.notify_all();
@@ -209,7 +209,7 @@ impl Driver {
             && record.finished >= end
         {
             let mut totals = self.totals.borrow_mut();
-            totals.requests.record_unfinished(record.class, end - record.arrived);
+            totals.requests.record_unfinished(record.class, (end - record.arrived).as_ns());
         }
     }
 
@@ -218,15 +218,14 @@ impl Driver {
         let Some(end) = self.window_end() else { return };
         let mut totals = self.totals.borrow_mut();
         self.workload.borrow().unfinished(end, &mut |class, arrived| {
-            totals.requests.record_unfinished(class, end - arrived);
+            totals.requests.record_unfinished(class, (end - arrived).as_ns());
         });
     }
 
     /// The window's end on the workload's clock; none when it is not known, or nothing began.
-    fn window_end(&self) -> Option<Nanos> {
+    fn window_end(&self) -> Option<SinceStart> {
         let (origin, (start, end)) = (self.origin.get(), self.window.get());
-        (origin != Nanos::MAX && end != Nanos::MAX && start < end)
-            .then(|| end.saturating_sub(origin))
+        (origin != Nanos::MAX && end != Nanos::MAX && start < end).then(|| self.since_start(end))
     }
 
     /// Changes how many users there are, over all shards.
@@ -357,8 +356,18 @@ impl Driver {
         }
     }
 
-    fn workload_now(&self) -> Nanos {
-        self.clock.now().saturating_sub(self.origin.get())
+    fn workload_now(&self) -> SinceStart {
+        self.since_start(self.clock.now())
+    }
+
+    /// A moment of the engine's clock on the workload's; its 0 for all that is before.
+    fn since_start(&self, moment: Nanos) -> SinceStart {
+        SinceStart::from_ns(moment.saturating_sub(self.origin.get()).as_ns())
+    }
+
+    /// A moment of the workload's clock on the engine's.
+    fn moment(&self, since_start: SinceStart) -> Nanos {
+        Nanos::from_ns(since_start.as_ns()).saturating_add(self.origin.get())
     }
 
     /// When something is due, on the engine's clock; none once it is stopped.
@@ -373,7 +382,7 @@ impl Driver {
         let wake = self.workload.borrow().next_wake();
         let wait = self.waits.borrow().peek().map(|Reverse((until, _))| *until);
         let next = [wake, wait].into_iter().flatten().min()?;
-        Some(next.saturating_add(self.origin.get()))
+        Some(self.moment(next))
     }
 
     /// Does what is due.
@@ -426,7 +435,7 @@ impl Driver {
         let word = match self.workload.borrow().queue_head() {
             // Class first, then arrival: 2 bits and 62 bits of nanoseconds (146 years).
             Some((class, arrived)) if !self.stopped.get() => {
-                u64::from(urgency(class).0) << 62 | (arrived & (u64::MAX >> 2))
+                u64::from(urgency(class).0) << 62 | (arrived.as_ns() & (u64::MAX >> 2))
             }
             _ => NOBODY,
         };
@@ -539,8 +548,8 @@ impl Driver {
             intervals.push(Interval { index, ..Interval::default() });
         }
         let Some(interval) = intervals.last_mut() else { return };
-        let total_ns = record.finished.saturating_sub(record.arrived);
-        let queue_ns = record.started.saturating_sub(record.arrived);
+        let total_ns = record.finished.saturating_sub(record.arrived).as_ns();
+        let queue_ns = record.started.saturating_sub(record.arrived).as_ns();
         interval.classes[record.class as usize].record(total_ns);
         interval.tokens += u64::from(record.generated_tokens);
         interval.time.add(&TimeShares {
@@ -566,9 +575,9 @@ impl Driver {
     }
 
     /// Changes the totals, if `at` (the workload's clock) is inside the window.
-    fn record(&self, at: Nanos, change: impl FnOnce(&mut Totals, usize)) {
+    fn record(&self, at: SinceStart, change: impl FnOnce(&mut Totals, usize)) {
         let (start, end) = self.window.get();
-        let at = at.saturating_add(self.origin.get());
+        let at = self.moment(at);
         if start <= at && at < end {
             change(&mut self.totals.borrow_mut(), ((at - start) / SECOND) as usize);
         }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use ringfall_engine::buffer::Urgency;
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
@@ -19,7 +20,7 @@ impl Driver {
         }
     }
 
-    /// Reads so many times; the outcome and the time taken, without the waits for room in a faster
+    /// Reads so many times; the outcome and the time taken, ns, without the waits for room in a faster
     /// tier, which have a figure of their own. Each read counts when it ends: a step
     /// of many reads may begin in the window and end after it.
     pub(super) async fn read(
@@ -30,12 +31,12 @@ impl Driver {
         times: u32,
     ) -> (Outcome, u64) {
         let home = self.home(key, scope);
-        let (begun, mut room_ns) = (self.clock.now(), 0);
-        let taken = |room_ns| (self.clock.now() - begun).saturating_sub(room_ns);
+        let (begun, mut room) = (self.clock.now(), Nanos::ZERO);
+        let taken_ns = |room| (self.clock.now() - begun).saturating_sub(room).as_ns();
         for reads_done in 0..times {
             let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
                 ReadOutcome::Hit { bytes, tier, times } => {
-                    room_ns += times.room_ns;
+                    room += times.room;
                     self.log(key, false, tier, purpose, bytes);
                     self.count_read(purpose, Outcome::Hit, bytes, has_prompt);
                     continue;
@@ -47,9 +48,9 @@ impl Driver {
                 }
                 ReadOutcome::Failed(_) => Outcome::Failed,
             };
-            return (outcome, taken(room_ns));
+            return (outcome, taken_ns(room));
         }
-        (Outcome::Hit, taken(room_ns))
+        (Outcome::Hit, taken_ns(room))
     }
 
     fn count_read(&self, purpose: Purpose, outcome: Outcome, bytes: u64, has_prompt: bool) {
@@ -63,8 +64,8 @@ impl Driver {
         });
     }
 
-    /// Writes an entry; the outcome and the time taken, without the waits for a permit and for room
-    /// in its tier, which have figures of their own.
+    /// Writes an entry; the outcome and the time taken, ns, without the waits for a permit and for
+    /// room in its tier, which have figures of their own.
     pub(super) async fn write(
         &self,
         key: Key,
@@ -80,8 +81,9 @@ impl Driver {
         let _permit = match bounded {
             true => {
                 let permit = self.shard.allocation_permit(urgency(class)).await;
-                let waited = self.clock.now() - begun;
-                self.record(self.workload_now(), |totals, _| totals.allocation_wait.record(waited));
+                let waited_ns = (self.clock.now() - begun).as_ns();
+                let now = self.workload_now();
+                self.record(now, |totals, _| totals.allocation_wait.record(waited_ns));
                 Some(permit)
             }
             false => None,
@@ -93,11 +95,11 @@ impl Driver {
             }
             _ => WriteMode::Replace,
         };
-        let mut room_ns = 0;
+        let mut room = Nanos::ZERO;
         let outcome =
             match self.shard.write(home, EntryKey(key.0), bytes, urgency(class), mode).await {
                 WriteOutcome::Written { tier, times } => {
-                    room_ns = times.room_ns;
+                    room = times.room;
                     self.log(key, true, tier, purpose, bytes);
                     self.record(self.workload_now(), |totals, _| {
                         totals.cache.record_write(purpose, bytes);
@@ -117,7 +119,7 @@ impl Driver {
                 totals.second(second).misses += 1;
             });
         }
-        (outcome, (self.clock.now() - begun).saturating_sub(room_ns))
+        (outcome, (self.clock.now() - begun).saturating_sub(room).as_ns())
     }
 
     /// Writes an entry that must be there before measuring begins.

@@ -94,7 +94,7 @@ impl RequestStats {
             }
         }
         let sample = RequestSample {
-            end_to_end_ns: record.finished.saturating_sub(record.arrived),
+            end_to_end_ns: record.finished.saturating_sub(record.arrived).as_ns(),
             storage_io_ns: record.storage_io_ns,
             generation_ns: record.generation_ns,
             prefill_ns: record.prefill_ns,
@@ -109,7 +109,7 @@ impl RequestStats {
         if sample.decode_ns > 0 {
             self.decode.record(sample.decode_ns);
         }
-        self.queued.record(record.started.saturating_sub(record.arrived));
+        self.queued.record(record.started.saturating_sub(record.arrived).as_ns());
         self.generated_tokens += u64::from(record.generated_tokens);
         self.context_tokens += u64::from(record.context_tokens);
         self.sample(sample);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::device::{FlawCounts, SimDrive};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::Content;
@@ -28,13 +28,13 @@ use crate::run::{
     conduct,
 };
 use check::AtStop;
-use scenario::Scenario;
+use scenario::{Scenario, time_within};
 use stranger::Strangers;
 
 /// No run of these sizes takes so many steps: one that does hangs.
 const STEPS_MAX: u64 = 5_000_000;
 /// Longest pause between two interferences.
-const PAUSE_MAX: Nanos = 100 * MILLISECOND;
+const PAUSE_MAX: Nanos = Nanos::from_ms(100);
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
@@ -90,10 +90,10 @@ fn one(seed: u64) -> Result<FaultRun, String> {
         at_stop: AtStop::of_nothing(),
     };
     let plan = PhasePlan {
-        start_delay: 0,
+        start_delay: Nanos::ZERO,
         gathers: false,
-        warmup: 0,
-        duration: scenario.run_ns,
+        warmup: Nanos::ZERO,
+        duration: scenario.runs_for,
         ends_when_exhausted: false,
         errors_max: ERRORS_MAX,
         silence_max: SILENCE_MAX,
@@ -151,7 +151,7 @@ impl Shards for Faulty<'_> {
             (errors + measure.error_count_ever(), ended + measure.ended_ever())
         });
         // A system that is stopped in the middle of its population is one that is interrupted then.
-        let populates_until = self.scenario.populates_for_ns.map(|length| BEGIN + length);
+        let populates_until = self.scenario.populates_for.map(|length| BEGIN + length);
         let is_cut_short = phase == Phase::Populate && populates_until.is_some_and(|at| now >= at);
         let is_over = phase == Phase::Populate && self.is_still && populates_until.is_none();
         if is_over && self.world.runtime.task_count() > 0 {
@@ -197,7 +197,7 @@ impl Shards for Faulty<'_> {
         match phase {
             // It never gathers.
             Phase::Populate | Phase::Gather => {
-                let until = self.scenario.populates_for_ns.map_or(until, |length| BEGIN + length);
+                let until = self.scenario.populates_for.map_or(until, |length| BEGIN + length);
                 self.run_until(until)?;
                 self.is_still = true;
             }
@@ -209,7 +209,7 @@ impl Shards for Faulty<'_> {
                 {
                     self.world.drives[drive].die();
                 }
-                let pause = self.rng.random_range(0..PAUSE_MAX);
+                let pause = time_within(&mut self.rng, Nanos::ZERO..PAUSE_MAX);
                 self.run_until((self.world.time.now() + pause).min(until))?;
                 check::nobody_is_forgotten(&self.world)?;
             }
@@ -284,7 +284,7 @@ impl Faulty<'_> {
         if self.steps <= STEPS_MAX {
             return Ok(());
         }
-        let now_s = (self.world.time.now() - BEGIN) as f64 / SECOND as f64;
+        let now_s = (self.world.time.now() - BEGIN).as_secs_f64();
         Err(format!(
             "it still runs after {STEPS_MAX} steps, at {now_s:.6} s, with {} tasks",
             self.world.runtime.task_count()

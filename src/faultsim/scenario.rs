@@ -1,5 +1,6 @@
 //! A small system, drawn.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
@@ -34,9 +35,9 @@ pub(super) struct Scenario {
     /// Whether operations are dropped half-way.
     pub(super) cancels: bool,
     /// How long, on the simulated clock, before it is stopped.
-    pub(super) run_ns: Nanos,
+    pub(super) runs_for: Nanos,
     /// It is stopped so long after it began to write its population.
-    pub(super) populates_for_ns: Option<Nanos>,
+    pub(super) populates_for: Option<Nanos>,
     /// What has begun may end before the engine is stopped.
     pub(super) ends_gently: bool,
 }
@@ -60,16 +61,17 @@ impl Scenario {
         let (settings, scale) = settings(rng, shards);
         let bandwidth = rng.random_range(2.0e6..2.0e7);
         let mut model = DeviceModel::with_bandwidth(bandwidth, bandwidth / 2.0);
-        model.flush_ns = rng.random_range(0..MILLISECOND);
-        model.read.latency_p99_ns = model.read.latency_ns + rng.random_range(0..500) * MICROSECOND;
+        model.flush = time_within(rng, Nanos::ZERO..MILLISECOND);
+        let tail = rng.random_range(0..500u64) * MICROSECOND;
+        model.read.latency_p99 = model.read.latency + tail;
         let (drives_bytes, layout, dies) = drives(settings.seed, settings.storage_capacity_bytes);
         let settings = RunSettings { layout, ..settings };
         let is_flawless = rng.random_range(0..10) == 0;
         let rates = rates(rng, is_flawless);
         let load =
             Load { config: Arc::new(workload(rng, users)), source: Source::Synthetic, rows: None };
-        let populates_for_ns =
-            (rng.random_range(0..8) == 0).then(|| rng.random_range(0..200 * MILLISECOND));
+        let populates_for =
+            (rng.random_range(0..8) == 0).then(|| time_within(rng, Nanos::ZERO..200 * MILLISECOND));
         let gpu_flaws = gpu_flaws(rng, is_flawless);
         let settings = RunSettings {
             gpu_capacity_bytes: gpu_capacity_bytes(rng, scale),
@@ -87,8 +89,8 @@ impl Scenario {
             drives_bytes,
             dies,
             cancels: rng.random(),
-            run_ns: rng.random_range(10 * MILLISECOND..4 * SECOND),
-            populates_for_ns,
+            runs_for: time_within(rng, 10 * MILLISECOND..4 * SECOND),
+            populates_for,
             ends_gently: rng.random(),
         }
     }
@@ -197,7 +199,7 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
         seed: rng.random(),
         start: crate::run::Start::WhenReady,
         keeps_early: false,
-        warmup: 0,
+        warmup: Nanos::ZERO,
         duration: SECOND,
         max_inflight_requests: rng.random_range(1..=16),
         max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
@@ -209,6 +211,11 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
 }
 
 /// The drives, which a third of the seeds have several of, and of those every second one that dies.
+/// A time, all of the range being as likely.
+pub(super) fn time_within(rng: &mut Xoshiro256PlusPlus, range: Range<Nanos>) -> Nanos {
+    Nanos::from_ns(rng.random_range(range.start.as_ns()..range.end.as_ns()))
+}
+
 /// Drawn apart, so that the other seeds are what they have always been.
 fn drives(seed: u64, capacity_bytes: u64) -> (Vec<u64>, EntryLayout, Option<(usize, Nanos)>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from_be_bytes(*b"drives--"));
@@ -223,7 +230,7 @@ fn drives(seed: u64, capacity_bytes: u64) -> (Vec<u64>, EntryLayout, Option<(usi
     let sizes: Vec<u64> = weights.iter().map(|&weight| part(weight)).collect();
     let dies = rng
         .random::<bool>()
-        .then(|| (rng.random_range(0..sizes.len()), rng.random_range(0..SECOND)));
+        .then(|| (rng.random_range(0..sizes.len()), time_within(&mut rng, Nanos::ZERO..SECOND)));
     (sizes, layout, dies)
 }
 

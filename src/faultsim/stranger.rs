@@ -9,10 +9,10 @@ use ringfall_engine::buffer::Urgency;
 use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 
-use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos};
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::shard::local::VirtualTime;
 
-use super::scenario::Scenario;
+use super::scenario::{Scenario, time_within};
 use crate::run::World;
 
 /// Keys of one of them.
@@ -20,7 +20,8 @@ const KEYS: u128 = 4;
 /// Theirs, and nobody else's.
 const KEY_SPACE: u128 = 0xee << 120;
 /// Between two operations of one.
-const PAUSE_MAX: Nanos = 5 * MILLISECOND;
+const PAUSE_MIN: Nanos = Nanos::from_us(10);
+const PAUSE_MAX: Nanos = Nanos::from_ms(5);
 /// At once.
 const STRANGERS_MAX: usize = 8;
 
@@ -122,7 +123,7 @@ impl Stranger {
                 self.read(place, key, urgency).await;
             }
             // A miss takes no time, and a stranger that only misses would never let any pass.
-            let pause = self.rng.random_range(10 * MICROSECOND..PAUSE_MAX);
+            let pause = time_within(&mut self.rng, PAUSE_MIN..PAUSE_MAX);
             self.time.sleep_until(self.time.now() + pause).await;
         }
     }

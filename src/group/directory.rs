@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::clock::Nanos;
 
 use super::board::{Board, Pace};
 
 /// Time for a word to reach all others: several looks, on a file system that is shared.
-const LEAD: Nanos = 2 * SECOND;
+const LEAD: Nanos = Nanos::from_secs(2);
 /// Time for a word to reach those who wait for it: a few of their looks.
 const WORD_LEAD: Duration = Duration::from_millis(500);
 const PERIOD_WAITING: Duration = Duration::from_millis(250);

@@ -54,7 +54,7 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
     ranks[1].ready();
     ranks[2].ready();
     let begins: Vec<Nanos> = ranks.iter().map(|rank| eventually(|| rank.begins())).collect();
-    let apart = begins.iter().max().unwrap() - begins.iter().min().unwrap();
+    let apart = *begins.iter().max().unwrap() - *begins.iter().min().unwrap();
     assert!(apart < SECOND, "{begins:?}");
     ranks.iter().for_each(Group::leave);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
@@ -126,7 +126,7 @@ fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
         let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
         if has_begun {
             ranks.iter().for_each(Group::ready);
-            assert!(ranks.iter().all(|rank| eventually(|| rank.begins()) > 0));
+            assert!(ranks.iter().all(|rank| eventually(|| rank.begins()) > Nanos::ZERO));
         } else {
             let all_are_there = || ranks[0].awaits().contains("preparing").then_some(());
             ranks[0].ready();

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
 use super::card::{Card, Machine, Message, Posts as _, State};
 use super::members::{Members, Sighting};
 use super::{Board, Leaving, Own, Pace, Party, Shared, Topic, View, Word};
 
 /// How often a card is renewed until the begin, and then.
-const BEAT_WAITING: Nanos = 250 * MILLISECOND;
+const BEAT_WAITING: Nanos = Nanos::from_ms(250);
 const BEAT_RUNNING: Nanos = SECOND;
 /// Longest wait, once this rank is ready, for one of which nothing was ever seen.
-const MISSING_MAX: Nanos = 600 * SECOND;
+const MISSING_MAX: Nanos = Nanos::from_secs(600);
 /// What stands before each word: who said it, and which of its words it is.
 const ENVELOPE_BYTES: usize = 16;
 
@@ -211,10 +211,12 @@ impl Keeper {
         if awaited.is_empty() {
             let lead = self.board.lead();
             // One moment by both clocks.
-            let (start_unix_ns, begins) = (unix_ns() + lead, Some(monotonic_now() + lead));
+            let start_in_ns = lead.as_ns();
+            let start_unix_ns = unix_ns() + start_in_ns;
+            let begins = Some(monotonic_now() + lead);
             let nonces = self.members.nonces();
             let why = String::new();
-            let message = Message { nonces, start_unix_ns, start_in_ns: lead, why };
+            let message = Message { nonces, start_unix_ns, start_in_ns, why };
             self.board.put_start(&message).map_err(|error| {
                 format!("the ranks can't meet in {}: {error}", self.board.shown())
             })?;
@@ -236,11 +238,11 @@ impl Keeper {
         if let Ok(Some(start)) = self.board.start()
             && start.nonces.contains(&self.card.nonce)
         {
-            let ahead = match self.board.is_prompt() {
+            let ahead_ns = match self.board.is_prompt() {
                 true => start.start_in_ns,
                 false => start.start_unix_ns.saturating_sub(unix_ns()),
             };
-            let begins = Some(monotonic_now() + ahead);
+            let begins = Some(monotonic_now() + Nanos::from_ns(ahead_ns));
             self.members.begin();
             return Ok(News { begins, awaits: String::new() });
         }

@@ -7,7 +7,7 @@ use ringfall_engine::clock::{Nanos, SECOND};
 use super::card::{Card, Machine, State};
 
 /// Longest time without a sign of life: twenty renewals that did not come.
-const SILENCE_MAX: Nanos = 20 * SECOND;
+const SILENCE_MAX: Nanos = Nanos::from_secs(20);
 
 /// What a look at a rank's card has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
-use ringfall_engine::clock::{MILLISECOND, Nanos};
+use ringfall_engine::clock::Nanos;
 
 use super::Party;
 use super::board::{Board, Pace};
@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 16 << 20;
 /// Largest message: half of that, so that the small ones still find room beside it.
 const WORD_BYTES_MAX: usize = BUFFER_BYTES / 2;
 /// A message takes moments; shards are told of the begin a quarter of a second ahead.
-const LEAD: Nanos = 500 * MILLISECOND;
+const LEAD: Nanos = Nanos::from_ms(500);
 /// Time for a word to reach those who wait for it.
 const WORD_LEAD: Duration = Duration::from_millis(50);
 const PERIOD_WAITING: Duration = Duration::from_millis(2);

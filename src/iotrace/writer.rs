@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::clock::{MICROSECOND, Nanos, SECOND};
 
 use super::{HEADER, OperationLog, TracePhase, TraceRow};
 
@@ -70,9 +70,9 @@ impl TraceWriter {
         writeln!(sink.as_write(), "{HEADER}")?;
         let inner = Inner {
             sink: Some(sink),
-            origin: 0,
+            origin: Nanos::ZERO,
             epoch_s,
-            now: 0,
+            now: Nanos::ZERO,
             rows_now: Vec::new(),
             rows: 0,
             line: String::new(),
@@ -128,7 +128,7 @@ impl Inner {
         let mut rows = std::mem::take(&mut self.rows_now);
         rows.sort_unstable();
         let since = self.now.saturating_sub(self.origin);
-        let (seconds, micros) = (self.epoch_s + since / SECOND, since % SECOND / 1_000);
+        let (seconds, micros) = (self.epoch_s + since / SECOND, since % SECOND / MICROSECOND);
         self.line.clear();
         for row in rows.drain(..) {
             let operation = if row.is_write { "Write" } else { "Read" };
@@ -174,7 +174,8 @@ mod tests {
             let path = directory.join("new").join(name);
             let writer = TraceWriter::create(&path, FIXED_EPOCH_S).unwrap();
             writer.begin(5 * SECOND);
-            order.iter().for_each(|place| writer.operation(6 * SECOND + 1_999, rows[*place]));
+            let moment = 6 * SECOND + Nanos::from_ns(1_999);
+            order.iter().for_each(|place| writer.operation(moment, rows[*place]));
             writer.operation(8 * SECOND, rows[0]);
             assert_eq!(writer.finish().unwrap(), 4);
             let bytes = std::fs::read(&path).unwrap();
@@ -206,7 +207,7 @@ mod tests {
             phase: TracePhase::Prefill,
             bytes: 1,
         };
-        (0..100_000).for_each(|now| writer.operation(now, row));
+        (0..100_000).map(Nanos::from_ns).for_each(|now| writer.operation(now, row));
         assert!(writer.has_failed());
         assert!(writer.finish().is_err());
     }

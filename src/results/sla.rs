@@ -29,7 +29,7 @@ impl Sla {
 
     /// The P95 target, ns.
     pub fn target_p95_ns(&self) -> u64 {
-        self.targets_ms[0].saturating_mul(MILLISECOND)
+        self.targets_ms[0].saturating_mul(MILLISECOND.as_ns())
     }
 
     /// Share of the requests that took no longer than the P95 target; `None` without requests.

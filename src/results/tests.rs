@@ -1,9 +1,10 @@
 use proptest::prelude::*;
-use ringfall_engine::clock::MILLISECOND;
 use ringfall_engine::metrics::{Histogram, Metrics};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
-use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
+use ringfall_workloads::contract::{
+    Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -67,15 +68,17 @@ pub(crate) fn nothing() -> RunResult {
     }
 }
 
+const MILLISECOND_NS: u64 = 1_000_000;
+
 fn record(class: Class, ms: u64) -> RequestRecord {
     RequestRecord {
         user: 0,
         class,
-        arrived: 5,
-        started: 5,
-        finished: 5 + ms * MILLISECOND,
-        storage_io_ns: MILLISECOND,
-        prefill_ns: MILLISECOND,
+        arrived: SinceStart::from_ns(5),
+        started: SinceStart::from_ns(5),
+        finished: SinceStart::from_ns(5) + SinceStart::from_ms(ms),
+        storage_io_ns: MILLISECOND_NS,
+        prefill_ns: MILLISECOND_NS,
         decode_ns: 0,
         generation_ns: 0,
         context_tokens: 10,
@@ -93,16 +96,16 @@ pub(crate) fn busy() -> RunResult {
             &mut result.engine.tiers[tier.index()].write,
         ] {
             direction.entry_bytes = GIB;
-            direction.total.record(12 * MILLISECOND);
-            direction.device.record(10 * MILLISECOND);
-            direction.host.record(2 * MILLISECOND);
+            direction.total.record(12 * MILLISECOND_NS);
+            direction.device.record(10 * MILLISECOND_NS);
+            direction.host.record(2 * MILLISECOND_NS);
         }
     }
     result.engine.io_read.bytes = GIB;
     result.engine.io_read.entry_bytes = GIB;
     result.engine.io_write.bytes = 2 * GIB;
     result.engine.io_write.entry_bytes = 2 * GIB;
-    result.engine.io_read.latency.record(MILLISECOND);
+    result.engine.io_read.latency.record(MILLISECOND_NS);
     result.engine.evictions[Tier::Cpu.index()].entries = 1;
     result.engine.evictions[Tier::Cpu.index()].bytes = GIB;
     for class in Class::ALL {
@@ -293,7 +296,7 @@ fn ingested_chunks_are_prefill_writes_as_in_the_reference() {
 fn requests_that_did_not_finish_are_told_and_warned_of() {
     let mut result = busy();
     for ms in 0..30 {
-        result.requests.record_unfinished(Class::Batch, (1_000 + ms) * MILLISECOND);
+        result.requests.record_unfinished(Class::Batch, (1_000 + ms) * MILLISECOND_NS);
     }
     let warnings = warnings_of(&result);
     let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == "unfinished").collect();
@@ -318,7 +321,7 @@ fn requests_that_did_not_finish_are_told_and_warned_of() {
 fn one_unfinished_request_among_many_is_no_warning() {
     let mut result = nothing();
     (0..1_000).for_each(|_| result.requests.record(&record(Class::Batch, 60)));
-    result.requests.record_unfinished(Class::Batch, 30 * MILLISECOND);
+    result.requests.record_unfinished(Class::Batch, 30 * MILLISECOND_NS);
     assert!(warnings_of(&result).iter().all(|warning| warning.code != "unfinished"));
 }
 
@@ -391,7 +394,7 @@ fn health_judges_by_its_profile() {
     let mut result = busy();
     assert_eq!(health::judge(&result).overall_status, "PASS");
     assert_eq!(names(&result).len(), 4);
-    result.engine.tiers[Tier::Storage.index()].read.device.record(200 * MILLISECOND);
+    result.engine.tiers[Tier::Storage.index()].read.device.record(200 * MILLISECOND_NS);
     let verdict = health::judge(&result);
     assert_eq!((&*verdict.overall_status, verdict.passed_count), ("FAIL", 3));
     result.plan.performance_profile = PerformanceProfile::Throughput;
@@ -516,7 +519,7 @@ fn a_sample_is_everything_until_it_is_a_fair_share() {
     }
     left.merge(&right);
     assert_eq!((left.samples().len(), left.completed()), (SAMPLES_MAX, 200_000));
-    let ones = left.samples().iter().filter(|s| s.end_to_end_ns == MILLISECOND).count();
+    let ones = left.samples().iter().filter(|s| s.end_to_end_ns == MILLISECOND_NS).count();
     // Hypergeometric: mean 75,000, sigma 97; six sigma.
     assert!(ones.abs_diff(75_000) < 600, "{ones}");
 }

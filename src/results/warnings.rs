@@ -1,6 +1,6 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
-use ringfall_engine::clock::{MILLISECOND, SECOND};
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::GpuKind;
 use ringfall_engine::units::gib;
@@ -191,7 +191,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
         if !parts {
             continue;
         }
-        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / MILLISECOND as f64);
+        let ms = |ns: u64| format!("{:.1} ms", Nanos::from_ns(ns).as_ms_f64());
         let of_all = match p95.estimate_ns {
             Some(estimate) => format!("is estimated at {}", ms(estimate)),
             None => format!(
@@ -226,7 +226,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
             "requests arrived faster than they were served: {} were still queued at the end, the \
              oldest for {:.1} s",
             backlog.queued_at_end,
-            backlog.queue_age_at_end_ns as f64 / SECOND as f64
+            Nanos::from_ns(backlog.queue_age_at_end_ns).as_secs_f64()
         );
         warnings.push(warning("backlog", text, Some(flag_for_less(result))));
     }
@@ -387,7 +387,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         let text = format!(
             "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
              the longest gap while the load ran was {:.1} s",
-            result.watchdog.heartbeat_gap_max_ns as f64 / SECOND as f64
+            Nanos::from_ns(result.watchdog.heartbeat_gap_max_ns).as_secs_f64()
         );
         warnings.push(warning("stalls", text, Some("--shards")));
     }

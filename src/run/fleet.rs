@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flume::{Receiver, Sender};
-use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::executor::{Executor, JoinError, Pulse, Vitals};
@@ -21,7 +21,7 @@ use crate::store::StoreError;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Nanos = 40 * SECOND;
+const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
 /// Why a run can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -205,8 +205,8 @@ impl Fleet {
         }
         match self.watchdog.look(index, now) {
             Verdict::Alive => None,
-            Verdict::Stalled { age_ns } => {
-                let age_ms = age_ns / 1_000_000;
+            Verdict::Stalled { age } => {
+                let age_ms = age / MILLISECOND;
                 tracing::warn!(shard, age_ms, "no heartbeat: waking it");
                 self.wake(index);
                 None
@@ -219,8 +219,8 @@ impl Fleet {
                 self.wake(index);
                 None
             }
-            Verdict::Stuck { silence_ns, hold } => {
-                Some(FleetError::Stuck { shard, silent_s: silence_ns / SECOND, hold })
+            Verdict::Stuck { silence, hold } => {
+                Some(FleetError::Stuck { shard, silent_s: silence / SECOND, hold })
             }
         }
     }

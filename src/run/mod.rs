@@ -107,9 +107,9 @@ pub struct RunSettings {
     /// Whether what was measured is handed over as soon as the run ends early, before what is in
     /// flight has ended: a launcher kills its processes a second after it has asked them to end.
     pub keeps_early: bool,
-    /// Unmeasured time at the start, ns.
+    /// Unmeasured time at the start.
     pub warmup: Nanos,
-    /// Measured time, ns.
+    /// Measured time.
     pub duration: Nanos,
     /// Requests served at once.
     pub max_inflight_requests: u32,
@@ -160,10 +160,10 @@ pub trait Observer {
 pub struct Progress<'a> {
     /// What it is doing.
     pub phase: Phase,
-    /// Until the phase ends, ns; `MAX` where nobody knows.
-    pub left_ns: Nanos,
-    /// Since the phase began, ns.
-    pub elapsed_ns: Nanos,
+    /// Until the phase ends; `MAX` where nobody knows.
+    pub left: Nanos,
+    /// Since the phase began.
+    pub elapsed: Nanos,
     /// Sums over the shards.
     pub status: ShardStatus,
     /// Seconds measured so far.

@@ -21,8 +21,12 @@ fn settings() -> Settings {
         scale_up_factor: 2.0,
         scale_down_factor: 0.5,
         target_saturation: 0.8,
-        targets_ns: [SECOND; 3],
-        storage: StorageTargets { read_p95_ns: SECOND, write_p95_ns: SECOND, queue_depth: 100 },
+        targets_ns: [SECOND.as_ns(); 3],
+        storage: StorageTargets {
+            read_p95_ns: SECOND.as_ns(),
+            write_p95_ns: SECOND.as_ns(),
+            queue_depth: 100,
+        },
     }
 }
 
@@ -45,7 +49,7 @@ fn groups(common: &Path) -> Vec<Arc<Group>> {
 
 fn sample(bytes: u64, latency_ns: u64) -> Sample<LatencySet> {
     let mut sample: Sample<LatencySet> =
-        Sample { length_ns: SECOND, storage_bytes: bytes, ..Sample::default() };
+        Sample { length_ns: SECOND.as_ns(), storage_bytes: bytes, ..Sample::default() };
     sample.tier_bytes = bytes;
     sample.read.0.record(latency_ns);
     sample.classes[1].0.record(latency_ns);
@@ -71,7 +75,7 @@ fn ranks_find_together_what_no_one_of_them_sees() {
         let all: u64 = asked.iter().sum();
         users_most = users_most.max(all / USER);
         for (rank, asked) in ranks.iter_mut().zip(&asked) {
-            rank.add(second, sample(asked * LIMIT.min(all) / all, 5 * MILLISECOND));
+            rank.add(second, sample(asked * LIMIT.min(all) / all, 5 * MILLISECOND.as_ns()));
         }
         second += 1;
         // A tenth of the time that it would take: some hear it in the next second only.
@@ -98,8 +102,8 @@ fn ranks_find_together_what_no_one_of_them_sees() {
 
 #[test]
 fn a_second_is_the_same_at_its_other_end() {
-    let mut sample = sample(77, 3 * MILLISECOND);
-    sample.write_device.0.record(9 * MILLISECOND);
+    let mut sample = sample(77, 3 * MILLISECOND.as_ns());
+    sample.write_device.0.record(9 * MILLISECOND.as_ns());
     sample.time.queue_ns = 5;
     let second = Second { decision: 4, sample };
     let bytes = serde_json::to_vec(&vec![(8_u64, Wire::of(&second))]).unwrap();

@@ -7,23 +7,23 @@
 
 use std::convert::Infallible;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
+use ringfall_engine::clock::{Nanos, SECOND};
 
 /// I/O errors after which a run has failed for good, rather than hammering a dead device.
 pub const ERRORS_MAX: u64 = 1_000;
 /// Longest a run goes on although not one I/O ends. The kernel gives an NVMe command 30 s
 /// (`nvme_core.io_timeout`), resets the controller, and tries again.
-pub const SILENCE_MAX: Nanos = 120 * SECOND;
+pub const SILENCE_MAX: Nanos = Nanos::from_secs(120);
 /// Longest wait for what is in flight when the run has already failed.
-const SILENCE_AFTER_FAILURE_MAX: Nanos = 10 * SECOND;
+const SILENCE_AFTER_FAILURE_MAX: Nanos = Nanos::from_secs(10);
 /// What one look adds to a silence at the most: a process that was stopped, or a machine that was
 /// suspended, has not been silent.
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
-pub const START_DELAY: Nanos = 20 * MILLISECOND;
+pub const START_DELAY: Nanos = Nanos::from_ms(20);
 /// Shards are told so long before a moment that is known: a look that comes late, on a machine
 /// whose cores are busy, must not move it.
-const GATHER_LEAD: Nanos = 250 * MILLISECOND;
+const GATHER_LEAD: Nanos = Nanos::from_ms(250);
 
 /// Why a run whose requests end in its warm-up measures nothing.
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
@@ -55,7 +55,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// How long the phases last, and what ends them early. Times in ns.
+/// How long the phases last, and what ends them early.
 #[derive(Clone, Copy, Debug)]
 pub struct PhasePlan {
     /// From [`Order::Start`] to the workload's time 0.
@@ -170,7 +170,14 @@ impl Phases {
     /// A run that has not begun.
     #[must_use]
     pub fn new(plan: PhasePlan) -> Phases {
-        Phases { plan, state: State::New, window: (0, 0), ending: None, last: None, silence: 0 }
+        Phases {
+            plan,
+            state: State::New,
+            window: (Nanos::ZERO, Nanos::ZERO),
+            ending: None,
+            last: None,
+            silence: Nanos::ZERO,
+        }
     }
 
     /// What the run is doing.
@@ -232,7 +239,7 @@ impl Phases {
             State::WarmingUp => {
                 self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
                 // Without one, the time until the shards have begun is spent here.
-                let has_warmup = self.plan.warmup > 0 && self.plan.ends_when_exhausted;
+                let has_warmup = self.plan.warmup > Nanos::ZERO && self.plan.ends_when_exhausted;
                 if self.ending.is_none() && has_warmup && sight.is_exhausted {
                     self.ending = Some(Ending::Failed(SERVED_TOO_EARLY.to_owned()));
                 }
@@ -249,7 +256,7 @@ impl Phases {
                 }
                 self.window.1 = self.window.1.min(sight.now).max(self.window.0);
                 self.state = State::Draining;
-                self.silence = 0;
+                self.silence = Nanos::ZERO;
                 Step::Tell(Order::Stop { window_end: self.window.1 })
             }
             State::Draining => self.drain(sight),
@@ -278,8 +285,8 @@ impl Phases {
         let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
         let awaits = awaits && (is_failed || !sight.is_unheard);
         let (before, ended) = self.last.replace((sight.now, sight.ended)).unwrap_or_default();
-        if !awaits || ended != sight.ended || before == 0 {
-            self.silence = 0;
+        if !awaits || ended != sight.ended || before == Nanos::ZERO {
+            self.silence = Nanos::ZERO;
         } else {
             self.silence += sight.now.saturating_sub(before).min(SILENCE_A_LOOK_MAX);
         }

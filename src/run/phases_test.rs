@@ -3,13 +3,13 @@
 use super::*;
 
 const PLAN: PhasePlan = PhasePlan {
-    start_delay: 0,
+    start_delay: Nanos::ZERO,
     gathers: false,
-    warmup: 2 * SECOND,
-    duration: 10 * SECOND,
+    warmup: Nanos::from_secs(2),
+    duration: Nanos::from_secs(10),
     ends_when_exhausted: false,
     errors_max: 5,
-    silence_max: 30 * SECOND,
+    silence_max: Nanos::from_secs(30),
 };
 
 /// Shards whose sights are a function of the time; what happened is kept.
@@ -52,7 +52,7 @@ fn well(_: Phase, now: Nanos) -> Sight {
         is_populated: now >= 2 * SECOND,
         is_drained: true,
         in_flight: 8,
-        ended: now,
+        ended: now.as_ns(),
         ..Sight::default()
     }
 }
@@ -140,7 +140,7 @@ fn a_device_that_falls_silent_ends_any_phase() {
     let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
     for at in [1, 3, 7, 104] {
         let (phases, _, end) = run(plan, |phase, now| Sight {
-            ended: now.min(at * SECOND),
+            ended: now.min(at * SECOND).as_ns(),
             is_populated: now.min(at * SECOND) >= 2 * SECOND,
             is_drained: false,
             ..well(phase, now)
@@ -160,12 +160,12 @@ fn a_shard_that_gets_no_core_is_no_silent_device() {
         // From 10 s to 310 s no shard says anything new.
         let (phases, _, end) = run(plan, |phase, now| Sight {
             is_unheard: is_unheard && (10 * SECOND..310 * SECOND).contains(&now),
-            ended: if (10 * SECOND..310 * SECOND).contains(&now) { 7 } else { now },
+            ended: if (10 * SECOND..310 * SECOND).contains(&now) { 7 } else { now.as_ns() },
             ..well(phase, now)
         });
         match is_unheard {
             true => assert_eq!((phases.ending(), end), (Ending::Complete, 404 * SECOND)),
-            false => assert!(matches!(phases.ending(), Ending::Failed(_)), "at {end}"),
+            false => assert!(matches!(phases.ending(), Ending::Failed(_)), "at {end:?}"),
         }
     }
     // A run that has failed waits no longer for it.
@@ -238,7 +238,7 @@ fn a_run_ends_with_its_requests_or_its_answer_when_it_may() {
     let (phases, _, end) =
         run(plan, |phase, now| Sight { is_exhausted: now >= 3 * SECOND, ..well(phase, now) });
     assert_eq!((phases.ending(), end), (Ending::Failed(SERVED_TOO_EARLY.into()), 3 * SECOND));
-    let plan = PhasePlan { warmup: 0, start_delay: SECOND, ..plan };
+    let plan = PhasePlan { warmup: Nanos::ZERO, start_delay: SECOND, ..plan };
     let (phases, _, end) = run(plan, |phase, now| Sight { is_exhausted: true, ..well(phase, now) });
     assert_eq!((phases.ending(), end), (Ending::Complete, 3 * SECOND));
     let (phases, _, end) =

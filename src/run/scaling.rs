@@ -193,7 +193,8 @@ impl Seconds {
     }
 
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
-        let mut sample: Sample<LatencySet> = Sample { length_ns: SECOND, ..Sample::default() };
+        let mut sample: Sample<LatencySet> =
+            Sample { length_ns: SECOND.as_ns(), ..Sample::default() };
         sample.requests_queued = self.queued.iter().sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
             let storage = &second.tiers[Tier::Storage.index()];

@@ -74,15 +74,15 @@ impl Awaited {
             Start::Together(ranks) => ranks.ready(),
             Start::AtUnix(start_s) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-                let start_ns = start_s.saturating_mul(SECOND);
-                match start_ns.checked_sub(now_ns) {
+                let now = Nanos::from_ns(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+                let start = SECOND.saturating_mul(*start_s);
+                match start.checked_sub(now) {
                     Some(ahead) => self.begins = Some(monotonic_now().saturating_add(ahead)),
                     None => {
                         self.failure = Some(format!(
                             "the run was ready {} s after the time of --start-at: give a later \
                              one, or one of --preallocate reserve, fewer users and fewer documents",
-                            (now_ns - start_ns).div_ceil(SECOND)
+                            (now - start).div_ceil(SECOND)
                         ));
                     }
                 }

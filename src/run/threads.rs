@@ -24,11 +24,11 @@ use crate::store::Store;
 /// How often the run looks around.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long shards are given to report when nobody waits for their I/Os any more.
-const REPORT_PATIENCE: Nanos = 5 * SECOND;
+const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to say what they have measured when the run ends early.
-const KEEP_PATIENCE: Nanos = 300 * MILLISECOND;
+const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
 /// How long after a drive was given up its last I/Os may still fail.
-const LOSS_SETTLES: Nanos = 5 * SECOND;
+const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 /// How often it looks whether the store is still there.
 const STORE_CHECK: Nanos = SECOND;
 
@@ -140,7 +140,8 @@ impl<'a> Threads<'a> {
     /// Lets the autoscaler decide, if there is one.
     fn scale(&mut self) {
         let Some(scaling) = &mut self.scaling else { return };
-        let elapsed = self.window_began.map_or(0, |began| monotonic_now().saturating_sub(began));
+        let elapsed =
+            self.window_began.map_or(Nanos::ZERO, |began| monotonic_now().saturating_sub(began));
         match scaling.decide(&self.timeline, elapsed) {
             Decision::Hold => {}
             Decision::Users(users) if self.users == Some(users) => {}
@@ -340,9 +341,8 @@ impl Shards for Threads<'_> {
         if self.phase.0 != phase {
             self.phase = (phase, now);
         }
-        let left_ns = until.saturating_sub(now);
-        let mut next =
-            self.fleet.next_notice(LOOK.min(Duration::from_nanos(left_ns.max(MILLISECOND))));
+        let left = until.saturating_sub(now);
+        let mut next = self.fleet.next_notice(LOOK.min(left.max(MILLISECOND).as_duration()));
         while let Some(notice) = next {
             self.take(notice);
             next = self.fleet.next_notice(Duration::ZERO);
@@ -357,8 +357,8 @@ impl Shards for Threads<'_> {
         }
         self.observer.progress(&Progress {
             phase,
-            left_ns: if until == Nanos::MAX { until } else { left_ns },
-            elapsed_ns: now - self.phase.1,
+            left: if until == Nanos::MAX { until } else { left },
+            elapsed: now - self.phase.1,
             status: self.status(),
             timeline: &self.timeline,
             users: self.users,

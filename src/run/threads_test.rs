@@ -83,7 +83,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         seed: 5,
         start: crate::run::Start::WhenReady,
         keeps_early: false,
-        warmup: 0,
+        warmup: Nanos::ZERO,
         duration: 300 * SECOND,
         max_inflight_requests: 8,
         max_concurrent_allocs: 0,

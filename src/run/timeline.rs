@@ -15,7 +15,7 @@ pub struct SecondDirectionFigures {
     /// Operations that ended.
     pub operations: u64,
     /// Median, P95 and P99.
-    pub quantiles_ns: Option<[Nanos; 3]>,
+    pub quantiles_ns: Option<[u64; 3]>,
     histogram: Option<Box<Histogram>>,
 }
 
@@ -46,13 +46,13 @@ pub struct SecondFigures {
     /// The requests of that second.
     pub requests: RequestSecond,
     /// Length: a second, the last one perhaps less, ns.
-    pub length_ns: Nanos,
+    pub length_ns: u64,
 }
 
 impl SecondFigures {
     /// Storage read latencies as far as known: median, P95, P99.
     #[must_use]
-    pub fn latest_read_quantiles_ns(&self) -> Option<[Nanos; 3]> {
+    pub fn latest_read_quantiles_ns(&self) -> Option<[u64; 3]> {
         let read = &self.tiers[TIER_COUNT - 1][0];
         read.quantiles_ns.or_else(|| {
             let histogram = read.histogram.as_ref()?;
@@ -79,7 +79,8 @@ impl Timeline {
         for second in seconds {
             let index = second.index as usize;
             if self.seconds.len() <= index {
-                let fresh = || SecondFigures { length_ns: SECOND, ..SecondFigures::default() };
+                let fresh =
+                    || SecondFigures { length_ns: SECOND.as_ns(), ..SecondFigures::default() };
                 self.seconds.resize_with(index + 1, fresh);
             }
             let figures = &mut self.seconds[index];
@@ -119,7 +120,7 @@ impl Timeline {
     /// Ends the timeline at the window's length and adds the requests.
     pub fn cut_to(&mut self, window: Nanos, requests: &[RequestSecond]) {
         let count = window.div_ceil(SECOND) as usize;
-        let fresh = || SecondFigures { length_ns: SECOND, ..SecondFigures::default() };
+        let fresh = || SecondFigures { length_ns: SECOND.as_ns(), ..SecondFigures::default() };
         self.seconds.resize_with(count, fresh);
         self.closed = self.closed.min(count);
         self.close(count);
@@ -127,9 +128,9 @@ impl Timeline {
             second.requests = *requests;
         }
         if let Some(last) = self.seconds.last_mut()
-            && !window.is_multiple_of(SECOND)
+            && window % SECOND > Nanos::ZERO
         {
-            last.length_ns = window % SECOND;
+            last.length_ns = (window % SECOND).as_ns();
         }
     }
 

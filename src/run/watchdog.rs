@@ -42,9 +42,9 @@ pub enum Hold {
 impl Hold {
     /// What two looks at a thread, `elapsed` apart, say of it.
     fn between(before: &ThreadSample, after: &ThreadSample, elapsed: Nanos) -> Hold {
-        let user = after.user_ns.saturating_sub(before.user_ns);
-        let system = after.system_ns.saturating_sub(before.system_ns);
-        let waited = after.waited_for_core_ns.saturating_sub(before.waited_for_core_ns);
+        let user = after.user.saturating_sub(before.user);
+        let system = after.system.saturating_sub(before.system);
+        let waited = after.waited_for_core.saturating_sub(before.waited_for_core);
         match after.state {
             ThreadState::Gone => Hold::Gone,
             ThreadState::Stopped => Hold::Starved,
@@ -65,7 +65,7 @@ impl Hold {
             // The kernel gives an NVMe command 30 s, and tries again after a reset.
             Hold::Held(_) => 120 * SECOND,
             Hold::Starved | Hold::Faults => 600 * SECOND,
-            Hold::Gone => 0,
+            Hold::Gone => Nanos::ZERO,
         }
     }
 }
@@ -130,14 +130,14 @@ pub enum Verdict {
     /// It has missed a second of heartbeats, for the first time in this stall: wake it, say so.
     Stalled {
         /// Age of the last heartbeat.
-        age_ns: Nanos,
+        age: Nanos,
     },
     /// It still has not come back: keep waking it.
     StillStalled,
     /// Give up.
     Stuck {
         /// Time without a sign of life.
-        silence_ns: Nanos,
+        silence: Nanos,
         /// What its thread does.
         hold: Hold,
     },
@@ -158,7 +158,7 @@ pub struct WatchdogFigures {
     /// Times a shard was woken because a heartbeat was late by 50 ms.
     pub nudges: u64,
     /// Longest time between two heartbeats of a shard, ns.
-    pub heartbeat_gap_max_ns: Nanos,
+    pub heartbeat_gap_max_ns: u64,
     /// Heartbeats of all shards.
     pub heartbeats: u64,
 }
@@ -169,7 +169,8 @@ impl Watchdog {
     pub fn new(vitals: Vec<Arc<Vitals>>, pulse: Pulse) -> Watchdog {
         let seen = vec![Seen::default(); vitals.len()];
         let late = pulse.heartbeat() * BEATS_UNTIL_LATE;
-        let late_after = late.as_nanos().min(u128::from(STALLED_AFTER)) as Nanos;
+        let late_ns = late.as_nanos().min(u128::from(STALLED_AFTER.as_ns()));
+        let late_after = Nanos::from_ns(late_ns as u64);
         Watchdog { vitals, seen, late_after: late_after.max(50 * MILLISECOND) }
     }
 
@@ -183,9 +184,9 @@ impl Watchdog {
             return verdict;
         }
         match seen.look_at_thread(now, || vitals.thread_sample()) {
-            Some(hold) => Verdict::Stuck { silence_ns: seen.silence, hold },
+            Some(hold) => Verdict::Stuck { silence: seen.silence, hold },
             // Opening a shard beats no heart, and is no stall.
-            None if vitals.last_beat() == 0 => Verdict::Alive,
+            None if vitals.last_beat() == Nanos::ZERO => Verdict::Alive,
             None => verdict,
         }
     }
@@ -209,10 +210,11 @@ impl Watchdog {
     /// What was seen so far.
     #[must_use]
     pub fn figures(&self) -> WatchdogFigures {
+        let gap_max = self.vitals.iter().map(|vitals| vitals.gap_max()).max();
         WatchdogFigures {
             stalls: self.seen.iter().map(|seen| seen.stalls).sum(),
             nudges: self.seen.iter().map(|seen| seen.nudges).sum(),
-            heartbeat_gap_max_ns: self.vitals.iter().map(|v| v.gap_max_ns()).max().unwrap_or(0),
+            heartbeat_gap_max_ns: gap_max.unwrap_or_default().as_ns(),
             heartbeats: self.vitals.iter().map(|v| v.beats()).sum(),
         }
     }
@@ -221,24 +223,24 @@ impl Watchdog {
 impl Seen {
     fn judge(&mut self, last_beat: Nanos, now: Nanos, late_after: Nanos) -> Verdict {
         let since_look = match std::mem::replace(&mut self.looked, now) {
-            0 => 0,
+            Nanos::ZERO => Nanos::ZERO,
             before => now.saturating_sub(before).min(SILENCE_A_LOOK_MAX),
         };
         self.silence += since_look;
         if self.beat != last_beat {
             self.beat = last_beat;
-            self.silence = 0;
+            self.silence = Nanos::ZERO;
         }
-        let age_ns = match last_beat {
-            0 => self.silence,
+        let age = match last_beat {
+            Nanos::ZERO => self.silence,
             beat => now.saturating_sub(beat),
         };
-        if age_ns < late_after {
+        if age < late_after {
             (self.late, self.stalled, self.sample) = (false, false, None);
             return Verdict::Alive;
         }
-        let is_opening = last_beat == 0;
-        if age_ns < STALLED_AFTER {
+        let is_opening = last_beat == Nanos::ZERO;
+        if age < STALLED_AFTER {
             if is_opening || std::mem::replace(&mut self.late, true) {
                 return Verdict::Alive;
             }
@@ -249,7 +251,7 @@ impl Seen {
             return Verdict::StillStalled;
         }
         self.stalls += 1;
-        Verdict::Stalled { age_ns }
+        Verdict::Stalled { age }
     }
 
     /// Samples the thread now and then; what it does, if that has lasted for too long.
@@ -259,7 +261,7 @@ impl Seen {
         sample: impl FnOnce() -> Option<ThreadSample>,
     ) -> Option<Hold> {
         if let Some((then, _)) = &self.sample
-            && now < then + SAMPLE_PERIOD
+            && now < *then + SAMPLE_PERIOD
         {
             return None;
         }
@@ -269,7 +271,7 @@ impl Seen {
         let hold = Hold::between(&before, &sample, now - then);
         if hold == Hold::Faults {
             // As good as a heartbeat: memory of a terabyte takes minutes.
-            self.silence = 0;
+            self.silence = Nanos::ZERO;
         }
         (self.silence >= hold.patience()).then_some(hold)
     }
@@ -279,14 +281,15 @@ impl Seen {
 mod tests {
     use super::*;
 
-    const LATE_AFTER: Nanos = 50 * MILLISECOND;
+    const NONE: Nanos = Nanos::ZERO;
+    const LATE_AFTER: Nanos = Nanos::from_ms(50);
 
-    fn sample(state: ThreadState, busy_ns: Nanos, waited_ns: Nanos) -> ThreadSample {
+    fn sample(state: ThreadState, busy: Nanos, waited_for_core: Nanos) -> ThreadSample {
         ThreadSample {
             state,
-            user_ns: busy_ns / 4,
-            system_ns: busy_ns - busy_ns / 4,
-            waited_for_core_ns: waited_ns,
+            user: busy / 4,
+            system: busy - busy / 4,
+            waited_for_core,
             page_faults: 0,
             kernel_function: "io_cqring_wait".into(),
         }
@@ -300,11 +303,11 @@ mod tests {
         assert_eq!(judge(beat, beat + SECOND / 100), Verdict::Alive);
         assert_eq!(judge(beat, beat + SECOND / 4), Verdict::Late);
         assert_eq!(judge(beat, beat + SECOND / 2), Verdict::Alive);
-        let age_ns = 2 * SECOND;
-        assert_eq!(judge(beat, beat + age_ns), Verdict::Stalled { age_ns });
+        let age = 2 * SECOND;
+        assert_eq!(judge(beat, beat + age), Verdict::Stalled { age });
         assert_eq!(judge(beat, beat + 3 * SECOND), Verdict::StillStalled);
         assert_eq!(judge(4 * SECOND, 4 * SECOND), Verdict::Alive);
-        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled { age_ns });
+        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled { age });
         assert_eq!((seen.stalls, seen.nudges), (2, 1));
     }
 
@@ -318,23 +321,23 @@ mod tests {
 
     #[test]
     fn spins_sleeps_and_devices_are_told_apart() {
-        let rest = sample(ThreadState::Sleeping, 0, 0);
+        let rest = sample(ThreadState::Sleeping, NONE, NONE);
         let between = |after: ThreadSample| Hold::between(&rest, &after, SECOND);
         let place = "io_cqring_wait".to_owned();
         for (after, hold) in [
-            (sample(ThreadState::Running, SECOND, 0), Hold::Spins { in_kernel: true }),
-            (sample(ThreadState::Running, 0, SECOND), Hold::Starved),
-            (sample(ThreadState::Running, 0, 0), Hold::Starved),
-            (sample(ThreadState::Stopped, 0, 0), Hold::Starved),
-            (sample(ThreadState::Held, 0, 0), Hold::Held(place.clone())),
-            (sample(ThreadState::Sleeping, SECOND / 100, 0), Hold::Sleeps(place)),
-            (sample(ThreadState::Gone, 0, 0), Hold::Gone),
+            (sample(ThreadState::Running, SECOND, NONE), Hold::Spins { in_kernel: true }),
+            (sample(ThreadState::Running, NONE, SECOND), Hold::Starved),
+            (sample(ThreadState::Running, NONE, NONE), Hold::Starved),
+            (sample(ThreadState::Stopped, NONE, NONE), Hold::Starved),
+            (sample(ThreadState::Held, NONE, NONE), Hold::Held(place.clone())),
+            (sample(ThreadState::Sleeping, SECOND / 100, NONE), Hold::Sleeps(place)),
+            (sample(ThreadState::Gone, NONE, NONE), Hold::Gone),
         ] {
             assert_eq!(between(after), hold);
         }
-        let code = ThreadSample { user_ns: SECOND, ..rest.clone() };
+        let code = ThreadSample { user: SECOND, ..rest.clone() };
         assert_eq!(between(code), Hold::Spins { in_kernel: false });
-        let memory = ThreadSample { page_faults: 50_000, user_ns: SECOND, ..rest.clone() };
+        let memory = ThreadSample { page_faults: 50_000, user: SECOND, ..rest.clone() };
         assert_eq!(between(memory), Hold::Faults);
     }
 
@@ -351,13 +354,13 @@ mod tests {
 
     #[test]
     fn what_a_thread_does_bounds_how_long_it_is_waited_for() {
-        for beat in [0, SECOND / 2] {
-            let spins = |second| sample(ThreadState::Running, second * SECOND, 0);
-            let sleeps = |_| sample(ThreadState::Sleeping, 0, 0);
-            let held = |_| sample(ThreadState::Held, 0, 0);
-            let starved = |second| sample(ThreadState::Running, 0, second * SECOND);
+        for beat in [NONE, SECOND / 2] {
+            let spins = |second| sample(ThreadState::Running, second * SECOND, NONE);
+            let sleeps = |_| sample(ThreadState::Sleeping, NONE, NONE);
+            let held = |_| sample(ThreadState::Held, NONE, NONE);
+            let starved = |second| sample(ThreadState::Running, NONE, second * SECOND);
             let faults = |second| ThreadSample { page_faults: second * 9_999, ..spins(second) };
-            let gone = |_| sample(ThreadState::Gone, 0, 0);
+            let gone = |_| sample(ThreadState::Gone, NONE, NONE);
             let after = |least: u64, found: Option<u64>| {
                 let found = found.expect("it is given up");
                 assert!((least..least + 4).contains(&found), "{found} s, not {least} s");

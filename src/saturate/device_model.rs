@@ -146,6 +146,8 @@ fn mixed(roofline: &Roofline, read: &Limit, write: &Limit) -> (bool, f64) {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_engine::clock::{MICROSECOND, Nanos};
+
     use super::*;
     use crate::config::DeviceFile;
     use crate::saturate::roofline::tests::roofline;
@@ -168,16 +170,16 @@ mod tests {
         let text = device_yaml(&found).unwrap();
         let file = DeviceFile::parse("d.yaml", &text).unwrap();
         assert_eq!((file.model.read.bytes_per_s, file.model.write.bytes_per_s), (4e9, 2e9));
-        assert_eq!(file.model.read.latency_ns / 1_000, 137);
-        assert_eq!(file.model.read.latency_p99_ns / 1_000, 227);
-        assert_eq!(file.model.burst_ns, 0);
+        assert_eq!(file.model.read.latency / MICROSECOND, 137);
+        assert_eq!(file.model.read.latency_p99 / MICROSECOND, 227);
+        assert_eq!(file.model.burst_period, Nanos::ZERO);
         // Bursts: the same rate as at any depth, and a few wait for the next one.
         let mut bursts = found.clone();
         let probe = &mut bursts.limits[0].bandwidth.probes[0];
         (probe.bytes_per_s, probe.latency_p50_us, probe.latency_p99_us) = (4e9, 65.5, 75_000.0);
         let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
-        assert_eq!((model.read.latency_ns, model.read.latency_p99_ns), (0, 0));
-        assert_eq!(model.burst_ns, 100_000_000);
+        assert_eq!((model.read.latency, model.read.latency_p99), (Nanos::ZERO, Nanos::ZERO));
+        assert_eq!(model.burst_period, Nanos::from_ms(100));
         assert!(!file.model.is_duplex);
         let mut mixed = roofline(4e9, 2e9);
         mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });

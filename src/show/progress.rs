@@ -9,9 +9,9 @@ use ringfall_engine::units::gib;
 use crate::run::{Phase, Progress};
 
 /// How often the line changes on a terminal.
-const LIVE_PERIOD: Nanos = SECOND / 2;
+const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
 /// How often a line is written elsewhere.
-const PLAIN_PERIOD: Nanos = 10 * SECOND;
+const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
 /// What a live line may take of 80 columns, so that none wraps.
 const LIVE_COLUMNS: usize = 79;
@@ -27,7 +27,7 @@ pub struct ProgressLine<W: Write> {
 impl<W: Write> ProgressLine<W> {
     /// `live`: `out` is a terminal.
     pub fn new(out: W, live: bool) -> ProgressLine<W> {
-        ProgressLine { out, live, next: 0, shown: false }
+        ProgressLine { out, live, next: Nanos::ZERO, shown: false }
     }
 
     /// Shows where the run is, if it is time to.
@@ -35,7 +35,7 @@ impl<W: Write> ProgressLine<W> {
     /// # Errors
     /// What the writer says.
     pub fn show(&mut self, now: Nanos, progress: &Progress<'_>) -> std::io::Result<()> {
-        if self.next == 0 && !self.live {
+        if self.next == Nanos::ZERO && !self.live {
             self.next = now + PLAIN_PERIOD;
         }
         if now < self.next {
@@ -76,17 +76,17 @@ fn populating(progress: &Progress<'_>) -> String {
     }
     let mut line = format!("populating: {done} of {all} entries written");
     if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
-        let left_ns = u128::from(progress.elapsed_ns) * u128::from(left) / u128::from(done);
-        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND))));
+        let left_ns = u128::from(progress.elapsed.as_ns()) * u128::from(left) / u128::from(done);
+        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND.as_ns()))));
     }
     line
 }
 
 /// What the run waits for before its load begins.
 fn gathering(progress: &Progress<'_>) -> String {
-    match (progress.awaits, progress.left_ns) {
+    match (progress.awaits, progress.left) {
         ("", Nanos::MAX) => "ready, and waiting for the others".to_owned(),
-        ("", left_ns) => format!("ready: the load begins in {} s", left_ns.div_ceil(SECOND)),
+        ("", left) => format!("ready: the load begins in {} s", left.div_ceil(SECOND)),
         (awaits, _) => awaits.to_owned(),
     }
 }
@@ -103,7 +103,7 @@ fn line(progress: &Progress<'_>) -> String {
         }
         Phase::Drain => return "ending what is in flight…".to_owned(),
     };
-    let left_s = progress.left_ns.div_ceil(SECOND);
+    let left_s = progress.left.div_ceil(SECOND);
     let status = &progress.status;
     let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
     let mut line =
@@ -133,7 +133,7 @@ mod tests {
     use crate::driver::ShardStatus;
     use crate::run::Timeline;
 
-    fn shown(live: bool, seconds: &[Nanos]) -> String {
+    fn shown(live: bool, seconds: &[u64]) -> String {
         let mut out = Vec::new();
         let mut progress = ProgressLine::new(&mut out, live);
         let timeline = Timeline::default();
@@ -144,18 +144,18 @@ mod tests {
             ..ShardStatus::default()
         };
         for second in seconds {
-            let left_ns = 86_400 * SECOND;
+            let left = 86_400 * SECOND;
             let now = Progress {
                 phase: Phase::Measure,
-                left_ns,
-                elapsed_ns: 0,
+                left,
+                elapsed: Nanos::ZERO,
                 status,
                 timeline: &timeline,
                 users: Some(100_000),
                 awaits: "",
                 is_interrupted: false,
             };
-            progress.show(second * SECOND, &now).unwrap();
+            progress.show(*second * SECOND, &now).unwrap();
         }
         progress.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -177,8 +177,8 @@ mod tests {
         let timeline = Timeline::default();
         let populating = |populated| Progress {
             phase: Phase::Populate,
-            left_ns: Nanos::MAX,
-            elapsed_ns: 10 * SECOND,
+            left: Nanos::MAX,
+            elapsed: 10 * SECOND,
             status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
             timeline: &timeline,
             users: None,
@@ -196,8 +196,8 @@ mod tests {
         let ending = |is_interrupted| {
             line(&Progress {
                 phase: Phase::Drain,
-                left_ns: Nanos::MAX,
-                elapsed_ns: 0,
+                left: Nanos::MAX,
+                elapsed: Nanos::ZERO,
                 status: ShardStatus::default(),
                 timeline: &timeline,
                 users: None,
@@ -212,11 +212,11 @@ mod tests {
     #[test]
     fn whoever_waits_says_for_whom() {
         let timeline = Timeline::default();
-        let gathering = |awaits, left_ns| {
+        let gathering = |awaits, left| {
             line(&Progress {
                 phase: Phase::Gather,
-                left_ns,
-                elapsed_ns: 0,
+                left,
+                elapsed: Nanos::ZERO,
                 status: ShardStatus::default(),
                 timeline: &timeline,
                 users: None,
@@ -225,7 +225,7 @@ mod tests {
             })
         };
         assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");
-        assert_eq!(gathering("", 1_500_000_000), "ready: the load begins in 2 s");
+        assert_eq!(gathering("", Nanos::from_ms(1_500)), "ready: the load begins in 2 s");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Everything that crosses between this crate and the program that drives it.
 
-/// Nanoseconds since the run's start. The driver owns the clock; this crate is told.
-pub type Nanos = u64;
+pub use crate::time::Nanos;
 
 /// Name of a cache entry, independent of shard count and of thread timing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

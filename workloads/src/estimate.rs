@@ -105,7 +105,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::contract::{Action, Event, Outcome};
+    use crate::contract::{Action, Event, Nanos, Outcome};
     use crate::{Source, Workload};
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         };
         let [low, high] = config.turn_bytes();
         let mut workload = Workload::new(Arc::new(config), Source::Synthetic, 7, 0, 1).unwrap();
-        workload.start(0);
+        workload.start(Nanos::ZERO);
         let (mut seen, mut actions) = (Vec::new(), Vec::new());
         while seen.len() < 20_000 {
             let now = workload.next_wake().unwrap();

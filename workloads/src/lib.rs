@@ -20,6 +20,7 @@ mod rng;
 mod row_buffer;
 pub mod source;
 mod stats;
+mod time;
 mod user;
 mod workload;
 

@@ -62,16 +62,17 @@ mod tests {
             operation: None,
         };
         let mut queue = Queue::new();
-        for (class, arrived) in [
+        for (class, ns) in [
             (Class::Batch, 1),
             (Class::Interactive, 9),
             (Class::Responsive, 2),
             (Class::Interactive, 3),
         ] {
+            let arrived = Nanos::from_ns(ns);
             queue.push(Queued { class: Class::Batch, urgency: class, arrived, user: 0, demand });
         }
         let order: Vec<_> =
-            std::iter::from_fn(|| queue.pop()).map(|q| (q.urgency, q.arrived)).collect();
+            std::iter::from_fn(|| queue.pop()).map(|q| (q.urgency, q.arrived.as_ns())).collect();
         let expected = [
             (Class::Interactive, 3),
             (Class::Interactive, 9),

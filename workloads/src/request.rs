@@ -352,7 +352,7 @@ impl Request {
                 self.phase = Phase::End;
                 Step::Done
             }
-            wait => Step::Wait(wait),
+            wait_ns => Step::Wait(Nanos::from_ns(wait_ns)),
         }
     }
 

@@ -16,9 +16,14 @@ fn demand(context_tokens: u32, generate_tokens: u32) -> Demand {
     }
 }
 
+/// When it arrived, and when it began to be served.
+fn times() -> (Nanos, Nanos) {
+    (Nanos::from_ns(10), Nanos::from_ns(20))
+}
+
 fn request(demand: Demand, history: Vec<u64>) -> Request {
     let past = Past { history, prompt_tokens: 7, seed: 1, documents: 0..2, ..Past::default() };
-    Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand, past)
+    Request::new(3, (Class::Batch, Class::Batch), times(), demand, past)
 }
 
 /// Runs a request, answering each step by `answer`; the purposes it went through.
@@ -93,7 +98,7 @@ fn without_documents_a_retrieval_is_left_out() {
     let config = WorkloadConfig { rag_documents: 2, ..WorkloadConfig::default() };
     let asked = Demand { retrieval: Some(9), prompt: None, ..demand(1000, 1) };
     let past = Past { seed: 1, ..Past::default() };
-    let request = Request::new(3, (Class::Batch, Class::Batch), (10, 20), asked, past);
+    let request = Request::new(3, (Class::Batch, Class::Batch), times(), asked, past);
     let purposes: Vec<Purpose> =
         run(&config, request, all_well).0.iter().map(|&(purpose, _)| purpose).collect();
     assert_eq!(purposes, [Purpose::Prefill, Purpose::Decode]);
@@ -133,7 +138,7 @@ fn leading_blocks_are_read_and_the_rest_written() {
     let config = WorkloadConfig::default();
     let with_blocks = |ids: &[u64]| {
         let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
-        Request::new(3, (Class::Batch, Class::Batch), (10, 20), demand(512 * 3 + 7, 5), past)
+        Request::new(3, (Class::Batch, Class::Batch), times(), demand(512 * 3 + 7, 5), past)
     };
     let token = 131_072;
     // Blocks 8 and 6 are there, but between them one is not.
@@ -206,7 +211,7 @@ fn a_request_whose_entry_is_refused_was_not_served() {
             let answer = if matches!(step, Step::Write(..)) { outcome } else { Outcome::Waited };
             step = one.next(&config, Some((answer, 1)), &mut stats);
         }
-        assert_eq!((one.record(99).end, stats.refused_requests), (end, refused));
+        assert_eq!((one.record(Nanos::from_ns(99)).end, stats.refused_requests), (end, refused));
     }
 }
 

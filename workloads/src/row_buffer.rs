@@ -67,7 +67,7 @@ impl RowBuffer {
     pub(crate) fn next_due(&self, queued: usize) -> Option<Nanos> {
         match self.rows.front().filter(|_| self.started)?.arrival {
             Some(at) => (queued < QUEUED_MAX).then_some(at),
-            None => (queued < QUEUED_WITHOUT_GAPS).then_some(0),
+            None => (queued < QUEUED_WITHOUT_GAPS).then_some(Nanos::ZERO),
         }
     }
 

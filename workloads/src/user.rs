@@ -20,8 +20,8 @@ pub struct Profile {
     pub context_tokens: u32,
     /// Upper end of its answers, tokens.
     pub generation_tokens: u32,
-    /// Think time, ns.
-    pub think_ns: Nanos,
+    /// Think time.
+    pub think: Nanos,
 }
 
 impl Profile {
@@ -35,7 +35,7 @@ impl Profile {
         let context_tokens = range(&mut rng, ranges.context_tokens);
         let generation_tokens = range(&mut rng, ranges.generation_tokens);
         let [low, high] = ranges.think_time_s;
-        let think_ns = (rng.random_range(low..=high) * 1e9) as Nanos;
+        let think = Nanos::from_ns_f64(rng.random_range(low..=high) * 1e9);
         let u: f64 = rng.random();
         let class = if u < config.interactive_share {
             Class::Interactive
@@ -44,7 +44,7 @@ impl Profile {
         } else {
             Class::Batch
         };
-        Profile { persona: persona as u8, class, context_tokens, generation_tokens, think_ns }
+        Profile { persona: persona as u8, class, context_tokens, generation_tokens, think }
     }
 }
 
@@ -103,10 +103,10 @@ impl Cursor {
             Arrival::Poisson => -libm::log(1.0 - self.rng.random::<f64>()) * habits.mean_gap_ns,
             Arrival::Open | Arrival::Closed => {
                 let [low, high] = habits.config.think_jitter;
-                profile.think_ns as f64 * self.rng.random_range(low..=high)
+                profile.think.as_ns_f64() * self.rng.random_range(low..=high)
             }
         };
-        self.next = from.saturating_add(gap_ns as Nanos);
+        self.next = from.saturating_add(Nanos::from_ns_f64(gap_ns));
     }
 
     fn ask(&mut self, habits: Habits<'_>, profile: &Profile) -> Demand {
@@ -318,8 +318,10 @@ mod tests {
                 rag_documents: 3,
                 ..WorkloadConfig::default()
             };
-            let (mut prompt, mut late) =
-                (User::new(habits(&config), 1, 2, 0), User::new(habits(&config), 1, 2, 0));
+            let (mut prompt, mut late) = (
+                User::new(habits(&config), 1, 2, Nanos::ZERO),
+                User::new(habits(&config), 1, 2, Nanos::ZERO),
+            );
             let mut expected = Vec::new();
             for _ in 0..50 {
                 let arrived = prompt.next_arrival().unwrap();
@@ -350,10 +352,10 @@ mod tests {
             request_rate_per_s: 200.0,
             ..WorkloadConfig::default()
         };
-        let horizon = 200_000_000_000;
+        let horizon = Nanos::from_secs(200);
         let mut arrivals: Vec<(Nanos, u32)> = Vec::new();
         for number in 0..config.num_users {
-            let mut user = User::new(habits(&config), 17, number, 0);
+            let mut user = User::new(habits(&config), 17, number, Nanos::ZERO);
             while let Some(at) = user.next_arrival().filter(|&at| at < horizon) {
                 arrivals.push((at, number));
                 ask(&mut user, &config);
@@ -363,7 +365,7 @@ mod tests {
         // 40,000 expected, Poisson: sigma = 200; five sigma.
         assert!(arrivals.len().abs_diff(40_000) < 1_000, "{}", arrivals.len());
         let mut gaps: Vec<f64> =
-            arrivals.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e9).collect();
+            arrivals.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_ns_f64() / 1e9).collect();
         gaps.sort_by(f64::total_cmp);
         let n = gaps.len() as f64;
         // Kolmogorov-Smirnov against 1 - exp(-200 t); 1.95 / sqrt(n) is its 0.1 % bound.
@@ -384,12 +386,12 @@ mod tests {
     fn think_times_stay_within_the_jitter_of_the_profile() {
         let config = WorkloadConfig::default();
         let (mut sum, n) = (0.0, 20_000);
-        let mut user = User::new(habits(&config), 5, 1, 0);
-        let think = user.profile().think_ns as f64;
-        let mut last = 0;
+        let mut user = User::new(habits(&config), 5, 1, Nanos::ZERO);
+        let think = user.profile().think.as_ns_f64();
+        let mut last = Nanos::ZERO;
         for _ in 0..n {
             let next = user.next_arrival().unwrap();
-            let factor = (next - last) as f64 / think;
+            let factor = (next - last).as_ns_f64() / think;
             assert!((0.799..=1.201).contains(&factor), "{factor}");
             sum += factor;
             last = next;
@@ -433,7 +435,7 @@ mod tests {
     fn conversations_end_with_the_configured_probability_and_at_the_turn_limit() {
         let config = WorkloadConfig { conversation_turns_max: 5, ..WorkloadConfig::default() };
         let (mut lengths, mut length) = (Vec::new(), 0u32);
-        let mut user = User::new(habits(&config), 3, 0, 0);
+        let mut user = User::new(habits(&config), 3, 0, Nanos::ZERO);
         for _ in 0..60_000 {
             let demand = ask(&mut user, &config);
             if demand.turn == Turn::Number(0) && length > 0 {
@@ -457,8 +459,10 @@ mod tests {
     fn a_switch_does_not_change_the_rest_of_the_stream() {
         let with = WorkloadConfig::default();
         let without = WorkloadConfig { prefix_caching: false, ..WorkloadConfig::default() };
-        let (mut a, mut b) =
-            (User::new(habits(&with), 9, 4, 0), User::new(habits(&without), 9, 4, 0));
+        let (mut a, mut b) = (
+            User::new(habits(&with), 9, 4, Nanos::ZERO),
+            User::new(habits(&without), 9, 4, Nanos::ZERO),
+        );
         let mut prompts = 0;
         for _ in 0..5_000 {
             let (mut one, other) = (ask(&mut a, &with), ask(&mut b, &without));

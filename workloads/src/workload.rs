@@ -181,7 +181,7 @@ impl Workload {
     pub fn stop(&mut self, now: Nanos) {
         self.stopped = true;
         self.stats.queued_at_end = self.queued;
-        self.stats.queue_age_at_end_ns = self.queue_age_ns(now);
+        self.stats.queue_age_at_end_ns = self.queue_age(now).as_ns();
         self.stats.dropped += self.queued;
         self.queued = 0;
         for user in &mut self.users {
@@ -223,7 +223,7 @@ impl Workload {
         let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
         let row = self.rows.next_due(self.queue.len());
         let ingest = self.ingest.as_ref().filter(|_| !self.stopped);
-        let ingest = ingest.filter(|ingest| ingest.is_due(&self.config)).map(|_| 0);
+        let ingest = ingest.filter(|ingest| ingest.is_due(&self.config)).map(|_| Nanos::ZERO);
         arrival.into_iter().chain(row).chain(ingest).min()
     }
 
@@ -239,11 +239,11 @@ impl Workload {
         self.queued
     }
 
-    /// Longest that a request has been waiting to be served, ns. O(users).
+    /// Longest that a request has been waiting to be served. O(users).
     #[must_use]
-    pub fn queue_age_ns(&self, now: Nanos) -> Nanos {
+    pub fn queue_age(&self, now: Nanos) -> Nanos {
         let oldest = self.queue.iter().map(|queued| queued.arrived).min();
-        oldest.map_or(0, |arrived| now.saturating_sub(arrived))
+        oldest.map_or(Nanos::ZERO, |arrived| now.saturating_sub(arrived))
     }
 
     /// Calls `visit` with the class and intended arrival of every request that arrived before
@@ -436,9 +436,9 @@ impl Workload {
         (class, if self.config.trace_classes { class } else { Class::Batch })
     }
 
-    fn note_arrival(&mut self, lag_ns: Nanos) {
+    fn note_arrival(&mut self, lag: Nanos) {
         self.stats.arrived += 1;
-        self.stats.timer_lag_max_ns = self.stats.timer_lag_max_ns.max(lag_ns);
+        self.stats.timer_lag_max_ns = self.stats.timer_lag_max_ns.max(lag.as_ns());
         self.queued += 1;
         self.stats.queue_depth_max = self.stats.queue_depth_max.max(self.queued);
     }

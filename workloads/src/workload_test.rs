@@ -55,11 +55,12 @@ fn run_shard<'a>(
     (step_ns, until): (u64, Nanos),
     seen: &mut BTreeMap<u64, Vec<Seen>>,
 ) {
-    workload.start(0);
+    workload.start(Nanos::ZERO);
+    let step = Nanos::from_ns(step_ns);
     let mut due: BinaryHeap<Reverse<(Nanos, RequestId)>> = BinaryHeap::new();
     let mut answers: BTreeMap<RequestId, Outcome> = BTreeMap::new();
     let mut trails: BTreeMap<RequestId, Vec<(Purpose, Key, u64)>> = BTreeMap::new();
-    let (mut now, mut actions) = (0, Vec::new());
+    let (mut now, mut actions) = (Nanos::ZERO, Vec::new());
     // When the chunk that is being written is.
     let mut ingested: Option<Nanos> = None;
     loop {
@@ -94,14 +95,14 @@ fn run_shard<'a>(
             match action {
                 Action::Read { request, key, purpose, times, .. } => {
                     trails.entry(request).or_default().push((purpose, key, u64::from(times)));
-                    answer_at(now + step_ns, request, Outcome::Hit);
+                    answer_at(now + step, request, Outcome::Hit);
                 }
                 Action::Write { request, key, purpose, bytes, .. } => {
                     trails.entry(request).or_default().push((purpose, key, bytes));
-                    answer_at(now + step_ns, request, Outcome::Written);
+                    answer_at(now + step, request, Outcome::Written);
                 }
                 Action::Ingest { key, bytes } => {
-                    assert!(ingested.replace(now + step_ns).is_none(), "one chunk at a time");
+                    assert!(ingested.replace(now + step).is_none(), "one chunk at a time");
                     seen.entry(INGESTION).or_default().push(chunk(key, bytes));
                 }
                 Action::Forget { key } => {
@@ -219,9 +220,9 @@ fn closed_users_wait_for_their_answers_and_open_ones_do_not() {
     let slow_ns = 5_000_000_000;
     let config = WorkloadConfig { num_users: 10, ..WorkloadConfig::default() };
     let none = Source::Synthetic;
-    let (_, open) = run(&config, &none, &[], (1, slow_ns), 60_000_000_000);
+    let (_, open) = run(&config, &none, &[], (1, slow_ns), Nanos::from_secs(60));
     let closed = WorkloadConfig { arrival: Arrival::Closed, ..config };
-    let (_, closed) = run(&closed, &none, &[], (1, slow_ns), 60_000_000_000);
+    let (_, closed) = run(&closed, &none, &[], (1, slow_ns), Nanos::from_secs(60));
     assert!(open.arrived > 5 * closed.arrived, "{} {}", open.arrived, closed.arrived);
 }
 
@@ -239,17 +240,17 @@ fn catch_up(workload: &mut Workload, now: Nanos, actions: &mut Vec<Action>) -> u
 fn a_backlog_is_counted_but_not_kept() {
     let config = Arc::new(WorkloadConfig { num_users: 10, ..WorkloadConfig::default() });
     let mut workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
-    workload.start(0);
+    workload.start(Nanos::ZERO);
     let mut actions = Vec::new();
-    let hour = 3_600_000_000_000;
+    let hour = Nanos::from_secs(3_600);
     // However much is due, whoever drives it is asked again soon.
     let ticks = catch_up(&mut workload, hour, &mut actions);
     let arrived = workload.stats().arrived;
     assert!(arrived > 30_000 && ticks > 7, "{arrived}, {ticks}");
     assert_eq!((workload.queue_len(), workload.queue.len()), (arrived, 10));
-    assert!(workload.queue_age_ns(hour) > hour - 3_000_000_000);
+    assert!(workload.queue_age(hour) > hour - Nanos::from_secs(3));
     // The most urgent class is worked off first, in the order of arrival over all its users.
-    let mut last = (Class::Interactive, 0);
+    let mut last = (Class::Interactive, Nanos::ZERO);
     for left in (arrived - 1_000..arrived).rev() {
         let head = workload.queue_head().unwrap();
         assert!(head >= last, "{head:?} after {last:?}");
@@ -264,7 +265,7 @@ fn a_backlog_is_counted_but_not_kept() {
 
 #[test]
 fn nothing_of_a_trace_arrives_before_the_start() {
-    for arrival in [None, Some(0)] {
+    for arrival in [None, Some(Nanos::ZERO)] {
         let config = Arc::new(WorkloadConfig::default());
         let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
         let (user, sequence, cycle, blocks) = (0, 0, 0, None);
@@ -281,10 +282,10 @@ fn nothing_of_a_trace_arrives_before_the_start() {
             cycle,
         });
         let mut actions = Vec::new();
-        workload.on_event(1 << 50, Event::Tick, &mut actions);
+        workload.on_event(Nanos::from_ns(1 << 50), Event::Tick, &mut actions);
         assert_eq!((workload.next_wake(), workload.queue_len()), (None, 0));
-        workload.start(0);
-        workload.on_event(5, Event::Tick, &mut actions);
+        workload.start(Nanos::ZERO);
+        workload.on_event(Nanos::from_ns(5), Event::Tick, &mut actions);
         assert_eq!(workload.queue_len(), 1);
     }
 }
@@ -295,12 +296,12 @@ fn a_trace_that_falls_behind_stays_in_its_file() {
     let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
     let mut actions = Vec::new();
     let mut supplied = 0u64;
-    workload.start(0);
+    workload.start(Nanos::ZERO);
     // Blocks of 1,600 bytes, due long ago, none of them served.
     while workload.wants_rows() {
         workload.supply(SourceRequest {
             operation: None,
-            arrival: Some(supplied),
+            arrival: Some(Nanos::from_ns(supplied)),
             user: supplied,
             sequence: supplied,
             turn: Turn::Alone,
@@ -310,11 +311,11 @@ fn a_trace_that_falls_behind_stays_in_its_file() {
             cycle: 0,
         });
         supplied += 1;
-        workload.on_event(1 << 40, Event::Tick, &mut actions);
+        workload.on_event(Nanos::from_ns(1 << 40), Event::Tick, &mut actions);
         assert!(supplied < 100_000);
     }
     assert!((15_000..25_000).contains(&supplied), "{supplied}");
-    workload.on_event(1 << 40, Event::SlotGranted, &mut actions);
+    workload.on_event(Nanos::from_ns(1 << 40), Event::SlotGranted, &mut actions);
     assert!(workload.wants_rows());
 }
 
@@ -324,9 +325,9 @@ fn users_can_be_added_and_sent_home_while_it_runs() {
     let mut shards: Vec<Workload> = (0..3)
         .map(|shard| Workload::new(Arc::clone(&config), Source::Synthetic, 1, shard, 3).unwrap())
         .collect();
-    for (total, now) in [(10, 0), (25, 1_000), (4, 2_000), (31, 3_000)] {
+    for (total, ns) in [(10, 0), (25, 1_000), (4, 2_000), (31, 3_000)] {
         for workload in &mut shards {
-            workload.set_users(total, now);
+            workload.set_users(total, Nanos::from_ns(ns));
         }
         let active = shards.iter().flat_map(|w| &w.users).filter(|user| user.active).count();
         assert_eq!(active, total as usize);
@@ -356,11 +357,11 @@ fn the_population_is_written_once_by_somebody() {
 fn a_hundred_thousand_users_are_cheap_to_hold() {
     let config = Arc::new(WorkloadConfig { num_users: 100_000, ..WorkloadConfig::default() });
     let mut workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
-    workload.start(0);
-    let mut actions = Vec::new();
-    catch_up(&mut workload, 300_000_000, &mut actions);
+    workload.start(Nanos::ZERO);
+    let (mut actions, soon) = (Vec::new(), Nanos::from_ms(300));
+    catch_up(&mut workload, soon, &mut actions);
     assert!(workload.queue_len() > 10_000);
-    workload.stop(300_000_000);
+    workload.stop(soon);
     assert_eq!((workload.queue_len(), workload.next_wake()), (0, None));
     assert_eq!(workload.stats().dropped, workload.stats().arrived);
 }

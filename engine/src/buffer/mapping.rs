@@ -9,13 +9,17 @@ use crate::units::MIB;
 
 /// Size of an x86-64 / aarch64 huge page.
 const HUGE_PAGE_BYTES: usize = 2 * MIB as usize;
+/// What is smaller gets small pages. A shard that needs 4 KiB of buffers would otherwise hold
+/// 2 MiB, and hundreds of such shards most of a gigabyte.
+const HUGE_FROM_BYTES: usize = HUGE_PAGE_BYTES / 2;
 
 /// What backs a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageKind {
     /// Reserved huge pages (`vm.nr_hugepages`).
     Huge,
-    /// Ordinary pages, with the kernel asked to merge them (transparent huge pages).
+    /// Ordinary pages, which the kernel is asked to merge where there are many (transparent huge
+    /// pages).
     Transparent,
 }
 
@@ -32,14 +36,18 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes` (rounded up to 2 MiB). `reserved` tries huge pages set aside by the
-    /// administrator before ordinary ones.
+    /// Maps `bytes` (address space is rounded up to 2 MiB). `reserved` tries huge pages set aside
+    /// by the administrator before ordinary ones. Less than 1 MiB is not worth a huge page.
     ///
     /// # Errors
     /// When the kernel gives no memory.
     pub fn new(bytes: usize, reserved: bool) -> Result<Mapping, SetupError> {
         let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
-        if reserved && let Ok(start) = map(length_bytes, OPEN, libc::MAP_HUGETLB) {
+        let is_large = bytes >= HUGE_FROM_BYTES;
+        if reserved
+            && is_large
+            && let Ok(start) = map(length_bytes, OPEN, libc::MAP_HUGETLB)
+        {
             return Ok(Mapping {
                 start,
                 length_bytes,
@@ -49,7 +57,8 @@ impl Mapping {
                 is_closed: false,
             });
         }
-        Mapping::ordinary(length_bytes, OPEN)
+        let advice = if is_large { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        Mapping::ordinary(length_bytes, OPEN, advice)
     }
 
     /// Address space for `bytes` (rounded up to 2 MiB) without any claim to memory: no byte of it
@@ -58,10 +67,11 @@ impl Mapping {
     /// # Errors
     /// When there is not so much address space.
     pub fn closed(bytes: usize) -> Result<Mapping, SetupError> {
-        Mapping::ordinary(bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES), libc::PROT_NONE)
+        let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
+        Mapping::ordinary(length_bytes, libc::PROT_NONE, libc::MADV_HUGEPAGE)
     }
 
-    fn ordinary(length_bytes: usize, protection: i32) -> Result<Mapping, SetupError> {
+    fn ordinary(length_bytes: usize, protection: i32, advice: i32) -> Result<Mapping, SetupError> {
         // Over-map by one huge page, so that an aligned start exists inside.
         let map_bytes = length_bytes + HUGE_PAGE_BYTES;
         let map_start = map(map_bytes, protection, 0)
@@ -71,8 +81,7 @@ impl Mapping {
         let start = unsafe { map_start.add(offset) };
         // Advice: failing changes speed only, and khugepaged may be switched off.
         // SAFETY: the range is inside the mapping just made.
-        let _advice =
-            unsafe { libc::madvise(start.as_ptr().cast(), length_bytes, libc::MADV_HUGEPAGE) };
+        let _advice = unsafe { libc::madvise(start.as_ptr().cast(), length_bytes, advice) };
         let page_kind = PageKind::Transparent;
         let is_closed = protection != OPEN;
         Ok(Mapping { start, length_bytes, map_start, map_bytes, page_kind, is_closed })

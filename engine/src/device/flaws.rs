@@ -150,21 +150,25 @@ impl FlawedMedium {
         from[self.rng.random_range(0..from.len())]
     }
 
+    fn length(&mut self, from: Nanos, to: Nanos) -> Nanos {
+        Nanos::from_ns(self.rng.random_range(from.as_ns()..to.as_ns()))
+    }
+
     /// How much longer an I/O takes, and for how long the whole drive stands still before it.
     pub(super) fn delays(&mut self) -> (Nanos, Nanos) {
         let rates = self.rates;
         let mut late = match rates.is_reordering {
-            true => self.rng.random_range(0..MILLISECOND),
-            false => 0,
+            true => self.length(Nanos::ZERO, MILLISECOND),
+            false => Nanos::ZERO,
         };
         if self.happens(rates.late) {
             self.counts.late += 1;
-            late += self.rng.random_range(MICROSECOND..2 * SECOND);
+            late += self.length(MICROSECOND, 2 * SECOND);
         }
-        let mut stall = 0;
+        let mut stall = Nanos::ZERO;
         if self.happens(rates.stalling) {
             self.counts.stalls += 1;
-            stall = self.rng.random_range(MILLISECOND..3 * SECOND);
+            stall = self.length(MILLISECOND, 3 * SECOND);
         }
         (late, stall)
     }

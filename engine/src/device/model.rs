@@ -22,10 +22,10 @@ pub struct DirectionModel {
     pub bytes_per_s: f64,
     /// Most I/Os a second, however small.
     pub ios_per_s: f64,
-    /// What an I/O takes besides its share of the two above, ns: half of them more, half less.
-    pub latency_ns: Nanos,
-    /// ... and what 1 in 100 takes at least; the same as `latency_ns`: all take that.
-    pub latency_p99_ns: Nanos,
+    /// What an I/O takes besides its share of the two above: half of them more, half less.
+    pub latency: Nanos,
+    /// ... and what 1 in 100 takes at least; the same as `latency`: all take that.
+    pub latency_p99: Nanos,
 }
 
 impl DirectionModel {
@@ -33,18 +33,18 @@ impl DirectionModel {
     /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
     /// products, so that every machine gets the same.
     fn latency_of(&self, draw: u64) -> Nanos {
-        let tail = self.latency_p99_ns.saturating_sub(self.latency_ns) as f64;
+        let tail = self.latency_p99.saturating_sub(self.latency).as_ns_f64();
         if tail == 0.0 {
-            return self.latency_ns;
+            return self.latency;
         }
         // 53 bits are exact.
         let place = (draw >> 11) as f64 / (1u64 << 53) as f64;
-        let median = self.latency_ns as f64;
+        let median = self.latency.as_ns_f64();
         let latency = match place {
             ..0.5 => median * (0.8 + 0.4 * place),
             _ => median + tail * (place - 0.5) / 0.49,
         };
-        latency.round() as Nanos
+        Nanos::from_ns_f64(latency)
     }
 }
 
@@ -68,8 +68,8 @@ pub struct DeviceModel {
     pub read: DirectionModel,
     /// Writes.
     pub write: DirectionModel,
-    /// What a flush takes after the writes before it, ns.
-    pub flush_ns: Nanos,
+    /// What a flush takes after the writes before it.
+    pub flush: Nanos,
     /// I/Os that it works on at once; more wait. 0: any number.
     pub parallel_ios: u32,
     /// How much longer an I/O occupies the drive when the one before it went the other way: 0.1 is
@@ -77,9 +77,9 @@ pub struct DeviceModel {
     pub mixed_penalty: f64,
     /// Whether reads and writes have a shared part each, and so a limit each.
     pub is_duplex: bool,
-    /// It works in bursts that begin so far apart, ns: what it would do until the next one begins,
-    /// it does at once. So do the limiters of clouds and of the kernel. 0: evenly.
-    pub burst_ns: Nanos,
+    /// It works in bursts that begin so far apart: what it would do until the next one begins,
+    /// it does at once. So do the limiters of clouds and of the kernel. Zero: evenly.
+    pub burst_period: Nanos,
     /// Its write cache.
     pub write_cache: WriteCacheModel,
 }
@@ -100,8 +100,8 @@ pub struct DeviceState {
     cached_bytes: f64,
     cache_at: Nanos,
     reads_at: Nanos,
-    /// For how long all reads taken so far occupy the shared part, ns.
-    reads_ns: Nanos,
+    /// For how long all reads taken so far occupy the shared part.
+    reads: Nanos,
     /// When the shared part is occupied; of reads and of writes, if each has one.
     occupied: [Occupation; 2],
     /// When I/Os wait for one of the parallel places.
@@ -112,21 +112,21 @@ impl DeviceModel {
     /// A drive with these limits, 80 µs to read and 20 µs to write, no interference, no cache.
     #[must_use]
     pub fn with_bandwidth(read_bytes_per_s: f64, write_bytes_per_s: f64) -> DeviceModel {
-        let direction = |bytes_per_s, latency_ns| DirectionModel {
+        let direction = |bytes_per_s, latency| DirectionModel {
             bytes_per_s,
             // A drive's own for 4 KiB blocks: bandwidth is what binds.
             ios_per_s: bytes_per_s / 4096.0,
-            latency_ns,
-            latency_p99_ns: latency_ns,
+            latency,
+            latency_p99: latency,
         };
         DeviceModel {
-            read: direction(read_bytes_per_s, 80_000),
-            write: direction(write_bytes_per_s, 20_000),
-            flush_ns: 0,
+            read: direction(read_bytes_per_s, Nanos::from_us(80)),
+            write: direction(write_bytes_per_s, Nanos::from_us(20)),
+            flush: Nanos::ZERO,
             parallel_ios: 0,
             mixed_penalty: 0.0,
             is_duplex: false,
-            burst_ns: 0,
+            burst_period: Nanos::ZERO,
             write_cache: WriteCacheModel {
                 bytes: 0,
                 bytes_per_s: write_bytes_per_s,
@@ -135,13 +135,13 @@ impl DeviceModel {
         }
     }
 
-    /// A drive that takes no time but `latency_ns`: for runs of which only the order matters.
+    /// A drive that takes no time but `latency`: for runs of which only the order matters.
     #[must_use]
-    pub fn ideal(latency_ns: Nanos) -> DeviceModel {
+    pub fn ideal(latency: Nanos) -> DeviceModel {
         // 1 MiB in a thousandth of a nanosecond.
         let mut model = DeviceModel::with_bandwidth(1e18, 1e18);
         for direction in [&mut model.read, &mut model.write] {
-            (direction.latency_ns, direction.latency_p99_ns) = (latency_ns, latency_ns);
+            (direction.latency, direction.latency_p99) = (latency, latency);
         }
         model
     }
@@ -159,10 +159,10 @@ impl DeviceModel {
                     return Err(format!("{name}: {what} is {value}: give at least 1"));
                 }
             }
-            if direction.latency_p99_ns > 3_600 * SECOND {
+            if direction.latency_p99 > 3_600 * SECOND {
                 return Err(format!("{name}: a latency of over an hour"));
             }
-            if direction.latency_p99_ns < direction.latency_ns {
+            if direction.latency_p99 < direction.latency {
                 return Err(format!("{name}: a 99th percentile below the median"));
             }
         }
@@ -181,7 +181,7 @@ impl DeviceModel {
 
     /// How long an I/O occupies the shared part, ns, when bytes move that fast.
     fn occupies_ns(direction: &DirectionModel, bytes_per_s: f64, bytes: u64) -> f64 {
-        (bytes as f64 / bytes_per_s).max(1.0 / direction.ios_per_s) * SECOND as f64
+        (bytes as f64 / bytes_per_s).max(1.0 / direction.ios_per_s) * SECOND.as_ns_f64()
     }
 
     /// Takes an I/O at `now`; returns when it is done.
@@ -202,12 +202,12 @@ impl DeviceModel {
         } else {
             factor * Self::occupies_ns(direction, direction.bytes_per_s, bytes)
         };
-        let occupied = occupied.round() as Nanos;
+        let occupied = Nanos::from_ns_f64(occupied);
         let free_at = start.saturating_add(occupied);
         state.free_at[part] = free_at;
         state.occupied[part].add(now, start, free_at);
         if kind == IoKind::Read {
-            state.reads_ns = state.reads_ns.saturating_add(occupied);
+            state.reads = state.reads.saturating_add(occupied);
         }
         state.last = Some(kind);
         state.taken += 1;
@@ -225,16 +225,16 @@ impl DeviceModel {
     fn flushed_at(&self, state: &DeviceState, now: Nanos) -> Nanos {
         let written = state.written_at.max(now);
         let cached = match self.write_cache.is_volatile {
-            true => self.cached_bytes(state, written) / self.write.bytes_per_s * SECOND as f64,
+            true => self.cached_bytes(state, written) / self.write.bytes_per_s * SECOND.as_ns_f64(),
             false => 0.0,
         };
-        written.saturating_add(cached.round() as Nanos).saturating_add(self.flush_ns)
+        written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
     }
 
     /// When what would be done at `done` is, if the device works in bursts.
     fn burst_begin(&self, done: Nanos, now: Nanos) -> Nanos {
-        match self.burst_ns {
-            0 => done,
+        match self.burst_period {
+            Nanos::ZERO => done,
             period => (done / period * period).max(now),
         }
     }
@@ -242,15 +242,15 @@ impl DeviceModel {
     /// When fewer than `parallel_ios` are being worked on.
     fn place_free_at(&self, state: &mut DeviceState, now: Nanos) -> Nanos {
         if self.parallel_ios == 0 {
-            return 0;
+            return Nanos::ZERO;
         }
         while state.working.peek().is_some_and(|Reverse(end)| *end <= now) {
             state.working.pop();
         }
         match state.working.len() < self.parallel_ios as usize {
-            true => 0,
+            true => Nanos::ZERO,
             false => {
-                let free_at = state.working.pop().map_or(0, |Reverse(end)| end);
+                let free_at = state.working.pop().map_or(Nanos::ZERO, |Reverse(end)| end);
                 state.crowded.add(now, now, free_at);
                 free_at
             }
@@ -260,8 +260,8 @@ impl DeviceModel {
     /// What the cache holds at a time that is not before the last write, bytes.
     fn cached_bytes(&self, state: &DeviceState, at: Nanos) -> f64 {
         let passed = at.saturating_sub(state.cache_at);
-        let reads = if self.is_duplex { 0 } else { state.reads_ns - state.reads_at };
-        let drains_s = passed.saturating_sub(reads) as f64 / SECOND as f64;
+        let reads = if self.is_duplex { Nanos::ZERO } else { state.reads - state.reads_at };
+        let drains_s = passed.saturating_sub(reads).as_secs_f64();
         (state.cached_bytes - drains_s * self.write.bytes_per_s).max(0.0)
     }
 
@@ -271,10 +271,10 @@ impl DeviceModel {
         let capacity = self.write_cache.bytes as f64;
         // A write larger than the cache goes through it.
         let excess = (held + (bytes as f64).min(capacity) - capacity).max(0.0);
-        let wait_ns = excess / self.write.bytes_per_s * SECOND as f64;
+        let wait_ns = excess / self.write.bytes_per_s * SECOND.as_ns_f64();
         state.cached_bytes = held - excess + bytes as f64;
-        state.cache_at = start + wait_ns.round() as Nanos;
-        state.reads_at = state.reads_ns;
+        state.cache_at = start + Nanos::from_ns_f64(wait_ns);
+        state.reads_at = state.reads;
         wait_ns
     }
 }
@@ -289,21 +289,21 @@ fn mix(counter: u64) -> u64 {
 
 impl DeviceState {
     /// Does nothing for so long.
-    pub(super) fn stall(&mut self, now: Nanos, for_ns: Nanos) {
-        if for_ns > 0 {
-            self.free_at = self.free_at.map(|at| at.max(now).saturating_add(for_ns));
+    pub(super) fn stall(&mut self, now: Nanos, length: Nanos) {
+        if length > Nanos::ZERO {
+            self.free_at = self.free_at.map(|at| at.max(now).saturating_add(length));
         }
     }
 
-    /// How long the shared part was occupied until `now`, ns; where there are two, the busier one.
+    /// How long the shared part was occupied until `now`; where there are two, the busier one.
     #[must_use]
-    pub fn busy_ns(&self, now: Nanos) -> Nanos {
+    pub fn busy(&self, now: Nanos) -> Nanos {
         self.occupied[0].until(now).max(self.occupied[1].until(now))
     }
 
-    /// How long I/Os waited for one of the parallel places until `now`, ns.
+    /// How long I/Os waited for one of the parallel places until `now`.
     #[must_use]
-    pub fn crowded_ns(&self, now: Nanos) -> Nanos {
+    pub fn crowded(&self, now: Nanos) -> Nanos {
         self.crowded.until(now)
     }
 }
@@ -314,23 +314,26 @@ mod tests {
     use crate::clock::{MICROSECOND, MILLISECOND};
     use crate::units::MIB;
 
+    /// Of a read of `with_bandwidth`.
+    const LATENCY: Nanos = Nanos::from_us(80);
+
     /// Bytes a second of `depth` I/Os in a closed loop.
     fn closed_loop(model: &DeviceModel, kinds: &[IoKind], bytes: u64, depth: usize) -> f64 {
         let mut state = DeviceState::default();
         let mut done = std::collections::BinaryHeap::new();
         let count = 20_000;
-        let mut end = 0;
+        let mut end = Nanos::ZERO;
         for index in 0..count {
             let now = match done.len() < depth {
-                true => 0,
-                false => done.pop().map_or(0, |std::cmp::Reverse(at)| at),
+                true => Nanos::ZERO,
+                false => done.pop().map_or(Nanos::ZERO, |std::cmp::Reverse(at)| at),
             };
             let kind = kinds[index % kinds.len()];
             let at = model.serve(&mut state, now, kind, bytes);
             done.push(std::cmp::Reverse(at));
             end = end.max(at);
         }
-        (count as u64 * bytes) as f64 / (end as f64 / SECOND as f64)
+        (count as u64 * bytes) as f64 / end.as_secs_f64()
     }
 
     #[test]
@@ -357,18 +360,18 @@ mod tests {
 
     #[test]
     fn bursts_keep_the_rate() {
-        let burst_ns = 100 * MILLISECOND;
-        let model = DeviceModel { burst_ns, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let burst_period = 100 * MILLISECOND;
+        let model = DeviceModel { burst_period, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         for depth in [1, 64] {
             let rate = closed_loop(&model, &[IoKind::Read], MIB, depth);
             assert!((rate / 1e9 - 1.0).abs() < 1e-2, "{rate}");
         }
         let mut state = DeviceState::default();
         let done: Vec<Nanos> =
-            (0..200).map(|_| model.serve(&mut state, 0, IoKind::Read, MIB)).collect();
+            (0..200).map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Read, MIB)).collect();
         // What fits in the first burst is done at once, the next when that begins.
-        assert_eq!((done[0], done[94]), (80_000, 80_000));
-        assert_eq!(done[96], burst_ns + 80_000);
+        assert_eq!((done[0], done[94]), (LATENCY, LATENCY));
+        assert_eq!(done[96], burst_period + LATENCY);
     }
 
     #[test]
@@ -386,17 +389,18 @@ mod tests {
         let one_s = 4096.0 / 100e9 + 80e-6;
         assert!((rate * one_s / 8.0 - 1.0).abs() < 1e-2, "{rate}");
         let mut state = DeviceState::default();
-        let ends = (0..16).map(|_| model.serve(&mut state, 0, IoKind::Read, 4096));
+        let ends = (0..16).map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Read, 4096));
         let first = ends.min().unwrap();
         // The second eight wait for the first.
-        assert_eq!((state.crowded_ns(50_000), first > 80_000), (50_000, true));
-        assert!(state.crowded_ns(SECOND) < first + 1_000 && state.busy_ns(SECOND) < 1_000);
+        let early = 50 * MICROSECOND;
+        assert_eq!((state.crowded(early), first > LATENCY), (early, true));
+        assert!(state.crowded(SECOND) < first + MICROSECOND && state.busy(SECOND) < MICROSECOND);
     }
 
     #[test]
     fn latencies_have_the_median_and_the_tail_they_were_given() {
         let mut model = DeviceModel::with_bandwidth(1e15, 1e15);
-        (model.read.latency_ns, model.read.latency_p99_ns) = (80_000, 200_000);
+        (model.read.latency, model.read.latency_p99) = (LATENCY, 200 * MICROSECOND);
         let mut state = DeviceState::default();
         let mut all: Vec<Nanos> = (0..100_000u64)
             .map(|index| {
@@ -405,14 +409,14 @@ mod tests {
             })
             .collect();
         all.sort_unstable();
-        let near = |place: usize, ns: f64| (all[place] as f64 / ns - 1.0).abs() < 0.02;
+        let near = |place: usize, ns: f64| (all[place].as_ns_f64() / ns - 1.0).abs() < 0.02;
         assert!(
             near(50_000, 80_000.0) && near(99_000, 200_000.0),
-            "{} {}",
+            "{:?} {:?}",
             all[50_000],
             all[99_000]
         );
-        assert!(all[0] >= 64_000);
+        assert!(all[0] >= 64 * MICROSECOND);
     }
 
     #[test]
@@ -429,14 +433,17 @@ mod tests {
         let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 10e9, is_volatile: true };
         let mut model = DeviceModel { write_cache: cache, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         let mut state = DeviceState::default();
-        let burst = (0..64).map(|_| model.serve(&mut state, 0, IoKind::Write, MIB)).max().unwrap();
-        assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst}");
+        let burst = (0..64)
+            .map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Write, MIB))
+            .max()
+            .unwrap();
+        assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst:?}");
         let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
         assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
         // Volatile, it is empty after a flush; what it took at 10 GB/s drained at 1 the while.
-        let flushed = model.serve(&mut state, 0, IoKind::Flush, 0);
+        let flushed = model.serve(&mut state, Nanos::ZERO, IoKind::Flush, 0);
         let drained_s = 64.0 * MIB as f64 / 1e9 + 20e-6;
-        assert!((flushed as f64 / 1e9 / drained_s - 1.0).abs() < 0.02, "{flushed}");
+        assert!((flushed.as_secs_f64() / drained_s - 1.0).abs() < 0.02, "{flushed:?}");
         // Draining shares the drive with reads: half a second of each fills a second.
         let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 16);
         assert!((mixed / 1e9 - 1.0).abs() < 0.1, "{mixed}");
@@ -448,14 +455,15 @@ mod tests {
 
     #[test]
     fn a_flush_waits_for_the_writes_before_it() {
-        let model = DeviceModel { flush_ns: 500, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let flush = Nanos::from_ns(500);
+        let model = DeviceModel { flush, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         let mut state = DeviceState::default();
-        let written = model.serve(&mut state, 100, IoKind::Write, MIB);
-        assert_eq!(model.serve(&mut state, 200, IoKind::Flush, 0), written + 500);
-        assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + 500);
+        let written = model.serve(&mut state, Nanos::from_ns(100), IoKind::Write, MIB);
+        assert_eq!(model.serve(&mut state, Nanos::from_ns(200), IoKind::Flush, 0), written + flush);
+        assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + flush);
         // A MiB at 1 GB/s from 100 on; none of it before.
-        assert_eq!((state.busy_ns(100), state.busy_ns(1_100)), (0, 1_000));
-        assert_eq!(state.busy_ns(SECOND), MIB);
+        let busy_ns = |ns| state.busy(Nanos::from_ns(ns)).as_ns();
+        assert_eq!([100, 1_100, 1_000_000_000].map(busy_ns), [0, 1_000, MIB]);
     }
 
     #[test]

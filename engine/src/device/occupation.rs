@@ -8,8 +8,8 @@ use crate::clock::Nanos;
 /// ended; one that begins where the last ends becomes a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Occupation {
-    /// Of the periods that are over, ns.
-    over_ns: Nanos,
+    /// Of the periods that are over.
+    over: Nanos,
     ahead: VecDeque<(Nanos, Nanos)>,
 }
 
@@ -18,7 +18,7 @@ impl Occupation {
     /// that end before `now` are forgotten but for their length.
     pub fn add(&mut self, now: Nanos, start: Nanos, end: Nanos) {
         while let Some((from, to)) = self.ahead.front().filter(|(_, to)| *to <= now) {
-            self.over_ns = self.over_ns.saturating_add(to - from);
+            self.over = self.over.saturating_add(*to - *from);
             self.ahead.pop_front();
         }
         let start = self.ahead.back().map_or(start, |last| start.max(last.1));
@@ -29,12 +29,12 @@ impl Occupation {
         }
     }
 
-    /// Busy until `now`, ns; `now` is not before that of the last [`Occupation::add`].
+    /// How long it was busy until `now`, which is not before that of the last [`Occupation::add`].
     #[must_use]
     pub fn until(&self, now: Nanos) -> Nanos {
         let ahead = self.ahead.iter();
         let part = ahead.map(|(start, end)| (*end).min(now).saturating_sub(*start)).sum();
-        self.over_ns.saturating_add(part)
+        self.over.saturating_add(part)
     }
 }
 
@@ -45,14 +45,18 @@ mod tests {
     #[test]
     fn what_lies_ahead_does_not_count_yet() {
         let mut busy = Occupation::default();
-        busy.add(0, 0, 100);
-        busy.add(0, 100, 200);
-        busy.add(0, 150, 160);
-        assert_eq!((busy.until(0), busy.until(50), busy.until(500)), (0, 50, 200));
+        let ns = Nanos::from_ns;
+        let until = |busy: &Occupation, moments: [u64; 3]| {
+            moments.map(|moment| busy.until(ns(moment)).as_ns())
+        };
+        busy.add(ns(0), ns(0), ns(100));
+        busy.add(ns(0), ns(100), ns(200));
+        busy.add(ns(0), ns(150), ns(160));
+        assert_eq!(until(&busy, [0, 50, 500]), [0, 50, 200]);
         assert_eq!(busy.ahead.len(), 1);
-        busy.add(300, 1_000, 1_100);
-        busy.add(300, 1_050, 1_200);
-        assert_eq!((busy.until(300), busy.until(1_001), busy.until(2_000)), (200, 201, 400));
+        busy.add(ns(300), ns(1_000), ns(1_100));
+        busy.add(ns(300), ns(1_050), ns(1_200));
+        assert_eq!(until(&busy, [300, 1_001, 2_000]), [200, 201, 400]);
         assert_eq!(busy.ahead.len(), 1);
     }
 }

@@ -153,16 +153,16 @@ impl SimDrive {
         }
     }
 
-    /// How long the drive was occupied so far, ns.
+    /// How long the drive was occupied so far.
     #[must_use]
-    pub fn busy_ns(&self) -> Nanos {
-        self.state.borrow().busy_ns(self.clock.now())
+    pub fn busy(&self) -> Nanos {
+        self.state.borrow().busy(self.clock.now())
     }
 
-    /// How long I/Os waited for one of its parallel places so far, ns.
+    /// How long I/Os waited for one of its parallel places so far.
     #[must_use]
-    pub fn crowded_ns(&self) -> Nanos {
-        self.state.borrow().crowded_ns(self.clock.now())
+    pub fn crowded(&self) -> Nanos {
+        self.state.borrow().crowded(self.clock.now())
     }
 }
 
@@ -180,7 +180,7 @@ impl Device for SimDevice {
         let bytes = u64::from(request.length_bytes);
         let state = &mut *drive.state.borrow_mut();
         let (flaw, late) = match &drive.medium {
-            None => (Flaw::None, 0),
+            None => (Flaw::None, Nanos::ZERO),
             Some(medium) => {
                 let medium = &mut *medium.borrow_mut();
                 let (late, stall) = medium.delays();

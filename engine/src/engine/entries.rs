@@ -8,7 +8,7 @@ use flume::{Receiver, RecvTimeoutError, Sender};
 use super::error::EngineError;
 use super::served::{Inbound, Request};
 use crate::buffer::Urgency;
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::key::{EntryKey, ShardId};
 use crate::shard::executor::Vitals;
 use crate::shard::{ReadOutcome, WriteMode, WriteOutcome};
@@ -17,7 +17,7 @@ use crate::shard::{ReadOutcome, WriteMode, WriteOutcome};
 const LOOK: Duration = Duration::from_millis(50);
 /// Age of the last heartbeat from which on the shard's thread is woken by a signal: its executor
 /// can go to sleep with work to do (see [`Vitals::interrupt`]).
-const LATE: Nanos = 50 * MILLISECOND;
+const LATE: Nanos = Nanos::from_ms(50);
 
 /// Urgency of operations whose caller names none: the middle class.
 const URGENCY: Urgency = Urgency(1);

@@ -10,7 +10,7 @@ use super::entries::{Entries, Pending};
 use super::error::{EngineError, SettingsError};
 use super::place::Opened;
 use super::served::{Inbound, Request, ShardStatistics, serve_shard};
-use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::error::{IoError, SetupError};
 use crate::key::{ShardId, TIER_COUNT};
 use crate::metrics::Metrics;
@@ -22,7 +22,7 @@ use crate::shard::executor::{Executor, Pulse, Vitals};
 const OPEN_PATIENCE: Duration = Duration::from_secs(3600);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Nanos = 40 * SECOND;
+const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
 /// A running storage engine: entries by key, in host memory and on storage, on a thread and an
 /// io_uring for each shard.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use crate::clock::{Nanos, monotonic_now};
+use crate::clock::monotonic_now;
 use crate::device::DataFile;
 use crate::error::{IoError, SetupError};
 use crate::metrics::Histogram;
@@ -81,7 +81,7 @@ pub struct LoadFigures {
     /// Writes.
     pub write: DirectionFigures,
     /// Length of the window.
-    pub window_ns: Nanos,
+    pub window_ns: u64,
     /// CPU time of the threads in it; a polling kernel thread's is not among it.
     pub cpu_ns: u64,
     /// Whether every thread's buffers were registered with the kernel.
@@ -117,8 +117,8 @@ impl LoadFigures {
 struct Shared {
     stop: AtomicBool,
     /// I/Os completed in the window count: those from its start until its end.
-    window_start: AtomicU64,
-    window_end: AtomicU64,
+    window_start_ns: AtomicU64,
+    window_end_ns: AtomicU64,
     /// Since the load began, for whoever watches.
     ios: AtomicU64,
     bytes: AtomicU64,
@@ -150,8 +150,8 @@ impl Load {
         assert!(plan.range_bytes >= u64::from(plan.io_bytes) * count as u64 && plan.depth > 0);
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
-            window_start: AtomicU64::new(Nanos::MAX),
-            window_end: AtomicU64::new(Nanos::MAX),
+            window_start_ns: AtomicU64::new(u64::MAX),
+            window_end_ns: AtomicU64::new(u64::MAX),
             ios: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             cursor: AtomicU64::new(0),
@@ -194,7 +194,7 @@ impl Load {
 
     /// Counts I/Os and latencies from now on: the ramp-up is over.
     pub fn open_window(&self) {
-        self.shared.window_start.store(monotonic_now(), Ordering::Relaxed);
+        self.shared.window_start_ns.store(monotonic_now().as_ns(), Ordering::Relaxed);
     }
 
     /// I/Os and bytes completed since the load began.
@@ -214,10 +214,10 @@ impl Load {
     /// # Errors
     /// The first I/O that failed.
     pub fn stop(self) -> Result<LoadFigures, LoadError> {
-        let end = monotonic_now();
-        self.shared.window_end.store(end, Ordering::Relaxed);
+        let end_ns = monotonic_now().as_ns();
+        self.shared.window_end_ns.store(end_ns, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
-        let start = self.shared.window_start.load(Ordering::Relaxed);
+        let start_ns = self.shared.window_start_ns.load(Ordering::Relaxed);
         let mut figures = LoadFigures { registered_buffers: true, ..LoadFigures::default() };
         let mut first_failure = None;
         for thread in self.threads {
@@ -227,7 +227,7 @@ impl Load {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        figures.window_ns = end.saturating_sub(start);
+        figures.window_ns = end_ns.saturating_sub(start_ns);
         first_failure.map_or(Ok(figures), Err)
     }
 }

@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Access, DirectionFigures, LoadError, LoadFigures, LoadPlan, Shared};
-use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::device::DataFile;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, fill};
@@ -88,7 +88,7 @@ impl Worker {
             registered_buffers: ring.has_registered_buffers(),
             ..LoadFigures::default()
         };
-        let mut lanes = vec![(IoKind::Read, 0, 0); self.lanes as usize];
+        let mut lanes = vec![(IoKind::Read, 0, Nanos::ZERO); self.lanes as usize];
         // All threads begin when the last is ready; nobody listening means giving up.
         if ready.send(()).is_err() {
             return Ok(figures);
@@ -100,8 +100,9 @@ impl Worker {
         while ring.in_flight() > 0 {
             ring.submit_and_wait().map_err(|error| self.failure(IoKind::Read, 0, &error))?;
             let now = monotonic_now();
-            let start = self.shared.window_start.load(Ordering::Relaxed);
-            let counted = now >= start && now < self.shared.window_end.load(Ordering::Relaxed);
+            let start_ns = self.shared.window_start_ns.load(Ordering::Relaxed);
+            let end_ns = self.shared.window_end_ns.load(Ordering::Relaxed);
+            let counted = (start_ns..end_ns).contains(&now.as_ns());
             if counted && cpu_at_start.is_none() {
                 cpu_at_start = Some(thread_cpu_ns());
             }
@@ -121,7 +122,7 @@ impl Worker {
                         IoKind::Read => &mut figures.read,
                         IoKind::Write | IoKind::Flush => &mut figures.write,
                     };
-                    count(direction, self.io_bytes, now - submitted);
+                    count(direction, self.io_bytes, (now - submitted).as_ns());
                 }
                 self.next(&mut ring, lane, &mut lanes, now)?;
             }
@@ -212,7 +213,7 @@ impl Worker {
     }
 }
 
-fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: Nanos) {
+fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: u64) {
     direction.ios += 1;
     direction.bytes += u64::from(bytes);
     direction.latency.record(latency_ns);
@@ -220,5 +221,5 @@ fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: Nanos) {
 
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec.unsigned_abs() * SECOND + time.tv_nsec.unsigned_abs()
+    Nanos::from_secs(time.tv_sec.unsigned_abs()).as_ns() + time.tv_nsec.unsigned_abs()
 }

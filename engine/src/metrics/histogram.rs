@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::clock::{MICROSECOND, Nanos, SECOND};
+use crate::clock::{MICROSECOND, SECOND};
 
 /// Lowest latency told apart from zero.
-pub(super) const LOWEST_NS: u64 = MICROSECOND;
+pub(super) const LOWEST_NS: u64 = MICROSECOND.as_ns();
 /// Highest latency recorded as it is; longer ones count as this.
-pub(super) const HIGHEST_NS: u64 = 3_600 * SECOND;
+pub(super) const HIGHEST_NS: u64 = 3_600 * SECOND.as_ns();
 /// Significant digits of a recorded latency.
 pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 
@@ -88,7 +88,7 @@ impl Histogram {
     }
 
     /// Counts one event.
-    pub fn record(&mut self, latency_ns: Nanos) {
+    pub fn record(&mut self, latency_ns: u64) {
         // The crate's counters reach past the bound it was given (to 4398 s); only what is past
         // those does it count as the bound, which would put 5000 s below 4000 s.
         let inner = self.inner.get_or_insert_with(counters);
@@ -127,7 +127,7 @@ impl Histogram {
 
     /// Latency that `quantile` (0..=1) of the events did not exceed; `None` when empty.
     #[must_use]
-    pub fn quantile_ns(&self, quantile: f64) -> Option<Nanos> {
+    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
         let value = |inner: &Counters| inner.value_at_quantile(quantile).min(inner.max());
         self.recorded().map(value)
@@ -135,13 +135,13 @@ impl Histogram {
 
     /// Longest latency, to the histogram's resolution; `None` when empty.
     #[must_use]
-    pub fn max_ns(&self) -> Option<Nanos> {
+    pub fn max_ns(&self) -> Option<u64> {
         self.recorded().map(Counters::max)
     }
 
     /// Events of at most `limit_ns` (to the histogram's resolution).
     #[must_use]
-    pub fn count_at_most(&self, limit_ns: Nanos) -> u64 {
+    pub fn count_at_most(&self, limit_ns: u64) -> u64 {
         self.recorded().map_or(0, |inner| inner.count_between(0, limit_ns))
     }
 

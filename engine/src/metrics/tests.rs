@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::histogram::{HIGHEST_NS, LOWEST_NS};
 use super::*;
-use crate::clock::{MILLISECOND, SECOND};
+use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::key::{Tier, mix64};
 
@@ -125,7 +125,7 @@ fn latencies_past_the_bounds_are_counted_at_the_bounds_in_order() {
     let mut histogram = histogram_of(&[0, HIGHEST_NS]);
     let at_the_bound = histogram.max_ns();
     // Inside the crate's last counters, past them, and as far as a u64 goes.
-    for latency_ns in [4_000 * SECOND, 5_000 * SECOND, u64::MAX] {
+    for latency_ns in [4_000 * SECOND.as_ns(), 5_000 * SECOND.as_ns(), u64::MAX] {
         histogram.record(latency_ns);
         assert_eq!(histogram.max_ns(), at_the_bound);
     }
@@ -140,7 +140,7 @@ fn latencies_past_the_bounds_are_counted_at_the_bounds_in_order() {
     // And no quantile is above the maximum.
     assert_eq!(histogram_of(&[0, 0]).quantile_ns(0.99), histogram_of(&[0]).max_ns());
     // The sum is of what happened, not of what the counters can show.
-    let sum_ns = u128::from(HIGHEST_NS + 9_000 * SECOND) + u128::from(u64::MAX);
+    let sum_ns = u128::from(HIGHEST_NS + 9_000 * SECOND.as_ns()) + u128::from(u64::MAX);
     assert_eq!(histogram.sum_ns(), sum_ns);
 }
 
@@ -160,8 +160,8 @@ fn means_are_exact_where_counters_round() {
 
 #[test]
 fn an_empty_histogram_has_no_latencies_and_clearing_makes_one() {
-    let mut histogram = histogram_of(&[MILLISECOND, SECOND]);
-    assert_eq!(histogram.count_at_most(10 * MILLISECOND), 1);
+    let mut histogram = histogram_of(&[MILLISECOND, SECOND].map(Nanos::as_ns));
+    assert_eq!(histogram.count_at_most((10 * MILLISECOND).as_ns()), 1);
     histogram.clear();
     for histogram in [&histogram, &Histogram::new()] {
         assert_eq!(histogram.count(), 0);
@@ -185,7 +185,7 @@ fn text_of_something_else_says_what_is_wrong() {
     assert!(matches!(decode("not base64!"), HistogramDecodeError::Base64(_)));
     assert!(matches!(decode(""), HistogramDecodeError::Format(_)));
     assert!(matches!(decode("AAAAAAAAAAAAAAAA"), HistogramDecodeError::Format(_)));
-    let text = histogram_of(&[MILLISECOND]).to_base64_v2();
+    let text = histogram_of(&[MILLISECOND.as_ns()]).to_base64_v2();
     assert!(text.starts_with("HISTFAAA"), "the mark that other tools look for: {text}");
     let cut = STANDARD.encode(&STANDARD.decode(&text).unwrap()[..20]);
     assert!(matches!(decode(&cut), HistogramDecodeError::Format(_)));
@@ -270,7 +270,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
     let mut draw = random;
     let mut next = || {
         draw = mix64(draw.wrapping_add(1));
-        1 + draw % (10 * SECOND)
+        1 + draw % (10 * SECOND.as_ns())
     };
     for TierMetrics { read, write } in tiers {
         for DirectionMetrics { entry_bytes, total, device, host } in [read, write] {

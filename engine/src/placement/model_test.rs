@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
+use crate::clock::Nanos;
 use crate::key::{EntryKey, Tier};
 use crate::units::blocks_for;
 
@@ -13,7 +14,7 @@ struct Item {
     bytes: u64,
     tier: usize,
     pins: u32,
-    used_at: u64,
+    used_at: Nanos,
 }
 
 /// The rules of the waterfall, by scanning.
@@ -21,12 +22,12 @@ pub(super) struct Model {
     /// Bytes, bytes, blocks.
     capacity: [u64; 3],
     items: Vec<Item>,
-    now: u64,
+    now: Nanos,
 }
 
 impl Model {
     pub(super) fn new(capacity: [u64; 3]) -> Model {
-        Model { capacity, items: Vec::new(), now: 0 }
+        Model { capacity, items: Vec::new(), now: Nanos::ZERO }
     }
 
     fn held(&self, tier: usize) -> u64 {
@@ -86,7 +87,7 @@ impl Model {
         let (bytes, from) = (self.items[at].bytes, self.items[at].tier);
         let Some(tier) = self.find_above(bytes, 0, from) else { return };
         let Some(at) = find(self).filter(|&at| self.items[at].tier == from) else { return };
-        self.now += 1;
+        self.now += Nanos::from_ns(1);
         let now = self.now;
         let item = &mut self.items[at];
         if from < 2 || item.pins == 0 {
@@ -101,7 +102,7 @@ impl Model {
         let outcome = self.find_tier(bytes, from);
         if let Outcome::In(tier) = outcome {
             self.items.retain(|item| item.key != key);
-            self.now += 1;
+            self.now += Nanos::from_ns(1);
             self.items.push(Item { key, bytes, tier: tier.index(), pins: 0, used_at: self.now });
         }
         outcome
@@ -172,7 +173,7 @@ pub(super) fn apply(sim: &mut Sim, model: &mut Model, op: &Op) -> Result<(), Tes
             if nth < sim.pinned.len() {
                 let key = sim.shards[0].view(sim.pinned[nth].1).key;
                 sim.unpin(nth);
-                model.now += 1;
+                model.now += Nanos::from_ns(1);
                 let now = model.now;
                 let item = model.items.iter_mut().find(|item| EntryKey(item.key) == key).unwrap();
                 item.pins -= 1;

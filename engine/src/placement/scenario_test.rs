@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::sim_test::{Outcome, Sim};
 use super::*;
+use crate::clock::Nanos;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
 
@@ -20,6 +21,10 @@ fn config(shards: u16, cpu_bytes: u64, storage_blocks: u64) -> BudgetConfig {
     }
 }
 
+fn at(ns: u64) -> Nanos {
+    Nanos::from_ns(ns)
+}
+
 fn grant<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
     let Admission::Granted(mut grant) = placement.admit(&mut AdmitState::new(bytes)) else {
         panic!("there is room");
@@ -31,8 +36,8 @@ fn grant<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
 /// Writes `key` and makes it the victim of its tier.
 fn begin_move(placement: &mut Placement<Rc<u8>>, key: u128, data: &Rc<u8>) -> Victim {
     let granted = grant(placement, 100);
-    let id = placement.insert_writing(EntryKey(key), granted, Rc::clone(data), 1);
-    placement.write_done(id, 2);
+    let id = placement.insert_writing(EntryKey(key), granted, Rc::clone(data), at(1));
+    placement.write_done(id, at(2));
     placement.begin_evict(Tier::Cpu).unwrap()
 }
 
@@ -57,16 +62,16 @@ fn assert_empty<D>(placement: &Placement<D>) {
 fn an_entry_removed_while_pinned_keeps_its_space_until_the_last_unpin() {
     let mut placement = Placement::new(SharedBudgets::new(&config(1, 0, 8)), ShardId(0));
     let granted = grant(&mut placement, 8 * BLOCK_BYTES);
-    let id = placement.insert_writing(EntryKey(1), granted, (), 1);
-    placement.write_done(id, 2);
+    let id = placement.insert_writing(EntryKey(1), granted, (), at(1));
+    placement.write_done(id, at(2));
     placement.pin(id);
     placement.pin(id);
     assert!(placement.remove(EntryKey(1)));
     assert!(!placement.remove(EntryKey(1)));
     assert_eq!(placement.lookup(EntryKey(1)), None);
-    placement.unpin(id, 3);
+    placement.unpin(id, at(3));
     assert_eq!(placement.check_sums().used_blocks, 8);
-    placement.unpin(id, 4);
+    placement.unpin(id, at(4));
     assert_empty(&placement);
 }
 
@@ -80,9 +85,9 @@ fn a_victim_removed_on_its_way_down_leaves_nothing() {
     placement.pin(victim.id);
     assert_eq!(placement.lookup(EntryKey(1)).unwrap().state, EntryState::Moving);
     assert!(placement.remove(EntryKey(1)));
-    assert!(!placement.finish_move(victim.id, granted, Rc::clone(&data), 5));
+    assert!(!placement.finish_move(victim.id, granted, Rc::clone(&data), at(5)));
     assert_eq!(placement.shared().used_bytes(Tier::Cpu), 100, "a reader still has it");
-    placement.unpin(victim.id, 6);
+    placement.unpin(victim.id, at(6));
     assert_empty(&placement);
     assert_eq!(Rc::strong_count(&data), 1, "the handle goes with the entry");
 }
@@ -94,10 +99,10 @@ fn a_reader_of_a_victim_keeps_it_off_the_list_below() {
     let victim = begin_move(&mut placement, 1, &data);
     placement.pin(victim.id);
     let granted = storage_grant(&mut placement, &victim);
-    assert!(placement.finish_move(victim.id, granted, Rc::clone(&data), 5));
+    assert!(placement.finish_move(victim.id, granted, Rc::clone(&data), at(5)));
     assert_eq!(placement.shared().used_bytes(Tier::Cpu), 0);
     assert_eq!(placement.begin_evict(Tier::Storage), None);
-    placement.unpin(victim.id, 6);
+    placement.unpin(victim.id, at(6));
     assert_eq!(placement.begin_evict(Tier::Storage).map(|victim| victim.to), Some(None));
     assert_empty(&placement);
 }
@@ -113,7 +118,7 @@ fn whatever_fails_on_the_way_gives_everything_back() {
     let entered = grant(&mut placement, 10);
     placement.cancel(entered);
     let granted = grant(&mut placement, 10);
-    let id = placement.insert_writing(EntryKey(1), granted, Rc::clone(&data), 1);
+    let id = placement.insert_writing(EntryKey(1), granted, Rc::clone(&data), at(1));
     placement.write_failed(id);
     let victim = begin_move(&mut placement, 2, &data);
     let granted = storage_grant(&mut placement, &victim);
@@ -128,7 +133,7 @@ fn whatever_fails_on_the_way_gives_everything_back() {
 fn a_rewrite_replaces_the_entry_and_has_another_version() {
     let mut placement = Placement::new(SharedBudgets::new(&config(1, 0, 8)), ShardId(0));
     let mut versions = Vec::new();
-    for now in 0..3 {
+    for now in (0..3).map(at) {
         let granted = grant(&mut placement, BLOCK_BYTES);
         let id = placement.insert_writing(EntryKey(1), granted, (), now);
         versions.push(placement.view(id).version);
@@ -254,8 +259,8 @@ fn physical_space_is_entered_in_turn() {
     let mut first = Placement::new(Arc::clone(&shared), ShardId(0));
     let mut second: Placement<()> = Placement::new(Arc::clone(&shared), ShardId(1));
     let granted = grant(&mut first, 600);
-    let id = first.insert_writing(EntryKey(1), granted, (), 1);
-    first.write_done(id, 2);
+    let id = first.insert_writing(EntryKey(1), granted, (), at(1));
+    first.write_done(id, at(2));
     let victim = first.begin_evict(Tier::Cpu).unwrap();
     let Admission::Granted(mut large) = second.admit(&mut AdmitState::new(700)) else {
         panic!("the ledger has room")
@@ -268,7 +273,7 @@ fn physical_space_is_entered_in_turn() {
     };
     assert_eq!(first.enter(&mut small, false), Enter::NeedDoor);
     let granted = storage_grant(&mut first, &victim);
-    assert!(first.finish_move(victim.id, granted, (), 3));
+    assert!(first.finish_move(victim.id, granted, (), at(3)));
     let wakeup = first.take_wakeup();
     let reason = WakeReason::Door(Tier::Cpu);
     assert_eq!(wakeup, Some(Wakeup { shard: ShardId(1), reason }));

@@ -142,7 +142,7 @@ impl SharedBudgets {
             StoragePool::new(drive.blocks, config.segment_blocks, drive.grown_blocks)
         };
         let board = |_| Board {
-            tails: std::array::from_fn(|_| AtomicU64::new(NO_TAIL)),
+            tails: std::array::from_fn(|_| AtomicU64::new(NO_TAIL.as_ns())),
             free_segments: AtomicU64::new(0),
         };
         Arc::new(SharedBudgets {
@@ -267,7 +267,7 @@ impl SharedBudgets {
     pub fn oldest_shard(&self, tier: Tier) -> Option<ShardId> {
         let tails = self.boards.iter().map(|board| board.tails[tier.index()].load(SeqCst));
         let (index, stamp) = tails.enumerate().min_by_key(|&(index, stamp)| (stamp, index))?;
-        (stamp != NO_TAIL).then(|| shard_id(index))
+        (stamp != NO_TAIL.as_ns()).then(|| shard_id(index))
     }
 
     /// Another shard than `me` that holds a wholly free segment: the one with most.
@@ -278,7 +278,7 @@ impl SharedBudgets {
     }
 
     pub(super) fn set_tail(&self, shard: ShardId, tier: Tier, stamp: Nanos) {
-        self.boards[shard.index()].tails[tier.index()].store(stamp, SeqCst);
+        self.boards[shard.index()].tails[tier.index()].store(stamp.as_ns(), SeqCst);
     }
 
     pub(super) fn set_free_segments(&self, shard: ShardId, count: u64) {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::BLOCK_BYTES;
@@ -70,7 +71,7 @@ pub(super) struct Sim {
     tasks: Vec<Option<Task>>,
     messages: Vec<Message>,
     queues: Vec<Vec<VecDeque<usize>>>,
-    pub(super) now: u64,
+    pub(super) now: Nanos,
     pub(super) pinned: Vec<(usize, EntryId)>,
     pub(super) outcomes: Vec<Outcome>,
     pub(super) asks: u64,
@@ -113,7 +114,7 @@ impl Sim {
             shared,
             tasks: Vec::new(),
             messages: Vec::new(),
-            now: 0,
+            now: Nanos::ZERO,
             pinned: Vec::new(),
             outcomes: Vec::new(),
             asks: 0,
@@ -184,7 +185,7 @@ impl Sim {
 
     pub(super) fn unpin(&mut self, nth: usize) {
         let (shard, id) = self.pinned.swap_remove(nth);
-        self.now += 1;
+        self.now += Nanos::from_ns(1);
         self.shards[shard].unpin(id, self.now);
         self.collect_wakeups(shard);
     }
@@ -290,7 +291,7 @@ impl Sim {
                         task.phase = Phase::Bytes;
                         let held = std::mem::take(&mut task.holds_door);
                         if let Work::Write(key) = task.work {
-                            self.now += 1;
+                            self.now += Nanos::from_ns(1);
                             let grant = task.grant.take().unwrap();
                             let placement = &mut self.shards[shard];
                             task.id = Some(placement.insert_writing(key, grant, key.0, self.now));
@@ -331,7 +332,7 @@ impl Sim {
 
     /// The bytes are where they were to go.
     fn end_bytes(&mut self, task: Task) {
-        self.now += 1;
+        self.now += Nanos::from_ns(1);
         let placement = &mut self.shards[task.shard];
         match task.work {
             Work::Write(_) => {
@@ -465,7 +466,7 @@ impl Sim {
             }
             Message::Grow(shard, growth) => {
                 let taken = (self.supply)(growth);
-                self.now += 1;
+                self.now += Nanos::from_ns(1);
                 self.shards[shard].end_growth(growth, taken, self.now);
                 self.collect_wakeups(shard);
                 self.collect_growths(shard);

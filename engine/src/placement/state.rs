@@ -130,7 +130,7 @@ impl<D> Placement<D> {
             wants_growth: [false; TIER_COUNT],
             shown_tails: [NO_TAIL; TIER_COUNT],
             shown_free_segments: 0,
-            newest_stamp: 0,
+            newest_stamp: Nanos::ZERO,
             next_version: 1,
         }
     }
@@ -259,7 +259,7 @@ impl<D> Placement<D> {
         if state == EntryState::Writing {
             self.kill(id);
         }
-        self.drop_pin(id, 0);
+        self.drop_pin(id, Nanos::ZERO);
         self.settle();
     }
 
@@ -346,7 +346,7 @@ impl<D> Placement<D> {
             self.counts[tier.index()].lost_entries += 1;
             self.kill(id);
         }
-        self.drop_pin(id, 0);
+        self.drop_pin(id, Nanos::ZERO);
         self.settle();
     }
 

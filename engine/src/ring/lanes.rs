@@ -12,7 +12,7 @@ use super::op::IoKind;
 use super::probe::setup_failure;
 use super::setup::{RingConfig, RingSetup};
 use crate::buffer::Mapping;
-use crate::clock::{SECOND, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 
 /// Registered number of the file.
@@ -260,7 +260,7 @@ impl Drop for LaneRing {
 }
 
 /// How long a polled read may take before polling counts as not working, s.
-const PROBE_PATIENCE_S: u64 = 2;
+const PROBE_PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// Finds out whether a way of polling works on this file: one real read of its first 4 KiB.
 ///
@@ -276,7 +276,7 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
     let mut ring = LaneRing::new(file, 1, 4096, polling)?;
     let io = LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
     ring.push(io).map_err(|error| failed(error.to_string()))?;
-    let deadline = monotonic_now() + PROBE_PATIENCE_S * SECOND;
+    let deadline = monotonic_now() + PROBE_PATIENCE;
     loop {
         // Never blocking: a device that can't be polled may never complete.
         let entered = ring.enter_without_waiting();

@@ -39,7 +39,7 @@ const GETEVENTS: u32 = 1;
 const DROP_LOOK: Duration = Duration::from_millis(1);
 /// How long it looks without any I/O completing: a device that is silent for longer keeps the
 /// buffers, which are leaked rather than freed under it.
-const DROP_PATIENCE: Nanos = 30 * SECOND;
+const DROP_PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion; it lends the
 /// buffer through `B: AsRef<Buffer>`.

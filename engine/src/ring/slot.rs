@@ -85,7 +85,12 @@ impl<B: 'static> Slots<B> {
     pub fn insert(self: &Rc<Self>, owned: Option<B>, now: Nanos) -> (SlotToken, IoFuture<B>) {
         let inner = &mut *self.inner.borrow_mut();
         let index = inner.free.pop().unwrap_or_else(|| {
-            inner.slots.push(Slot { state: State::Free, generation: 0, submitted: 0, owned: None });
+            inner.slots.push(Slot {
+                state: State::Free,
+                generation: 0,
+                submitted: Nanos::ZERO,
+                owned: None,
+            });
             (inner.slots.len() - 1) as u32
         });
         let slot = &mut inner.slots[index as usize];
@@ -212,6 +217,10 @@ impl<B: 'static> Drop for IoFuture<B> {
 mod tests {
     use super::*;
 
+    fn at(ns: u64) -> Nanos {
+        Nanos::from_ns(ns)
+    }
+
     fn poll<B>(future: &mut IoFuture<B>) -> Poll<(Completion, Option<B>)> {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
@@ -220,11 +229,11 @@ mod tests {
     fn a_dropped_future_keeps_its_buffer_until_the_completion() {
         let slots = Slots::new();
         let buffer = Rc::new(());
-        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), 1);
+        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), at(1));
         drop(future);
         assert_eq!(Rc::strong_count(&buffer), 2, "the kernel may still write to it");
         assert_eq!(slots.pending(), 1);
-        slots.complete(token, 4096, 2);
+        slots.complete(token, 4096, at(2));
         assert_eq!(Rc::strong_count(&buffer), 1);
         assert_eq!(slots.pending(), 0);
     }
@@ -233,8 +242,8 @@ mod tests {
     fn a_done_but_uncollected_future_frees_on_drop() {
         let slots = Slots::new();
         let buffer = Rc::new(());
-        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), 1);
-        slots.complete(token, 0, 2);
+        let (token, future) = slots.insert(Some(Rc::clone(&buffer)), at(1));
+        slots.complete(token, 0, at(2));
         drop(future);
         assert_eq!(Rc::strong_count(&buffer), 1);
     }
@@ -242,12 +251,12 @@ mod tests {
     #[test]
     fn a_reused_slot_is_another_token() {
         let slots = Slots::new();
-        let (first, mut future) = slots.insert(Some(()), 1);
+        let (first, mut future) = slots.insert(Some(()), at(1));
         assert!(poll(&mut future).is_pending());
-        slots.complete(first, 7, 5);
+        slots.complete(first, 7, at(5));
         let Poll::Ready((completion, Some(()))) = poll(&mut future) else { panic!() };
-        assert_eq!(completion, Completion { result: 7, submitted: 1, completed: 5 });
-        let (second, _future) = slots.insert(Some(()), 2);
+        assert_eq!(completion, Completion { result: 7, submitted: at(1), completed: at(5) });
+        let (second, _future) = slots.insert(Some(()), at(2));
         assert_ne!(first, second);
         assert_eq!(first.index(), second.index());
     }
@@ -256,9 +265,9 @@ mod tests {
     #[should_panic(expected = "a completion comes once")]
     fn a_second_completion_is_a_bug_that_shows() {
         let slots = Slots::<()>::new();
-        let (token, future) = slots.insert(None, 1);
-        slots.complete(token, 0, 2);
+        let (token, future) = slots.insert(None, at(1));
+        slots.complete(token, 0, at(2));
         drop(future);
-        slots.complete(token, 0, 3);
+        slots.complete(token, 0, at(3));
     }
 }

@@ -104,7 +104,7 @@ pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
 pub(super) struct TransferDone {
     pub times: OperationTimes,
     /// Time spent copying from a source.
-    pub copy_ns: u64,
+    pub copy: Nanos,
 }
 
 /// What a transfer moves.
@@ -154,7 +154,7 @@ pub(super) struct Transfer<'a> {
     in_flight: Vec<InFlight>,
     first_submit: Option<Nanos>,
     last_completion: Nanos,
-    pub(super) copy_ns: u64,
+    pub(super) copy: Nanos,
     /// Copies to and from GPU memory under way.
     pub(super) gpu: GpuTransfer,
     /// Until its first I/O is started.
@@ -212,7 +212,7 @@ impl DataPath {
             in_flight: Vec::new(),
             first_submit: None,
             last_completion: begun,
-            copy_ns: 0,
+            copy: Nanos::ZERO,
             gpu: GpuTransfer::default(),
             waiting: Some(self.config.measure.wait(&self.config.clock)),
             error: None,
@@ -225,13 +225,13 @@ impl DataPath {
             done = self.flush(drives).await?;
         }
         let times = OperationTimes {
-            total_ns: self.config.clock.now() - begun,
-            device_ns: done.saturating_sub(first_submit),
-            room_ns: 0,
+            total: self.config.clock.now() - begun,
+            device: done.saturating_sub(first_submit),
+            room: Nanos::ZERO,
         };
         let (direction, now) = (transfer.spec.direction, self.config.clock.now());
-        self.config.measure.transfer(direction, times.device_ns, now);
-        Ok(TransferDone { times, copy_ns: transfer.copy_ns })
+        self.config.measure.transfer(direction, times.device, now);
+        Ok(TransferDone { times, copy: transfer.copy })
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
@@ -342,7 +342,7 @@ impl Transfer<'_> {
                     true => &mut waits.buffer,
                     false => &mut waits.queue_place,
                 };
-                wait.record(now - since);
+                wait.record((now - since).as_ns());
             });
             started += self.start_io(turn, ticket);
         }
@@ -373,7 +373,7 @@ impl Transfer<'_> {
                         let before = self.path.config.clock.now();
                         let offset = (first_block * BLOCK_BYTES) as usize;
                         entry.borrow().copy_to(offset, buffer);
-                        self.copy_ns += self.path.config.clock.now() - before;
+                        self.copy += self.path.config.clock.now() - before;
                     }
                     EntryData::Elsewhere => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];

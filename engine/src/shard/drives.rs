@@ -104,7 +104,7 @@ impl DataPath {
         }
         let flush = |drive: DriveId| Box::pin(self.flush_one(&self.drives[drive.index()]));
         let mut running: Vec<_> = drives.iter().map(flush).collect();
-        let (mut last, mut failure) = (0, None);
+        let (mut last, mut failure) = (Nanos::ZERO, None);
         std::future::poll_fn(|cx| {
             running.retain_mut(|flush| match flush.as_mut().poll(cx) {
                 Poll::Pending => true,

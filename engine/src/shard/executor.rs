@@ -100,7 +100,7 @@ fn install_interrupt() {
 #[derive(Debug, Default)]
 pub struct Vitals {
     beats: AtomicU64,
-    last_beat: AtomicU64,
+    last_beat_ns: AtomicU64,
     gap_max_ns: AtomicU64,
     /// The thread's number; 0 before it has begun.
     thread: AtomicI32,
@@ -116,13 +116,13 @@ impl Vitals {
     /// Time of the last heartbeat; 0 before the first.
     #[must_use]
     pub fn last_beat(&self) -> Nanos {
-        self.last_beat.load(Ordering::Relaxed)
+        Nanos::from_ns(self.last_beat_ns.load(Ordering::Relaxed))
     }
 
-    /// Longest time between two heartbeats, ns.
+    /// Longest time between two heartbeats.
     #[must_use]
-    pub fn gap_max_ns(&self) -> Nanos {
-        self.gap_max_ns.load(Ordering::Relaxed)
+    pub fn gap_max(&self) -> Nanos {
+        Nanos::from_ns(self.gap_max_ns.load(Ordering::Relaxed))
     }
 
     /// Forgets the longest gap so far: opening a shard blocks its thread, which is no stall.
@@ -163,11 +163,11 @@ impl Vitals {
     }
 
     fn beat(&self) {
-        let now = monotonic_now();
-        let last = self.last_beat.swap(now, Ordering::Relaxed);
+        let now_ns = monotonic_now().as_ns();
+        let last_ns = self.last_beat_ns.swap(now_ns, Ordering::Relaxed);
         self.beats.fetch_add(1, Ordering::Relaxed);
-        if last != 0 {
-            self.gap_max_ns.fetch_max(now.saturating_sub(last), Ordering::Relaxed);
+        if last_ns != 0 {
+            self.gap_max_ns.fetch_max(now_ns.saturating_sub(last_ns), Ordering::Relaxed);
         }
     }
 }
@@ -287,7 +287,7 @@ pub fn spawn_local(task: impl Future<Output = ()> + 'static) {
 pub async fn sleep_until(deadline: Nanos) {
     let now = monotonic_now();
     if deadline > now {
-        glommio::timer::sleep(Duration::from_nanos(deadline - now)).await;
+        glommio::timer::sleep((deadline - now).as_duration()).await;
     } else {
         glommio::executor().yield_task_queue_now().await;
     }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use super::data_path::{Begun, Content, InFlight, Transfer};
 use super::{EntryData, OperationTimes, Shard};
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::VerifyMode;
 use crate::key::Tier;
@@ -28,7 +29,7 @@ const JOBS_AT_ONCE: usize = 32;
 /// What the jobs of an operation came to.
 #[derive(Clone, Copy, Default)]
 struct Sum {
-    device_ns: u64,
+    device: Nanos,
 }
 
 /// Jobs that move an entry, a range after the other.
@@ -52,14 +53,14 @@ impl Shard {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.gpu_memory.copy(view.bytes).await;
-            let device_ns = self.clock.now() - begun;
-            return Ok(OperationTimes { device_ns, ..OperationTimes::default() });
+            let device = self.clock.now() - begun;
+            return Ok(OperationTimes { device, ..OperationTimes::default() });
         }
         let EntryData::Gpu(entry) = self.data_of(view) else {
             unreachable!("an entry in the GPU tier is in GPU memory")
         };
         let sum = self.run_jobs(view, &entry, Task::Fill).await?;
-        Ok(OperationTimes { device_ns: sum.device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device: sum.device, ..OperationTimes::default() })
     }
 
     /// Reads an entry where it is, as a model would: nothing is copied, and the device's time is
@@ -68,8 +69,8 @@ impl Shard {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.gpu_memory.copy(view.bytes).await;
-            let device_ns = self.clock.now() - begun;
-            return Ok(OperationTimes { device_ns, ..OperationTimes::default() });
+            let device = self.clock.now() - begun;
+            return Ok(OperationTimes { device, ..OperationTimes::default() });
         }
         if self.path.config.verify == VerifyMode::Off {
             return Ok(OperationTimes::default());
@@ -78,18 +79,18 @@ impl Shard {
             unreachable!("an entry in the GPU tier is in GPU memory")
         };
         let sum = self.run_jobs(view, &entry, Task::Check).await?;
-        Ok(OperationTimes { device_ns: sum.device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device: sum.device, ..OperationTimes::default() })
     }
 
     /// Copies an entry that is in GPU memory to host memory that nobody reads yet; the device's
-    /// time, ns.
+    /// time.
     pub(super) async fn copy_down(
         &self,
         view: &EntryView,
         from: &Rc<GpuEntry>,
         to: &Rc<RefCell<CpuEntry>>,
-    ) -> Result<u64, IoError> {
-        Ok(self.run_jobs(view, from, Task::ToHost(to)).await?.device_ns)
+    ) -> Result<Nanos, IoError> {
+        Ok(self.run_jobs(view, from, Task::ToHost(to)).await?.device)
     }
 
     /// Copies an entry that is in host memory to GPU memory that nobody reads yet.
@@ -98,19 +99,19 @@ impl Shard {
         view: &EntryView,
         from: &Rc<RefCell<CpuEntry>>,
         to: &Rc<GpuEntry>,
-    ) -> Result<u64, IoError> {
-        Ok(self.run_jobs(view, to, Task::FromHost(from)).await?.device_ns)
+    ) -> Result<Nanos, IoError> {
+        Ok(self.run_jobs(view, to, Task::FromHost(from)).await?.device)
     }
 
     /// Copies an entry that was read from host memory to where the model would have it, if there is
-    /// a GPU; the device's time, ns.
+    /// a GPU; the device's time.
     pub(super) async fn land_host(
         &self,
         view: &EntryView,
         from: &Rc<RefCell<CpuEntry>>,
-    ) -> Result<u64, IoError> {
-        let Some(landing) = &self.path.config.gpu_landing else { return Ok(0) };
-        Ok(self.run_jobs(view, landing, Task::Land(from, landing)).await?.device_ns)
+    ) -> Result<Nanos, IoError> {
+        let Some(landing) = &self.path.config.gpu_landing else { return Ok(Nanos::ZERO) };
+        Ok(self.run_jobs(view, landing, Task::Land(from, landing)).await?.device)
     }
 
     async fn run_jobs(
@@ -146,7 +147,7 @@ impl Shard {
             let Some((range, job)) = running.pop_front() else { break };
             let (result, _host) = job.await;
             match self.conclude_job(&task, range, result) {
-                Ok(device_ns) => sum.device_ns += device_ns,
+                Ok(device) => sum.device += device,
                 Err(error) => failure = Some(failure.unwrap_or(error)),
             }
         }
@@ -158,7 +159,7 @@ impl Shard {
         task: &Task<'_>,
         range: Range,
         result: Result<WorkDone, GpuFault>,
-    ) -> Result<u64, IoError> {
+    ) -> Result<Nanos, IoError> {
         let now = self.clock.now();
         let error = match result {
             Err(fault) => {
@@ -173,7 +174,7 @@ impl Shard {
                     metrics.verify.blocks_checked += done.blocks_checked;
                     metrics.verify.blocks_bad += done.blocks_bad;
                 });
-                let Some(block) = done.first_bad_block else { return Ok(done.device_ns) };
+                let Some(block) = done.first_bad_block else { return Ok(done.device) };
                 let kind = ErrorKind::Corrupt;
                 IoError {
                     kind,
@@ -263,7 +264,7 @@ impl Transfer<'_> {
             let begun = clock.now();
             let buffer = &ticket.buffer().bytes()[..range.length_bytes as usize];
             entry.borrow_mut().copy_from(range.offset_bytes as usize, buffer);
-            self.copy_ns += clock.now() - begun;
+            self.copy += clock.now() - begun;
         }
         let Some(lane) = &self.path.config.gpu else { return };
         let job = match (&sink, &self.path.config.gpu_landing) {
@@ -295,7 +296,7 @@ impl Transfer<'_> {
                     drop(ticket);
                 }
                 Ok(done) => {
-                    self.copy_ns += done.device_ns;
+                    self.copy += done.device;
                     self.submit(begun, ticket);
                 }
                 Err(fault) => {
@@ -314,7 +315,7 @@ impl Transfer<'_> {
             collected = true;
             let (range, _job) = self.gpu.landing.swap_remove(index);
             match result {
-                Ok(done) => self.copy_ns += done.device_ns,
+                Ok(done) => self.copy += done.device,
                 // A model that does not get what it reads has not read it.
                 Err(fault) => {
                     self.fail_gpu(&gpu_error(&fault, Operation::Write, range));

@@ -21,19 +21,19 @@ pub struct Hollow {
 pub struct HollowMemory {
     time: VirtualTime,
     bytes_per_s: f64,
-    /// What an operation takes besides, ns: without it a run of nothing but hits would never
+    /// What an operation takes besides: without it a run of nothing but hits would never
     /// reach its end.
-    latency_ns: Nanos,
+    latency: Nanos,
     free_at: Cell<Nanos>,
     busy: Rc<RefCell<Occupation>>,
 }
 
 impl HollowMemory {
-    /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency_ns`
+    /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency`
     /// besides.
     #[must_use]
-    pub fn new(time: VirtualTime, bytes_per_s: f64, latency_ns: Nanos) -> HollowMemory {
-        HollowMemory { time, bytes_per_s, latency_ns, free_at: Cell::new(0), busy: Rc::default() }
+    pub fn new(time: VirtualTime, bytes_per_s: f64, latency: Nanos) -> HollowMemory {
+        HollowMemory { time, bytes_per_s, latency, free_at: Cell::default(), busy: Rc::default() }
     }
 
     /// Shows how long it was busy.
@@ -44,10 +44,10 @@ impl HollowMemory {
 
     /// Copies an entry.
     pub(super) async fn copy(&self, bytes: u64) {
-        let copying = (bytes as f64 / self.bytes_per_s * SECOND as f64).round() as Nanos;
+        let copying = Nanos::from_ns_f64(bytes as f64 / self.bytes_per_s * SECOND.as_ns_f64());
         let now = self.time.now();
         let begin = self.free_at.get().max(now);
-        let end = begin.saturating_add(copying).saturating_add(self.latency_ns);
+        let end = begin.saturating_add(copying).saturating_add(self.latency);
         self.free_at.set(end);
         self.busy.borrow_mut().add(now, begin, end);
         self.time.sleep_until(end).await;
@@ -57,24 +57,26 @@ impl HollowMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::MICROSECOND;
     use crate::shard::local::LocalRuntime;
 
     #[test]
     fn one_piece_is_copied_after_the_other() {
-        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(1_000));
-        let memory = Rc::new(HollowMemory::new(time.clone(), 1e9, 100));
+        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(MICROSECOND));
+        let memory = Rc::new(HollowMemory::new(time.clone(), 1e9, Nanos::from_ns(100)));
         for _ in 0..3 {
             let memory = Rc::clone(&memory);
             runtime.spawn(Box::pin(async move { memory.copy(5_000).await }));
         }
         runtime.run_ready();
-        assert_eq!(memory.busy().borrow().until(2_000), 1_000);
+        assert_eq!(memory.busy().borrow().until(2 * MICROSECOND), MICROSECOND);
         while let Some(next) = time.next_deadline() {
             time.advance_to(next);
             runtime.run_ready();
         }
-        assert_eq!(time.now(), 1_000 + 3 * 5_100);
-        assert_eq!(memory.busy().borrow().until(time.now()), 3 * 5_100);
+        let busy = 3 * Nanos::from_ns(5_100);
+        assert_eq!(time.now(), MICROSECOND + busy);
+        assert_eq!(memory.busy().borrow().until(time.now()), busy);
         assert_eq!(runtime.task_count(), 0);
     }
 }

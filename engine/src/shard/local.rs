@@ -311,9 +311,10 @@ mod tests {
 
     #[test]
     fn sleepers_wake_in_the_order_of_their_deadlines() {
-        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(5));
+        let (runtime, time) =
+            (LocalRuntime::default(), VirtualTime::starting_at(Nanos::from_ns(5)));
         let order = Rc::new(RefCell::new(Vec::new()));
-        for deadline in [30, 10, 20, 10] {
+        for deadline in [30, 10, 20, 10].map(Nanos::from_ns) {
             let (sleeper, order) = (time.clone(), Rc::clone(&order));
             runtime.spawn(Box::pin(async move {
                 sleeper.sleep_until(deadline).await;
@@ -325,17 +326,19 @@ mod tests {
             time.advance_to(next);
             runtime.run_ready();
         }
-        assert_eq!(*order.borrow(), [(10, 10), (10, 10), (20, 20), (30, 30)]);
+        let both = |ns| (Nanos::from_ns(ns), Nanos::from_ns(ns));
+        assert_eq!(*order.borrow(), [10, 10, 20, 30].map(both));
         assert_eq!(runtime.task_count(), 0);
     }
 
     #[test]
     fn a_dropped_sleep_is_forgotten() {
-        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(0));
+        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(Nanos::ZERO));
         let sleeper = time.clone();
-        let id = runtime.spawn(Box::pin(async move { sleeper.sleep_until(9).await }));
+        let id =
+            runtime.spawn(Box::pin(async move { sleeper.sleep_until(Nanos::from_ns(9)).await }));
         runtime.run_ready();
-        assert_eq!(time.next_deadline(), Some(9));
+        assert_eq!(time.next_deadline(), Some(Nanos::from_ns(9)));
         runtime.cancel(id);
         assert_eq!(time.next_deadline(), None);
     }

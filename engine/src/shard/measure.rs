@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::clock::{Clock, Nanos, SECOND};
+use crate::clock::{Clock, MICROSECOND, Nanos, SECOND};
 use crate::drive::DriveId;
 use crate::error::IoError;
 use crate::key::{TIER_COUNT, Tier};
@@ -98,8 +98,8 @@ impl Default for CoarseLatencies {
 
 impl CoarseLatencies {
     /// Counts a latency.
-    pub fn record(&mut self, latency_ns: Nanos) {
-        let us = (latency_ns / 1_000).max(1);
+    pub fn record(&mut self, latency: Nanos) {
+        let us = (latency / MICROSECOND).max(1);
         let octave = us.ilog2();
         // √2 · 2^octave ≤ us  ⇔  us² ≥ 2 · 4^octave
         let upper_half = u128::from(us) * u128::from(us) >= 2u128 << (2 * octave);
@@ -161,7 +161,7 @@ impl Default for Measure {
                 error_count_ever: 0,
                 ended_ever: 0,
                 waiting: 0,
-                waits_until: 0,
+                waits_until: Nanos::ZERO,
             }),
         }
     }
@@ -217,7 +217,7 @@ impl Measure {
             IoKind::Write => &mut inner.metrics.io_write,
             IoKind::Flush => &mut inner.metrics.io_flush,
         };
-        metrics.add(bytes, entry_bytes, latency);
+        metrics.add(bytes, entry_bytes, latency.as_ns());
         if let Some(drive) = drive {
             let metrics = inner.metrics.drive(drive.index());
             let metrics = match kind {
@@ -225,7 +225,7 @@ impl Measure {
                 IoKind::Write => &mut metrics.write,
                 IoKind::Flush => &mut metrics.flush,
             };
-            metrics.add(bytes, entry_bytes, latency);
+            metrics.add(bytes, entry_bytes, latency.as_ns());
         }
         let direction = match kind {
             IoKind::Read => Direction::Read,
@@ -238,12 +238,12 @@ impl Measure {
     }
 
     /// An entry was moved to or from the storage device, whoever asked for it.
-    pub fn transfer(&self, direction: Direction, device_ns: Nanos, now: Nanos) {
+    pub fn transfer(&self, direction: Direction, device: Nanos, now: Nanos) {
         let inner = &mut *self.inner.borrow_mut();
         if inner.start <= now && now < inner.end {
             inner.roll(now);
             let latency = &mut inner.second.storage_device[direction as usize];
-            latency.get_or_insert_default().record(device_ns);
+            latency.get_or_insert_default().record(device.as_ns());
         }
     }
 
@@ -272,13 +272,13 @@ impl Measure {
             Direction::Write => &mut tier_metrics.write,
         };
         metrics.entry_bytes += bytes;
-        let total_ns = times.total_ns.saturating_sub(times.room_ns);
-        metrics.total.record(total_ns);
-        metrics.device.record(times.device_ns);
-        metrics.host.record(total_ns.saturating_sub(times.device_ns));
+        let total = times.total.saturating_sub(times.room);
+        metrics.total.record(total.as_ns());
+        metrics.device.record(times.device.as_ns());
+        metrics.host.record(total.saturating_sub(times.device).as_ns());
         let second = &mut inner.second.tiers[tier.index()][direction as usize];
         second.operations += 1;
-        second.latency.get_or_insert_default().record(total_ns);
+        second.latency.get_or_insert_default().record(total.as_ns());
         if tier != Tier::Storage {
             second.bytes += bytes;
         }
@@ -289,8 +289,8 @@ impl Measure {
         &self,
         (from, to): (Tier, Option<Tier>),
         counts: VictimCounts,
-        read_ns: Option<u64>,
-        write_ns: Option<u64>,
+        read: Option<Nanos>,
+        write: Option<Nanos>,
         now: Nanos,
     ) {
         self.record(now, |metrics| {
@@ -300,11 +300,11 @@ impl Measure {
             };
             row.entries += counts.entries;
             row.bytes += counts.bytes;
-            if let Some(latency) = read_ns {
-                row.read.record(latency);
+            if let Some(latency) = read {
+                row.read.record(latency.as_ns());
             }
-            if let Some(latency) = write_ns {
-                row.write.record(latency);
+            if let Some(latency) = write {
+                row.write.record(latency.as_ns());
             }
         });
     }
@@ -415,8 +415,8 @@ impl Inner {
     /// Adds the time that entries waited until then to the second under way.
     fn add_waits(&mut self, until: Nanos) {
         let from = self.waits_until.max(self.start);
-        let waited_ns = until.min(self.end).saturating_sub(from);
-        self.second.storage_waits_ns += u64::from(self.waiting) * waited_ns;
+        let waited = until.min(self.end).saturating_sub(from);
+        self.second.storage_waits_ns += u64::from(self.waiting) * waited.as_ns();
         self.waits_until = self.waits_until.max(until);
     }
 }
@@ -440,8 +440,10 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
 
+    const TICK: Nanos = Nanos::from_ns(1);
+
     fn completion(completed: Nanos) -> Completion {
-        Completion { result: 4096, submitted: completed - 10_000, completed }
+        Completion { result: 4096, submitted: completed - 10 * MICROSECOND, completed }
     }
 
     #[test]
@@ -449,7 +451,7 @@ mod tests {
         let measure = Measure::default();
         measure.io(IoKind::Read, None, 4096, 4000, completion(SECOND));
         measure.open(2 * SECOND, 5 * SECOND);
-        for at in [SECOND, 2 * SECOND, 4 * SECOND + 1, 5 * SECOND - 1, 5 * SECOND] {
+        for at in [SECOND, 2 * SECOND, 4 * SECOND + TICK, 5 * SECOND - TICK, 5 * SECOND] {
             measure.io(IoKind::Read, None, 4096, 4000, completion(at));
         }
         let metrics = measure.snapshot();
@@ -465,7 +467,7 @@ mod tests {
 
     #[test]
     fn waits_are_added_up_by_the_second_they_are_in() {
-        let time = std::rc::Rc::new(std::cell::Cell::new(0));
+        let time = std::rc::Rc::new(std::cell::Cell::default());
         let clock = Clock::Simulated(std::rc::Rc::clone(&time));
         let measure = Measure::default();
         time.set(SECOND / 2);
@@ -476,10 +478,10 @@ mod tests {
         time.set(3 * SECOND - SECOND / 4);
         drop(early);
         drop(late);
-        measure.transfer(Direction::Write, 7_000, 3 * SECOND - 1);
+        measure.transfer(Direction::Write, 7 * MICROSECOND, 3 * SECOND - TICK);
         let seconds = measure.take_all_seconds(9 * SECOND, Gauges::default());
         let waits: Vec<u64> = seconds.iter().map(|second| second.storage_waits_ns).collect();
-        assert_eq!(waits, [SECOND + 3 * SECOND / 4, 2 * 3 * SECOND / 4, 0]);
+        assert_eq!(waits, [1_750_000_000, 1_500_000_000, 0]);
         let moved: Vec<u64> = seconds
             .iter()
             .map(|second| second.storage_device[1].as_ref().map_or(0, |device| device.count()))
@@ -490,9 +492,10 @@ mod tests {
     #[test]
     fn the_wait_for_room_is_no_part_of_a_writes_latency() {
         let measure = Measure::default();
-        measure.open(0, SECOND);
-        let times = OperationTimes { total_ns: 900, device_ns: 200, room_ns: 600 };
-        measure.operation(Tier::Storage, Direction::Write, 4096, times, 1_000);
+        measure.open(Nanos::ZERO, SECOND);
+        let [total, device, room] = [900, 200, 600].map(Nanos::from_ns);
+        let times = OperationTimes { total, device, room };
+        measure.operation(Tier::Storage, Direction::Write, 4096, times, MICROSECOND);
         let metrics = measure.snapshot();
         let write = &metrics.tier(Tier::Storage).write;
         let of = |histogram: &Histogram| histogram.quantile_ns(0.5);
@@ -512,7 +515,7 @@ mod tests {
             [(0, 0), (1, 0), (2, 2), (3, 3), (4, 4), (5, 4), (6, 5), (1_000_000, 39)]
         {
             let mut latencies = CoarseLatencies::default();
-            latencies.record(us * 1_000);
+            latencies.record(Nanos::from_us(us));
             assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
             let begin_us = 2f64.powf(bucket as f64 / 2.0);
             assert!(us as f64 >= begin_us || us == 0, "{us} µs is below {begin_us}");

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::buffer::Urgency;
+use crate::clock::Nanos;
 use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
@@ -15,12 +16,12 @@ use crate::placement::Ask;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OperationTimes {
     /// From asking to done.
-    pub total_ns: u64,
+    pub total: Nanos,
     /// First submit to last completion (CPU tier: the copying).
-    pub device_ns: u64,
-    /// Of a write, the part of `total_ns` before its tier had room for it; of a read, before a
+    pub device: Nanos,
+    /// Of a write, the part of `total` before its tier had room for it; of a read, before a
     /// faster tier had, where hits move up.
-    pub room_ns: u64,
+    pub room: Nanos,
 }
 
 /// How a read ended.

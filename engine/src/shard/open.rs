@@ -14,7 +14,7 @@ use super::{
     ShardParts,
 };
 use crate::buffer::{BufferPool, PageKind, Tickets};
-use crate::clock::{Clock, MILLISECOND, Nanos, monotonic_now};
+use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace};
 use crate::error::SetupError;
 use crate::fill::VerifyMode;
@@ -269,7 +269,7 @@ fn open_objects(space: Arc<ObjectSpace>) -> Rc<dyn Device> {
 }
 
 /// Between two looks at jobs whose bell did not ring, as when the device was lost.
-const GPU_LOOK: Nanos = 5 * MILLISECOND;
+const GPU_LOOK: Nanos = Nanos::from_ms(5);
 
 /// Looks for jobs that have ended whenever the bell rings, for as long as the lane is there.
 async fn answer_gpu(lane: Weak<GpuLane>, rung: flume::Receiver<()>) {

@@ -12,6 +12,7 @@ use super::{
     EntryData, OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome,
 };
 use crate::buffer::Urgency;
+use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{self, ContentName};
 use crate::key::{EntryKey, ShardId, Tier};
@@ -80,14 +81,14 @@ impl Shard {
 
     /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
-        let word = u64::from(urgency.0) << 62 | (self.clock.now() & (u64::MAX >> 2));
+        let word = u64::from(urgency.0) << 62 | (self.clock.now().as_ns() & (u64::MAX >> 2));
         self.take_turn(GateName::Allocation, word).await
     }
 
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
         let begun = self.clock.now();
         let Some(mut view) = self.arrived(key).await else { return ReadOutcome::Miss };
-        let mut room_ns = 0;
+        let mut room = Nanos::ZERO;
         let mut rise = None;
         if self.promotes && view.tier != Tier::Gpu {
             let asked = self.clock.now();
@@ -95,7 +96,7 @@ impl Shard {
                 Ok(rise) => rise,
                 Err(error) => return ReadOutcome::Failed(error),
             };
-            room_ns = self.clock.now() - asked;
+            room = self.clock.now() - asked;
             // The entry may have moved meanwhile, or gone.
             let Some(now_there) = self.arrived(key).await else { return ReadOutcome::Miss };
             let is_same = (now_there.version, now_there.tier) == (view.version, view.tier);
@@ -116,7 +117,7 @@ impl Shard {
         let now = self.clock.now();
         match result {
             Ok(times) => {
-                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
+                let times = OperationTimes { total: now - begun, room, ..times };
                 self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
                 ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
             }
@@ -216,7 +217,7 @@ impl Shard {
             hollow.host.copy(view.bytes).await;
             self.land_hollow(view).await;
             return Ok(OperationTimes {
-                device_ns: self.clock.now() - begun,
+                device: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
@@ -225,18 +226,18 @@ impl Shard {
         };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
-        let (mut done, mut device_ns) = (0, 0);
+        let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = SCRATCH_BYTES.min(bytes - done);
-            device_ns += self.copy_out(&entry.borrow(), &name, done, length)?;
+            device += self.copy_out(&entry.borrow(), &name, done, length)?;
             done += length;
             self.breathe(done).await;
         }
-        device_ns += match sink {
+        device += match sink {
             EntryData::Gpu(above) => self.copy_up(view, &entry, &above).await?,
             EntryData::Host(_) | EntryData::Elsewhere => self.land_host(view, &entry).await?,
         };
-        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     /// Copies a piece out and checks it; returns the time of the copying.
@@ -246,7 +247,7 @@ impl Shard {
         name: &ContentName,
         offset: usize,
         length: usize,
-    ) -> Result<u64, IoError> {
+    ) -> Result<Nanos, IoError> {
         let scratch = &mut self.scratch.borrow_mut()[..length];
         let before = self.clock.now();
         entry.copy_to(offset, scratch);
@@ -274,7 +275,7 @@ impl Shard {
         name: &ContentName,
         offset: usize,
         length: usize,
-    ) -> u64 {
+    ) -> Nanos {
         let scratch = &mut self.scratch.borrow_mut()[..length];
         fill::fill(scratch, name, offset as u64 / BLOCK_BYTES);
         let before = self.clock.now();
@@ -329,7 +330,8 @@ impl Shard {
             Err(error) => return WriteOutcome::Failed(error),
         };
         let admitted = self.clock.now();
-        self.measure.record(admitted, |metrics| metrics.waits.room.record(admitted - begun));
+        self.measure
+            .record(admitted, |metrics| metrics.waits.room.record((admitted - begun).as_ns()));
         let tier = grant.tier();
         let grant = grant.into_inner();
         let id = self.place(|p| p.insert_writing(key, grant, data, admitted));
@@ -349,8 +351,8 @@ impl Shard {
             Ok(times) => {
                 std::mem::forget(writing);
                 self.place(|placement| placement.write_done(id, now));
-                let room_ns = admitted - begun;
-                let times = OperationTimes { total_ns: now - begun, room_ns, ..times };
+                let room = admitted - begun;
+                let times = OperationTimes { total: now - begun, room, ..times };
                 self.measure.operation(tier, Direction::Write, bytes, times, now);
                 WriteOutcome::Written { tier, times }
             }
@@ -363,7 +365,7 @@ impl Shard {
             let begun = self.clock.now();
             hollow.host.copy(view.bytes).await;
             return Ok(OperationTimes {
-                device_ns: self.clock.now() - begun,
+                device: self.clock.now() - begun,
                 ..OperationTimes::default()
             });
         }
@@ -372,14 +374,14 @@ impl Shard {
         };
         let name = self.content_name(view.key, view.version);
         let bytes = round_up_to_block(view.bytes) as usize;
-        let (mut done, mut device_ns) = (0, 0);
+        let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = SCRATCH_BYTES.min(bytes - done);
-            device_ns += self.copy_in(&mut entry.borrow_mut(), &name, done, length);
+            device += self.copy_in(&mut entry.borrow_mut(), &name, done, length);
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { device_ns, ..OperationTimes::default() })
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {

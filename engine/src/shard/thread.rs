@@ -23,12 +23,12 @@ pub enum ThreadState {
 pub struct ThreadSample {
     /// What it does.
     pub state: ThreadState,
-    /// CPU time used by its own code, ns, in the kernel's ticks (usually 10 ms).
-    pub user_ns: Nanos,
-    /// CPU time used by the kernel on its behalf, ns, in the kernel's ticks.
-    pub system_ns: Nanos,
-    /// Time it was ready to run and had no core, ns (`schedstat`).
-    pub waited_for_core_ns: Nanos,
+    /// CPU time used by its own code, in the kernel's ticks (usually 10 ms).
+    pub user: Nanos,
+    /// CPU time used by the kernel on its behalf, in the kernel's ticks.
+    pub system: Nanos,
+    /// Time it was ready to run and had no core (`schedstat`).
+    pub waited_for_core: Nanos,
     /// Page faults so far: what grows while memory is touched for the first time.
     pub page_faults: u64,
     /// Function of the kernel that it sleeps in; empty where the kernel does not say.
@@ -58,7 +58,7 @@ impl ThreadSample {
         let number = |place: usize| -> u64 {
             fields.get(place).and_then(|field| field.parse().ok()).unwrap_or(0)
         };
-        let tick_ns = SECOND / rustix::param::clock_ticks_per_second().max(1);
+        let tick = SECOND / rustix::param::clock_ticks_per_second().max(1);
         let state = match fields.first().copied() {
             Some("R") => ThreadState::Running,
             Some("D") => ThreadState::Held,
@@ -70,9 +70,9 @@ impl ThreadSample {
         let waited = schedstat.split_whitespace().nth(1).and_then(|field| field.parse().ok());
         ThreadSample {
             state,
-            user_ns: number(11) * tick_ns,
-            system_ns: number(12) * tick_ns,
-            waited_for_core_ns: waited.unwrap_or(0),
+            user: number(11) * tick,
+            system: number(12) * tick,
+            waited_for_core: Nanos::from_ns(waited.unwrap_or(0)),
             page_faults: number(7) + number(9),
             kernel_function: String::new(),
         }
@@ -88,9 +88,9 @@ mod tests {
         let stat = "17 (S) R 1 (x) D 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 3";
         let sample = ThreadSample::parse(stat, "900 7000 12\n");
         assert_eq!(sample.state, ThreadState::Held);
-        let tick_ns = SECOND / rustix::param::clock_ticks_per_second();
-        assert_eq!((sample.user_ns, sample.system_ns), (250 * tick_ns, 50 * tick_ns));
-        assert_eq!((sample.waited_for_core_ns, sample.page_faults), (7_000, 7 + 9));
+        let tick = SECOND / rustix::param::clock_ticks_per_second();
+        assert_eq!((sample.user, sample.system), (250 * tick, 50 * tick));
+        assert_eq!((sample.waited_for_core.as_ns(), sample.page_faults), (7_000, 7 + 9));
     }
 
     #[test]

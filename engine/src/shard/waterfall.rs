@@ -9,6 +9,7 @@ use super::message::{Answer, GateName, Message};
 use super::operation::shard_gone;
 use super::{EntryData, Shard, Turn};
 use crate::buffer::Urgency;
+use crate::clock::Nanos;
 use crate::error::{IoError, Operation};
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
@@ -130,7 +131,7 @@ impl Shard {
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
                 Admission::NeedBaton(tier) => {
                     let now = self.clock.now();
-                    baton = Some(self.take_turn(GateName::Baton(tier), now).await);
+                    baton = Some(self.take_turn(GateName::Baton(tier), now.as_ns()).await);
                     state.baton_acquired(tier);
                 }
                 Admission::ReleaseBaton(_tier) => {
@@ -160,7 +161,7 @@ impl Shard {
                 Enter::Withdrawn => return false,
                 Enter::NeedDoor => {
                     let now = self.clock.now();
-                    door = Some(self.take_turn(GateName::Door(tier), now).await);
+                    door = Some(self.take_turn(GateName::Door(tier), now.as_ns()).await);
                 }
                 Enter::Wait => changed.await,
             }
@@ -251,12 +252,12 @@ impl Shard {
         };
         let now = self.clock.now();
         match result {
-            Ok((read_ns, write_ns)) => {
+            Ok((read, write)) => {
                 let grant = held.into_inner();
                 let moved = self.place(|p| p.finish_move(victim.id, grant, data, now));
                 if moved {
                     let counts = VictimCounts { entries: 1, bytes: victim.bytes };
-                    let (read, write) = (Some(read_ns), Some(write_ns));
+                    let (read, write) = (Some(read), Some(write));
                     self.measure.eviction((victim.from, Some(to)), counts, read, write, now);
                     self.tell_transition(victim.key, victim.bytes, victim.from, to);
                 }
@@ -265,12 +266,12 @@ impl Shard {
         }
     }
 
-    /// Writes a victim to the blocks of its grant: what reading it took, and the whole, ns.
+    /// Writes a victim to the blocks of its grant: what reading it took, and the whole.
     async fn move_to_storage(
         &self,
         victim: &Victim,
         held: &HeldGrant<'_>,
-    ) -> Result<(u64, u64), IoError> {
+    ) -> Result<(Nanos, Nanos), IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             match victim.from {
                 Tier::Gpu => hollow.gpu_link.copy(victim.bytes).await,
@@ -289,11 +290,15 @@ impl Shard {
             sink: EntryData::Elsewhere,
         };
         let done = self.transfer(spec).await?;
-        Ok((done.copy_ns, done.times.total_ns))
+        Ok((done.copy, done.times.total))
     }
 
-    /// Copies a victim from GPU memory to host memory: the device's time, and the whole, ns.
-    async fn move_to_host(&self, victim: &Victim, to: &EntryData) -> Result<(u64, u64), IoError> {
+    /// Copies a victim from GPU memory to host memory: the device's time, and the whole.
+    async fn move_to_host(
+        &self,
+        victim: &Victim,
+        to: &EntryData,
+    ) -> Result<(Nanos, Nanos), IoError> {
         let begun = self.clock.now();
         if let Content::Hollow(hollow) = &self.path.config.content {
             hollow.gpu_link.copy(victim.bytes).await;
@@ -304,8 +309,8 @@ impl Shard {
         let (EntryData::Gpu(from), EntryData::Host(to)) = (self.data_of(&view), to) else {
             unreachable!("above host memory lies GPU memory, and nothing else")
         };
-        let device_ns = self.copy_down(&view, &from, to).await?;
-        Ok((device_ns, self.clock.now() - begun))
+        let device = self.copy_down(&view, &from, to).await?;
+        Ok((device, self.clock.now() - begun))
     }
 
     /// Tells whoever listens of an entry that has changed its tier.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::clock::{Clock, Nanos};
+use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
 use ringfall_engine::device::{FaultDevice, FaultPlan, MemoryDevice};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -62,7 +62,7 @@ pub struct Bed {
 
 impl Bed {
     pub fn new(config: BedConfig) -> Bed {
-        let time = Rc::new(Cell::new(1_000));
+        let time = Rc::new(Cell::new(MICROSECOND));
         let clock = Clock::Simulated(Rc::clone(&time));
         let cpu = CpuPool::new(config.cpu_bytes).unwrap();
         cpu.populate(0, 1).unwrap();
@@ -101,7 +101,7 @@ impl Bed {
             })
             .unwrap();
         for shard in engine.shards() {
-            shard.measure().open(0, Nanos::MAX);
+            shard.measure().open(Nanos::ZERO, Nanos::MAX);
         }
         let (runtime, shards) = (engine.runtime().clone(), engine.shards().to_vec());
         Bed { runtime, shards, devices, gpu, time, engine }
@@ -109,7 +109,7 @@ impl Bed {
 
     /// One step of the whole bed; false when nothing can move any more.
     pub fn step(&self) -> bool {
-        self.time.set(self.time.get() + 1_000);
+        self.time.set(self.time.get() + MICROSECOND);
         if self.runtime.run_one() || self.engine.deliver_one().is_some() {
             return true;
         }

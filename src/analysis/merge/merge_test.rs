@@ -4,7 +4,9 @@ use std::path::Path;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
-use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
+use ringfall_workloads::contract::{
+    Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -17,7 +19,7 @@ use crate::results::tests::{nothing, to_json};
 /// One event of everything that a run records, different for each `at`.
 fn record(result: &mut RunResult, at: u64) {
     // Spread over three decades, in no order.
-    let ns = 100 * MICROSECOND + (at * 7_919 % 1_000).pow(2) * 300 + at;
+    let ns = 100 * MICROSECOND.as_ns() + (at * 7_919 % 1_000).pow(2) * 300 + at;
     for tier in [Tier::Cpu, Tier::Storage] {
         let tier = &mut result.engine.tiers[tier.index()];
         for (direction, factor) in [(&mut tier.read, 1), (&mut tier.write, 3)] {
@@ -37,13 +39,13 @@ fn record(result: &mut RunResult, at: u64) {
     result.requests.record(&RequestRecord {
         user: 0,
         class: Class::ALL[at as usize % 3],
-        arrived: 5,
-        started: 5 + ns / 3,
-        finished: 5 + ns * 4,
+        arrived: SinceStart::from_ns(5),
+        started: SinceStart::from_ns(5 + ns / 3),
+        finished: SinceStart::from_ns(5 + ns * 4),
         storage_io_ns: ns * 2,
         prefill_ns: ns,
         decode_ns: if at.is_multiple_of(4) { 0 } else { ns },
-        generation_ns: MILLISECOND,
+        generation_ns: MILLISECOND.as_ns(),
         context_tokens: 10,
         generated_tokens: 3 + at as u32 % 5,
         end: RequestEnd::Served,

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, monotonic_now};
 
 use crate::results::document::figure::OfRun;
 use crate::results::{Document, RunResult};
@@ -20,5 +20,5 @@ pub(super) fn document_of(result: &RunResult) -> Document {
 /// The time of the wall clock, s since 1970, at a moment that has passed.
 pub(super) fn begun_unix_s(moment: Nanos) -> f64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64());
-    wall - monotonic_now().saturating_sub(moment) as f64 / SECOND as f64
+    wall - monotonic_now().saturating_sub(moment).as_secs_f64()
 }

@@ -79,8 +79,8 @@ pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> St
     let mut text = format!("preallocating: {} of {}", human(done_bytes), human(all_bytes));
     if done_bytes > 0 {
         let left_bytes = u128::from(all_bytes.saturating_sub(done_bytes));
-        let left_ns = u128::from(elapsed) * left_bytes / u128::from(done_bytes);
-        text.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND))));
+        let left_ns = u128::from(elapsed.as_ns()) * left_bytes / u128::from(done_bytes);
+        text.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND.as_ns()))));
     }
     text
 }

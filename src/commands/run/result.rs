@@ -30,7 +30,7 @@ pub(super) fn result_of(
         Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
     });
     let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
-    let seconds = (outcome.window.1 - outcome.window.0) as f64 / SECOND as f64;
+    let seconds = (outcome.window.1 - outcome.window.0).as_secs_f64();
     let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
     let shortages = shortages::of(&teller.shortages, &outcome);
     let timeline = timeline_of(plan, &outcome);
@@ -44,7 +44,7 @@ pub(super) fn result_of(
             start_unix_s: begun_unix_s(outcome.window.0),
             seconds,
             warmup_seconds: plan.warmup_s as f64,
-            drain_seconds: after.map_or(0.0, |after| (ended - after.2) as f64 / SECOND as f64),
+            drain_seconds: after.map_or(0.0, |after| (ended - after.2).as_secs_f64()),
         },
         interrupted: outcome.ending == Ending::Interrupted,
         failure: match outcome.ending {
@@ -107,7 +107,7 @@ fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
     let mut end_s = 0.0;
     let users_of = |index: usize| outcome.users.get(index).or(outcome.users.last()).copied();
     let rows = outcome.timeline.seconds().iter().enumerate().map(|(index, second)| {
-        let seconds = second.length_ns as f64 / SECOND as f64;
+        let seconds = second.length_ns as f64 / SECOND.as_ns_f64();
         end_s += seconds;
         let direction = |tier: Tier, index: usize| {
             let figures = &second.tiers[tier.index()][index];

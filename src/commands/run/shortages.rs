@@ -1,6 +1,6 @@
 //! What the tiers came to hold, and where that is less than they were to.
 
-use ringfall_engine::clock::SECOND;
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::{TIER_COUNT, Tier};
 
 use crate::config::Plan;
@@ -30,7 +30,7 @@ pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
 /// The same, and what could not be had while the run went on.
 pub(super) fn of(at_first: &[TierShortage], outcome: &RunOutcome) -> Vec<TierShortage> {
     let later = outcome.shortages.iter().map(|shortage| {
-        let seconds = |ns: u64| ns as f64 / SECOND as f64;
+        let seconds = Nanos::as_secs_f64;
         TierShortage {
             tier: shortage.tier,
             wanted_bytes: shortage.wanted_bytes,

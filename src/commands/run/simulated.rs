@@ -16,7 +16,7 @@ use super::{
     unless_reader_left, write_results,
 };
 use crate::config::values::Auto;
-use crate::config::{DeviceFile, GpuModel, InputError, MEMORY_LATENCY_NS, Plan, TraceEpoch};
+use crate::config::{DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use crate::exit::Exit;
 use crate::facts::DriveOutcome;
 use crate::interrupt::Interrupt;
@@ -27,7 +27,7 @@ use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
 /// infinitely much in no time.
-const IDEAL_NS: Nanos = MICROSECOND;
+const IDEAL: Nanos = MICROSECOND;
 const LOGICAL_IO_BYTES: u32 = 64 << 20;
 const LOGICAL_DEPTH: u32 = 16;
 /// The storage tier when no size is given: larger than any run fills.
@@ -41,14 +41,14 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let ideal = DeviceFile {
         name: NO_DRIVE.to_owned(),
         source: "every I/O takes 1 µs".to_owned(),
-        model: DeviceModel::ideal(IDEAL_NS),
+        model: DeviceModel::ideal(IDEAL),
         drives: 1,
         memory_bytes_per_s: 1e18,
         gpu: GpuModel {
             capacity_bytes: None,
             link_bytes_per_s: 1e18,
             memory_bytes_per_s: 1e18,
-            latency_ns: MEMORY_LATENCY_NS,
+            latency: MEMORY_LATENCY,
         },
     };
     // Entries in one piece, as far as may be: nobody looks at the I/Os.
@@ -140,11 +140,11 @@ pub fn run(
         model: device.model,
         drives: device.drives,
         memory_bytes_per_s: device.memory_bytes_per_s,
-        memory_latency_ns: MEMORY_LATENCY_NS,
+        memory_latency: MEMORY_LATENCY,
         gpu: VirtualGpus {
             link_bytes_per_s: device.gpu.link_bytes_per_s,
             memory_bytes_per_s: device.gpu.memory_bytes_per_s,
-            latency_ns: device.gpu.latency_ns,
+            latency: device.gpu.latency,
         },
     };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;

@@ -61,7 +61,7 @@ pub(super) struct Teller<'a> {
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     pub(super) series: Vec<(Nanos, BlockCounters)>,
     pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
-    pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, u64)>,
+    pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, Nanos)>,
     /// The counters of every device below the store, at the window's two edges.
     pub(super) chain: [Vec<Option<BlockCounters>>; 2],
 }
@@ -103,7 +103,7 @@ impl<'a> Teller<'a> {
             0..=FINE_SAMPLING_MAX_S => SECOND / 4,
             _ => SECOND,
         };
-        let due = self.series.last().is_none_or(|(last, _)| now >= last + period);
+        let due = self.series.last().is_none_or(|(last, _)| now >= *last + period);
         if due && let Some(counters) = self.counters() {
             self.series.push((now, counters));
         }
@@ -112,7 +112,7 @@ impl<'a> Teller<'a> {
     /// What the kernel counted between each two readings.
     pub(super) fn kernel_seconds(&self) -> Vec<KernelSecond> {
         let Some((begin, _)) = self.series.first().copied() else { return Vec::new() };
-        let seconds = |ns: Nanos| ns as f64 / SECOND as f64;
+        let seconds = Nanos::as_secs_f64;
         let rows = self.series.windows(2).map(|pair| {
             let ((before, from), (after, to)) = (pair[0], pair[1]);
             KernelSecond {
@@ -187,7 +187,8 @@ impl<'a> Teller<'a> {
     pub(super) fn drive_outcomes(&self, outcome: &RunOutcome) -> Vec<DriveOutcome> {
         let drives = self.drives.iter().enumerate().map(|(index, drive)| {
             let lost = outcome.lost_drives.iter().find(|(lost, _)| *lost == index);
-            let since_start = |at: Nanos| (at as f64 - outcome.window.0 as f64) / SECOND as f64;
+            let since_start =
+                |at: Nanos| (at.as_ns_f64() - outcome.window.0.as_ns_f64()) / SECOND.as_ns_f64();
             let kernel = drive.counters[0].zip(drive.counters[1]).and_then(|(before, after)| {
                 Some(BlockDelta::between(&drive.device.as_ref()?.name, before, after))
             });

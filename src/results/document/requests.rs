@@ -147,9 +147,9 @@ mod tests {
     fn an_overloaded_queue_is_estimated_within_its_bounds_and_survivors_are_too_fast() {
         let (mut ended, mut lost, mut truth) =
             (Histogram::new(), Histogram::new(), Histogram::new());
-        let window = 100 * SECOND;
+        let window = 100 * SECOND.as_ns();
         for n in 0..200 {
-            let (arrived, finished) = (n * SECOND / 2, (n + 1) * SECOND);
+            let (arrived, finished) = (n * SECOND.as_ns() / 2, (n + 1) * SECOND.as_ns());
             truth.record(finished - arrived);
             match finished <= window {
                 true => ended.record(finished - arrived),

@@ -90,7 +90,7 @@ mod tests {
 
     fn of(values_ms: &[u64]) -> Histogram {
         let mut histogram = Histogram::new();
-        values_ms.iter().for_each(|ms| histogram.record(ms * MILLISECOND));
+        values_ms.iter().for_each(|ms| histogram.record(ms * MILLISECOND.as_ns()));
         histogram
     }
 

@@ -114,15 +114,15 @@ fn full() -> RunResult {
         for direction in
             [&mut engine.tiers[tier.index()].read, &mut engine.tiers[tier.index()].write]
         {
-            direction.total.record(MILLISECOND);
-            direction.device.record(MILLISECOND);
-            direction.host.record(MILLISECOND);
+            direction.total.record(MILLISECOND.as_ns());
+            direction.device.record(MILLISECOND.as_ns());
+            direction.host.record(MILLISECOND.as_ns());
         }
-        engine.evictions[tier.index()].read.record(MILLISECOND);
-        engine.evictions[tier.index()].write.record(MILLISECOND);
+        engine.evictions[tier.index()].read.record(MILLISECOND.as_ns());
+        engine.evictions[tier.index()].write.record(MILLISECOND.as_ns());
     }
-    engine.evictions_gpu_to_storage.read.record(MILLISECOND);
-    engine.evictions_gpu_to_storage.write.record(MILLISECOND);
+    engine.evictions_gpu_to_storage.read.record(MILLISECOND.as_ns());
+    engine.evictions_gpu_to_storage.write.record(MILLISECOND.as_ns());
     let waits = &mut engine.waits;
     for histogram in [
         &mut engine.io_write.latency,
@@ -134,7 +134,7 @@ fn full() -> RunResult {
         &mut result.requests.queued,
         &mut result.requests.generation,
     ] {
-        histogram.record(MILLISECOND);
+        histogram.record(MILLISECOND.as_ns());
     }
     (result.cost.cpu_user_s, result.cost.cpu_system_s) = (Some(1.0), Some(2.0));
     (result.workload.block_hits, result.workload.block_misses) = (3, 4);

@@ -44,8 +44,8 @@ pub struct VirtualSystem {
     pub drives: u16,
     /// Bytes that a core copies a second.
     pub memory_bytes_per_s: f64,
-    /// What an operation on host memory takes besides, ns; > 0.
-    pub memory_latency_ns: Nanos,
+    /// What an operation on host memory takes besides; > 0.
+    pub memory_latency: Nanos,
     /// Its GPUs, if it has a GPU tier.
     pub gpu: VirtualGpus,
 }
@@ -57,8 +57,8 @@ pub struct VirtualGpus {
     pub link_bytes_per_s: f64,
     /// Bytes a second that they make or check in their own memory.
     pub memory_bytes_per_s: f64,
-    /// What an operation takes besides, ns; > 0.
-    pub latency_ns: Nanos,
+    /// What an operation takes besides; > 0.
+    pub latency: Nanos,
 }
 
 /// Equal parts of a capacity, in whole blocks where there are several.
@@ -81,15 +81,13 @@ pub fn simulate(
     interrupt: &Interrupt,
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
     let time = VirtualTime::starting_at(BEGIN);
-    let VirtualSystem { model, drives, memory_bytes_per_s, memory_latency_ns, gpu } =
-        system.clone();
-    let of_gpu =
-        |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency_ns));
+    let VirtualSystem { model, drives, memory_bytes_per_s, memory_latency, gpu } = system.clone();
+    let of_gpu = |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
     let link_busy = gpu_link.busy();
     let memory = {
         let time = time.clone();
-        move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency_ns)
+        move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency)
     };
     let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
     let kept = Rc::clone(&memories);
@@ -122,13 +120,13 @@ pub fn simulate(
         steps: 0,
         found: Found::default(),
         next_tick: Nanos::MAX,
-        window_begin: 0,
+        window_begin: Nanos::ZERO,
         population_failed: Rc::default(),
         busy: [Busy::default(); 2],
     };
     // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
     let plan = PhasePlan {
-        start_delay: 0,
+        start_delay: Nanos::ZERO,
         gathers: false,
         silence_max: Nanos::MAX,
         ..settings.phase_plan()
@@ -269,14 +267,14 @@ impl Simulation<'_> {
             outcome.add(driver.report(), &mut self.timeline);
         }
         outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
-        let length = (window.1 - window.0).max(1) as f64;
+        let length = (window.1 - window.0).as_ns().max(1) as f64;
         let [before, after] = &self.busy;
-        let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)) as f64 / length;
+        let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)).as_ns_f64() / length;
         let figures = SimulationFigures {
-            drive_busy_share: share(|busy| busy.drive_ns),
-            drive_crowded_share: share(|busy| busy.crowded_ns),
-            memory_busy_share: share(|busy| busy.memories_ns) / self.memories.len().max(1) as f64,
-            gpu_link_busy_share: share(|busy| busy.link_ns),
+            drive_busy_share: share(|busy| busy.drive),
+            drive_crowded_share: share(|busy| busy.crowded),
+            memory_busy_share: share(|busy| busy.memories) / self.memories.len().max(1) as f64,
+            gpu_link_busy_share: share(|busy| busy.link),
         };
         (outcome, figures)
     }
@@ -288,10 +286,10 @@ impl Simulation<'_> {
             drives.iter().map(|drive| of(drive)).sum::<Nanos>() / drives.len() as u64
         };
         Busy {
-            drive_ns: mean(&|drive| drive.busy_ns()),
-            crowded_ns: mean(&|drive| drive.crowded_ns()),
-            memories_ns: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
-            link_ns: self.link_busy.borrow().until(now),
+            drive: mean(&|drive| drive.busy()),
+            crowded: mean(&|drive| drive.crowded()),
+            memories: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
+            link: self.link_busy.borrow().until(now),
         }
     }
 
@@ -375,7 +373,7 @@ impl Simulation<'_> {
         }
         let Some(scaling) = &mut self.scaling else { return };
         // It decides for itself alone, and needs no time of its own.
-        match scaling.decide(&self.timeline, 0) {
+        match scaling.decide(&self.timeline, Nanos::ZERO) {
             Decision::Hold => {}
             Decision::Users(users) => {
                 self.world.drivers.iter().for_each(|driver| driver.set_users(users));
@@ -385,14 +383,14 @@ impl Simulation<'_> {
     }
 }
 
-/// For how long something was busy so far, ns.
+/// For how long something was busy so far.
 #[derive(Clone, Copy, Default)]
 struct Busy {
-    drive_ns: Nanos,
-    crowded_ns: Nanos,
+    drive: Nanos,
+    crowded: Nanos,
     /// All shards' together.
-    memories_ns: Nanos,
-    link_ns: Nanos,
+    memories: Nanos,
+    link: Nanos,
 }
 
 /// A trace's rows, read when a shard wants them.

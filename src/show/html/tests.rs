@@ -1,3 +1,4 @@
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::contract::Class;
 
@@ -8,7 +9,7 @@ use crate::results::tests::{busy, nothing};
 fn named(name: &str) -> Named {
     let mut result = busy();
     result.plan.model = "<script>alert(1)</script> & \"co\"".into();
-    result.timeline[0].io[0].record(3_000_000);
+    result.timeline[0].io[0].record(Nanos::from_ms(3));
     (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
     result.timeline[0].tiers[Tier::Storage.index()].read.bytes = 1 << 30;
     Named { name: name.into(), document: Document::of(&result) }

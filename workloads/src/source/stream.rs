@@ -46,7 +46,7 @@ pub struct StreamSettings {
 /// A request of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SourceRequest {
-    /// Intended arrival, ns since the start; none: as soon as it can be served.
+    /// Intended arrival; none: as soon as it can be served.
     pub arrival: Option<Nanos>,
     /// Whose it is: a user, a session, or the request by itself. Below 2^60.
     pub user: u64,
@@ -206,7 +206,7 @@ impl Stream {
         SourceRequest {
             arrival: match self.settings.pace {
                 Pace::NoGaps => None,
-                _ => Some(self.now_ns as Nanos),
+                _ => Some(Nanos::from_ns_f64(self.now_ns)),
             },
             user,
             sequence,

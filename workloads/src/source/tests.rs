@@ -179,7 +179,7 @@ fn arrivals(mut stream: Stream) -> Vec<Option<u64>> {
     while let Some(request) = stream.next_request().unwrap() {
         assert_eq!(request.sequence, seen.len() as u64);
         assert_eq!(request.turn, Turn::Alone);
-        seen.push(request.arrival.map(|ns| ns / 1_000_000));
+        seen.push(request.arrival.map(|at| at.as_ns() / 1_000_000));
     }
     seen
 }
@@ -207,7 +207,7 @@ fn a_paced_trace_has_poisson_gaps_of_the_right_rate() {
     let mut stream = burst_stream(&[BURST], limited);
     let (mut last, mut short) = (0, 0);
     while let Some(request) = stream.next_request().unwrap() {
-        let at = request.arrival.unwrap();
+        let at = request.arrival.unwrap().as_ns();
         short += u32::from(at - last < 10_000_000);
         last = at;
     }

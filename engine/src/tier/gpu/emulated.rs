@@ -119,7 +119,7 @@ impl GpuQueue for EmulatedQueue {
             }
             offset += length;
         }
-        done.device_ns = self.clock.now() - begun;
+        done.device = self.clock.now() - begun;
         let id = JobId(self.next.get());
         self.next.set(id.0 + 1);
         self.ended.borrow_mut().push((id, done));

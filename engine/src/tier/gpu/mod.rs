@@ -24,7 +24,7 @@ pub mod space;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::error::{ErrorKind, SetupError};
 use crate::fill::{ContentName, VerifyMode};
 
@@ -187,8 +187,8 @@ pub enum GpuWork {
 /// What a job came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkDone {
-    /// What it took by the device's own clock, ns.
-    pub device_ns: u64,
+    /// What it took by the device's own clock.
+    pub device: Nanos,
     /// Blocks compared.
     pub blocks_checked: u64,
     /// Blocks that differed.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::super::{Bell, GpuFault, GpuQueue, GpuWork, JobId, Piece, WorkDone};
 use super::driver::{Driver, Handle, NOT_READY};
 use super::{Device, PORTABLE};
+use crate::clock::Nanos;
 use crate::error::ErrorKind;
 use crate::fill::{VerifyMode, name_words};
 use crate::units::BLOCK_BYTES;
@@ -329,7 +330,7 @@ impl CudaQueue {
             }
             if timed {
                 // Half a microsecond is the events' resolution.
-                job.done.device_ns += (f64::from(ms) * 1e6) as u64;
+                job.done.device += Nanos::from_ns((f64::from(ms) * 1e6) as u64);
             }
             if code != 0 {
                 let fault = self.driver.fault(code, &stream.device.label);
