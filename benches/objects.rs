@@ -1,5 +1,5 @@
-//! Requests to an object store beside a client that does nothing but HTTP: no signature, no retries,
-//! no bound, a blocking thread for each request in flight. Both talk to the tests' S3 server, in
+//! Requests to an object store beside a client that does nothing but HTTP: no signature, no
+//! retries, a blocking thread for each request in flight. Both talk to the tests' S3 server, in
 //! memory, in this process. Prints GiB/s, and the ratio of the two, run in turn.
 //!
 //! `cargo bench --bench objects` measures; with `--test`, as `cargo test --benches` has it, each is

@@ -23,6 +23,8 @@ mod merge;
 mod mlperf;
 #[cfg(feature = "objects")]
 mod objects;
+#[cfg(feature = "objects")]
+mod objects_checkpoint;
 mod published;
 mod ranks;
 mod ranks_mpirun;

@@ -11,7 +11,7 @@ use super::support::s3::{ACCESS_KEY, Fault, S3Server, SECRET, TOKEN, Wrong};
 use super::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
 
 /// `ringfall` with credentials in its environment and nothing else of a cloud's.
-fn command(scratch: &Scratch, args: &[&str]) -> Command {
+pub fn command(scratch: &Scratch, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(args).current_dir(&scratch.path).stdin(Stdio::null());
     for (name, _) in std::env::vars() {
@@ -45,7 +45,7 @@ fn limits(scratch: &Scratch) -> Value {
 }
 
 /// No credential in anything that was said or written.
-fn assert_no_secret(scratch: &Scratch, said: &str) {
+pub fn assert_no_secret(scratch: &Scratch, said: &str) {
     let mut all = said.to_owned();
     for entry in std::fs::read_dir(&scratch.path).unwrap() {
         let path = entry.unwrap().path();

@@ -13,8 +13,8 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::units::GIB;
 
 use crate::checkpoint::{
-    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveSettings, StreamError, Target,
-    TargetError, Training, Way, find, restore, train,
+    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveSettings, StreamError,
+    StreamSettings, Target, TargetError, Training, Way, find, restore, train,
 };
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
@@ -120,12 +120,16 @@ fn interrupted_write(session: &Session) -> Exit {
 }
 
 fn read(args: &CheckpointReadArgs) -> Result<Exit> {
+    let stream = stream_settings(&args.stream)?;
     let target = AnyTarget::open(&args.stream, true)?;
-    with_target!(&target, target => read_from(target, args))
+    with_target!(&target, target => read_from(target, args, stream))
 }
 
-fn read_from<T: Target>(target: &T, args: &CheckpointReadArgs) -> Result<Exit> {
-    let stream = stream_settings(&args.stream)?;
+fn read_from<T: Target>(
+    target: &T,
+    args: &CheckpointReadArgs,
+    stream: StreamSettings,
+) -> Result<Exit> {
     let manifest = find(target, "").map_err(failed)?;
     let session = Session::begin(&args.stream)?;
     let layout = Layout::new(&manifest, "");
@@ -152,13 +156,18 @@ fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
     if plan::asks_for_models(&args.job) {
         return super::print(&plan::models_page());
     }
-    let target = AnyTarget::open(&args.stream, false)?;
-    with_target!(&target, target => train_on(target, args))
-}
-
-fn train_on<T: Target>(target: &T, args: &CheckpointRunArgs) -> Result<Exit> {
     let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => train_on(target, args, &manifest, &settings))
+}
+
+fn train_on<T: Target>(
+    target: &T,
+    args: &CheckpointRunArgs,
+    manifest: &Manifest,
+    settings: &SaveSettings,
+) -> Result<Exit> {
     let training = Training {
         interval: Duration::from_secs_f64(args.interval),
         duration: Duration::from_secs(args.duration.into()),
@@ -171,13 +180,13 @@ fn train_on<T: Target>(target: &T, args: &CheckpointRunArgs) -> Result<Exit> {
     let session = Session::begin(&args.stream)?;
     let stop = || session.interrupt.is_set();
     let trained = session.watched(&args.stream, || {
-        train(target, &manifest, &training, &settings, &session.meter, &stop)
+        train(target, manifest, &training, settings, &session.meter, &stop)
     });
     let trained = trained.map_err(|error| match error {
         StreamError::Target(error) => failed(error),
         StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
     })?;
-    let mut result = CheckpointResult::of("run", target, &manifest, &settings);
+    let mut result = CheckpointResult::of("run", target, manifest, settings);
     result.trained(&trained, &training);
     let exit = finish(&args.stream, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
@@ -187,16 +196,21 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
     if plan::asks_for_models(&args.job) {
         return super::print(&plan::models_page());
     }
-    let target = AnyTarget::open(&args.stream, false)?;
-    with_target!(&target, target => compare_on(target, args))
-}
-
-fn compare_on<T: Target>(target: &T, args: &CheckpointCompareArgs) -> Result<Exit> {
     let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     check_memory(&manifest, Way::GenerateFirst)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => compare_on(target, args, &manifest, settings))
+}
+
+fn compare_on<T: Target>(
+    target: &T,
+    args: &CheckpointCompareArgs,
+    manifest: &Manifest,
+    settings: SaveSettings,
+) -> Result<Exit> {
     let session = Session::begin(&args.stream)?;
-    let mut result = CheckpointResult::of("compare", target, &manifest, &settings);
+    let mut result = CheckpointResult::of("compare", target, manifest, &settings);
     for trial in 0..args.trials {
         // Each way first in turn: neither has the emptier drive by rule.
         let mut ways = [Way::Stream, Way::GenerateFirst];
@@ -204,7 +218,7 @@ fn compare_on<T: Target>(target: &T, args: &CheckpointCompareArgs) -> Result<Exi
         for way in ways {
             reset_peak_rss();
             let settings = SaveSettings { way, ..settings };
-            let written = save_and_remove(target, &session, &args.stream, &manifest, &settings);
+            let written = save_and_remove(target, &session, &args.stream, manifest, &settings);
             let committed = match written {
                 Ok(committed) => committed,
                 Err(StreamError::Interrupted) => {
