@@ -78,6 +78,8 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
         (&["a.json", "reference.json", "--allow-different"], &["reference.json", "histograms"]),
         (&["a.json", "a.json"], &["a.json", "twice"]),
         (&["a.json", "copy.json"], &["copy.json", "a copy of", "a.json"]),
+        (&["a.json", "m.json"], &["m.json", "it holds the run", "counted twice"]),
+        (&["m.json", "b.json"], &["b.json", "m.json", "counted twice"]),
         (&["a.json", "none.json"], &["none.json", "No such file"]),
         (&["a.json", "."], &["rank_N/*.json", "."]),
         (&["a.json", "b.json", "--output", "a.json"], &["overwrite", "a.json"]),

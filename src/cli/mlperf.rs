@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 
 use super::RunArgs;
 use crate::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
@@ -58,6 +58,19 @@ pub struct ShimArgs {
 /// Longest delay: a day.
 const DELAY_MAX_S: u64 = 86_400;
 
+/// How long a rank waits around a trial.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct TrialDelays {
+    /// Seconds to wait before each trial
+    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    pub start_delay: u64,
+    /// Seconds to wait after each trial
+    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    pub end_delay: u64,
+}
+
 /// Arguments of `mlperf rank`.
 #[derive(Clone, Debug, Args)]
 pub struct RankArgs {
@@ -70,14 +83,9 @@ pub struct RankArgs {
     /// Seed of rank 0; each rank adds its number
     #[arg(long, value_name = "U64", default_value_t = SEED_BASE)]
     pub seed_base: u64,
-    /// Seconds to wait before the run
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
-    pub start_delay: u64,
-    /// Seconds to wait after the run
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
-    pub end_delay: u64,
+    /// Waits around the run.
+    #[command(flatten)]
+    pub delays: TrialDelays,
     /// As for `run`; --seed and --cache-dir are replaced by the rank's own, and --output names a
     /// second place for a result that is whole.
     #[command(flatten)]
@@ -101,6 +109,7 @@ pub struct MlperfRunArgs {
     pub systemname: Option<String>,
     /// Options of the rules to run, separated by commas, in this order
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 2, 3])]
+    #[arg(action = ArgAction::Set, num_args = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3))]
     pub options: Vec<u32>,
     /// Number of trials of each option
@@ -110,14 +119,9 @@ pub struct MlperfRunArgs {
     /// Seed of rank 0, in every trial; each rank adds its number
     #[arg(long, alias = "seed", value_name = "U64", default_value_t = SEED_BASE)]
     pub seed_base: u64,
-    /// Seconds to wait before each trial
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
-    pub start_delay: u64,
-    /// Seconds to wait after each trial
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
-    pub end_delay: u64,
+    /// Waits around each trial.
+    #[command(flatten)]
+    pub delays: TrialDelays,
     /// Seconds to wait between two options, beside the delays of their trials
     #[arg(long, value_name = "SECONDS", default_value_t = OPTION_DELAY_S)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]

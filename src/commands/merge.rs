@@ -18,7 +18,7 @@ use crate::cli::MergeArgs;
 use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::results::document::{FileProblem, ResultFile};
+use crate::results::document::{FileProblem, InputFacts, ResultFile};
 use crate::results::{Document, write_json};
 
 /// Reads the results, merges them, and prints or writes what they are together.
@@ -105,6 +105,7 @@ pub(super) fn merge_files(
 fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     let mut contents: BTreeMap<u64, PathBuf> = BTreeMap::new();
+    let mut runs = BTreeMap::new();
     let mut outlines = Vec::new();
     for file in files {
         let input = ResultFile::read(file)?;
@@ -118,6 +119,18 @@ fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
         if let Some(other) = contents.insert(content.finish(), file.clone()) {
             return Err(copied(file, &other.display().to_string()).into());
         }
+        let is_merged = input.document.ringfall.merged.is_some();
+        for run in InputFacts::runs_in(&input.name(), &input.document) {
+            let Some(identity) = run.identity() else { continue };
+            // Two runs may look alike (simulated ones begin when they like); a part of a merged
+            // result and the part itself do not by chance.
+            if let Some((other, was_merged)) = runs.insert(identity, (file.clone(), is_merged))
+                && other != *file
+                && (is_merged || was_merged)
+            {
+                return Err(contained(file, &other, &run.file).into());
+            }
+        }
         outlines.push(ResultFile { path: input.path, document: input.document.outline() });
     }
     Ok(outlines)
@@ -127,6 +140,15 @@ const TWICE: &str = "it is given twice and would be counted twice; give each res
 
 fn copied(file: &Path, other: &str) -> FileProblem {
     FileProblem::new(file, format!("it is a copy of {other} and would be counted twice"))
+}
+
+fn contained(file: &Path, other: &Path, run: &str) -> FileProblem {
+    let text = format!(
+        "it holds the run {run}, which {} holds too and which would be counted twice: give the \
+         merged result or those it was merged from",
+        other.display()
+    );
+    FileProblem::new(file, text)
 }
 
 /// The results, each file once.

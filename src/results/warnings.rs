@@ -41,6 +41,11 @@ const ROOFLINE_SHARE_MAX: f64 = 1.05;
 /// worth a word.
 const UNFINISHED_TOLERANCE: f64 = 0.1;
 
+/// Share of the window for which a shard may stand still before the figures are not to be used.
+const STANDSTILL_SHARE: f64 = 0.05;
+/// A gap that a busy machine makes now and then is none, s.
+const STANDSTILL_MIN_S: f64 = 0.5;
+
 fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
     Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
@@ -236,6 +241,13 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let text = format!("{} rows could not be read and were skipped; {first}", skipped.rows);
         warnings.push(warning("skipped_rows", text, None));
     }
+    if let Some(rows) = result.feed.as_ref().map(|feed| feed.disordered).filter(|rows| *rows > 0) {
+        let text = format!(
+            "{rows} of the trace's rows are earlier than the row before them, and were taken to \
+             arrive at its time: sort the trace by time if that is not meant"
+        );
+        warnings.push(warning("disordered_rows", text, None));
+    }
     if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
         && skipped.rows > 0
     {
@@ -379,18 +391,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         }
         beyond_the_limits(result, source, roofline, warnings);
     }
-    if result.watchdog.stalls > 0 {
-        let times = match result.watchdog.stalls {
-            1 => "once".to_owned(),
-            stalls => format!("{stalls} times"),
-        };
-        let text = format!(
-            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
-             the longest gap while the load ran was {:.1} s",
-            Nanos::from_ns(result.watchdog.heartbeat_gap_max_ns).as_secs_f64()
-        );
-        warnings.push(warning("stalls", text, Some("--shards")));
-    }
+    of_the_heartbeats(result, warnings);
     let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
     for text in shortfalls.take(1) {
         warnings.push(warning("engine", text.clone(), None));
@@ -398,6 +399,31 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     if is_in_memory(result) {
         let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
         warnings.push(warning("memory_backed", text, Some("--cache-dir")));
+    }
+}
+
+/// Shards that gave no sign of life for a while. Of a process that was stopped the watchdog stood
+/// still too, and saw no stall.
+fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let gap_s = Nanos::from_ns(result.watchdog.heartbeat_gap_max_ns).as_secs_f64();
+    let share = gap_s / result.window.seconds;
+    if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
+        let text = format!(
+            "the run, or one of its shards, stood still for {gap_s:.1} s, {:.0} % of the window: \
+             it was stopped or got no core, and its rates and latencies are not the storage's",
+            share * 100.0
+        );
+        warnings.push(warning("stood_still", text, Some("--shards")));
+    } else if result.watchdog.stalls > 0 {
+        let times = match result.watchdog.stalls {
+            1 => "once".to_owned(),
+            stalls => format!("{stalls} times"),
+        };
+        let text = format!(
+            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
+             the longest gap while the load ran was {gap_s:.1} s"
+        );
+        warnings.push(warning("stalls", text, Some("--shards")));
     }
 }
 
@@ -415,6 +441,25 @@ mod tests {
     fn codes(result: &RunResult) -> Vec<String> {
         let of_reads = |code: &String| code.starts_with("reads_") || code == "memory_backed";
         warnings_of(result).into_iter().map(|warning| warning.code).filter(of_reads).collect()
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_for_a_while_says_so() {
+        let mut result = busy();
+        let told = |result: &RunResult| {
+            let warnings = warnings_of(result).into_iter();
+            let mut of_it = warnings.filter(|one| ["stalls", "stood_still"].contains(&&*one.code));
+            of_it.next().map(|one| (one.code, one.text))
+        };
+        assert_eq!(told(&result), None);
+        // The watchdog was stopped with it.
+        let gap_s = result.window.seconds / 4.0;
+        result.watchdog.heartbeat_gap_max_ns = (gap_s * 1e9) as u64;
+        let (code, text) = told(&result).unwrap();
+        assert_eq!((&*code, text.contains("25 % of the window")), ("stood_still", true), "{text}");
+        result.watchdog.heartbeat_gap_max_ns = 0;
+        result.watchdog.stalls = 2;
+        assert_eq!(told(&result).unwrap().0, "stalls");
     }
 
     #[test]

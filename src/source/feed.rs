@@ -17,6 +17,8 @@ pub struct FeedFigures {
     pub rows: u64,
     /// Rows that did not parse.
     pub skipped: Skipped,
+    /// Rows of the first pass that are earlier than the row before them.
+    pub disordered: u64,
     /// Whole passes over the trace.
     pub cycles: u32,
     /// Why reading ended early.
@@ -93,6 +95,7 @@ impl RowReader {
         };
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         figures.skipped = self.stream.skipped();
+        figures.disordered = self.stream.disordered_rows();
         figures.cycles = self.stream.cycles();
         match next {
             Ok(Some(row)) => {

@@ -36,7 +36,7 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     log_to_stderr(plan.log_level);
     set_aside(&place)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    if !wait(rank, "before", args.start_delay, &interrupt) {
+    if !wait(rank, "before", args.delays.start_delay, &interrupt) {
         return Ok(Exit::Interrupted);
     }
     // The machine may have changed meanwhile.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
         (Exit::Failed, _) => tell_why(&place.output),
         _ => {}
     }
-    match exit == Exit::Interrupted || wait(rank, "after", args.end_delay, &interrupt) {
+    match exit == Exit::Interrupted || wait(rank, "after", args.delays.end_delay, &interrupt) {
         true => Ok(exit),
         false => Ok(Exit::Interrupted),
     }

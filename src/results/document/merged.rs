@@ -143,6 +143,22 @@ impl InputFacts {
             requests_completed: document.requests_completed.known(),
         }
     }
+
+    /// The runs that a document holds: itself, or those it was merged from.
+    #[must_use]
+    pub fn runs_in(file: &str, document: &Document) -> Vec<InputFacts> {
+        match &document.ringfall.merged {
+            Some(merged) if !merged.inputs.is_empty() => merged.inputs.clone(),
+            _ => vec![InputFacts::of(file.to_owned(), document)],
+        }
+    }
+
+    /// What no two runs have in common, as far as it is known: when the window began, to a part of
+    /// a microsecond, the seed, and how many requests finished.
+    #[must_use]
+    pub fn identity(&self) -> Option<(u64, Option<u64>, Option<u64>)> {
+        Some((self.start_unix_s?.to_bits(), self.seed, self.requests_completed))
+    }
 }
 
 /// A setting or fact of the machine that is not the same in two results.

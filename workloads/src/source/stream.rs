@@ -85,6 +85,7 @@ pub struct Stream {
     now_ns: f64,
     random: Random,
     skipped: Skipped,
+    disordered: u64,
 }
 
 impl Stream {
@@ -104,6 +105,7 @@ impl Stream {
             now_ns: 0.0,
             random: stream(settings.seed, StreamPurpose::Pace, 0),
             skipped: Skipped::default(),
+            disordered: 0,
         }
     }
 
@@ -141,6 +143,13 @@ impl Stream {
             skipped.merge(rows.skipped());
         }
         skipped
+    }
+
+    /// Rows, of the first cycle, that are earlier than the row before them in a trace whose times
+    /// count: they arrive at that row's time.
+    #[must_use]
+    pub fn disordered_rows(&self) -> u64 {
+        self.disordered
     }
 
     /// Whole cycles that are over.
@@ -186,6 +195,8 @@ impl Stream {
         // Disordered rows, and another file's own time, follow without a gap.
         let before = self.last_timestamp_ns.replace(row.timestamp_ns).unwrap_or(row.timestamp_ns);
         let recorded_ns = row.timestamp_ns.saturating_sub(before) as f64;
+        let is_timed = matches!(self.settings.pace, Pace::Recorded { .. });
+        self.disordered += u64::from(is_timed && self.cycle == 0 && row.timestamp_ns < before);
         self.now_ns += match self.settings.pace {
             Pace::Recorded { speedup } => recorded_ns / speedup,
             Pace::NoGaps => 0.0,

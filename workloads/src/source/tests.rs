@@ -201,6 +201,20 @@ fn gaps_are_divided_and_cycles_follow_each_other() {
 }
 
 #[test]
+fn rows_out_of_order_follow_without_a_gap_and_are_counted_once() {
+    const DISORDERED: &str =
+        "Timestamp,Request tokens,Response tokens\n5,1,1\n9,1,1\n7,1,1\n8,1,1\n";
+    let recorded = Pace::Recorded { speedup: 1.0 };
+    let seen = arrivals(burst_stream(&[DISORDERED], settings(recorded, 1)));
+    assert_eq!(seen, [Some(0), Some(4_000), Some(4_000), Some(5_000)]);
+    for (pace, rows) in [(recorded, 1), (Pace::NoGaps, 0)] {
+        let mut stream = burst_stream(&[DISORDERED, BURST], settings(pace, 2));
+        while stream.next_request().unwrap().is_some() {}
+        assert_eq!(stream.disordered_rows(), rows, "{pace:?}");
+    }
+}
+
+#[test]
 fn a_paced_trace_has_poisson_gaps_of_the_right_rate() {
     let pace = Pace::Rate { per_s: 100.0, poisson: true };
     let limited = StreamSettings { requests_max: 20_000, ..settings(pace, 0) };
