@@ -33,7 +33,7 @@ pub struct Progress {
     /// Bytes moved.
     pub moved_bytes: u64,
     /// Since it began.
-    pub elapsed_ns: Nanos,
+    pub elapsed: Nanos,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct State {
 pub struct Meter {
     state: Mutex<State>,
     made_bytes: AtomicU64,
-    last_made: AtomicU64,
+    last_made_ns: AtomicU64,
     moved_bytes: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Meter {
         let began = monotonic_now();
         *self.state() = State { doing, step, total_bytes, began, seconds: Vec::new() };
         self.made_bytes.store(0, Ordering::Relaxed);
-        self.last_made.store(began, Ordering::Relaxed);
+        self.last_made_ns.store(began.as_ns(), Ordering::Relaxed);
         self.moved_bytes.store(0, Ordering::Relaxed);
         began
     }
@@ -74,7 +74,7 @@ impl Meter {
     /// Content was taken over from the training job: it may change its own from now on.
     pub fn made(&self, bytes: u64) {
         self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.last_made.fetch_max(monotonic_now(), Ordering::Relaxed);
+        self.last_made_ns.fetch_max(monotonic_now().as_ns(), Ordering::Relaxed);
     }
 
     /// Content was stored, or read, at that time.
@@ -93,7 +93,7 @@ impl Meter {
     /// When the last content was taken over.
     #[must_use]
     pub fn last_made(&self) -> Nanos {
-        self.last_made.load(Ordering::Relaxed)
+        Nanos::from_ns(self.last_made_ns.load(Ordering::Relaxed))
     }
 
     /// Bytes moved in each second since it began.
@@ -111,7 +111,7 @@ impl Meter {
             step: state.step,
             total_bytes: state.total_bytes,
             moved_bytes: self.moved_bytes.load(Ordering::Relaxed),
-            elapsed_ns: monotonic_now().saturating_sub(state.began),
+            elapsed: monotonic_now().saturating_sub(state.began),
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         let meter = Meter::default();
         let began = meter.begin(Doing::Saving, 3, 100);
         meter.moved(1, began);
-        meter.moved(2, began + SECOND - 1);
+        meter.moved(2, began + SECOND - Nanos::from_ns(1));
         meter.moved(4, began + 2 * SECOND);
         assert_eq!(meter.seconds(), [3, 0, 4]);
         let progress = meter.progress();

@@ -113,7 +113,7 @@ fn check_parts(file: &FilePlan) -> Result<(), TargetError> {
     if has_several && !(least..=most).contains(&file.chunk_bytes) {
         return Err(TargetError::input(
             format!("chunks of {} bytes can't be parts of an upload", file.chunk_bytes),
-            "choose chunks of 5 MiB to 5 GiB, which is what S3 takes",
+            "choose 5 MiB or more with --chunk-mib, which is the least that S3 takes",
         ));
     }
     if parts > PARTS_MAX {
@@ -122,7 +122,7 @@ fn check_parts(file: &FilePlan) -> Result<(), TargetError> {
                 "{} would have {parts} parts, and an upload has at most {PARTS_MAX}",
                 file.name
             ),
-            format!("choose chunks of at least {} bytes", file.bytes.div_ceil(PARTS_MAX)),
+            format!("raise --chunk-mib to {}", file.bytes.div_ceil(PARTS_MAX).div_ceil(1 << 20)),
         ));
     }
     Ok(())
@@ -158,8 +158,11 @@ impl Target for ObjectTarget {
         })
     }
 
+    fn check(&self, file: &FilePlan) -> Result<(), TargetError> {
+        check_parts(file)
+    }
+
     fn create(&self, file: &FilePlan, _goes_on: bool) -> Result<ObjectDraft, TargetError> {
-        check_parts(file)?;
         let upload = Arc::new(self.objects.upload(&file.name)?);
         Ok(ObjectDraft { upload, chunk_bytes: file.chunk_bytes })
     }
@@ -344,12 +347,11 @@ mod tests {
     #[test]
     fn chunks_that_can_t_be_parts_are_refused() {
         let target = target();
-        let told =
-            |bytes, chunk| target.create(&plan(bytes, chunk), false).map(|_| ()).unwrap_err();
+        let told = |bytes, chunk| target.check(&plan(bytes, chunk)).unwrap_err();
         assert!(told(8 << 20, 4 << 20).to_string().contains("5 MiB"));
         assert!(told(1 << 40, 5 << 20).to_string().contains("at most 10000"));
         // Alone it is the last part, which may be small.
-        target.create(&plan(4096, 4096), false).unwrap();
+        target.check(&plan(4096, 4096)).unwrap();
     }
 
     #[test]

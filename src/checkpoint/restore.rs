@@ -24,7 +24,7 @@ pub struct Restored {
     /// Bytes read.
     pub bytes: u64,
     /// How long that took.
-    pub elapsed_ns: Nanos,
+    pub elapsed: Nanos,
     /// Blocks of 4 KiB compared.
     pub blocks_checked: u64,
     /// Those that differed.
@@ -72,7 +72,7 @@ pub fn restore<T: Target>(
     let latency = reader.read(reads, &look)?;
     let mut restored = restored.into_inner().unwrap_or_else(PoisonError::into_inner);
     restored.bad.sort_by(|a, b| (&a.file, a.offset_bytes).cmp(&(&b.file, b.offset_bytes)));
-    restored.elapsed_ns = monotonic_now().saturating_sub(began);
+    restored.elapsed = monotonic_now().saturating_sub(began);
     restored.chunk_latency = latency;
     restored.seconds = meter.seconds();
     Ok(restored)
@@ -239,7 +239,7 @@ impl<T: Target> Reader<'_, T> {
             let flight = flying[moved.tag as usize].take();
             let (file, offset, length) = flight.expect("it was in flight");
             let chunk = moved.outcome?.expect("a read returns its chunk");
-            latency.record(moved.ended.saturating_sub(moved.began));
+            latency.record(moved.ended.saturating_sub(moved.began).as_ns());
             self.meter.moved(length as u64, moved.ended);
             look(file, offset, &chunk.bytes()[..length]);
         }

@@ -131,9 +131,9 @@ pub struct Saved {
     pub bytes: u64,
     /// From the first moment until all content was taken over from the training job, which may go
     /// on then.
-    pub stall_ns: Nanos,
+    pub stall: Nanos,
     /// From the first moment until every file had its final name, durable where that was asked for.
-    pub stored_ns: Nanos,
+    pub stored: Nanos,
     /// Of each chunk, from when it was given to the target until it was stored.
     pub chunk_latency: Histogram,
     /// Bytes stored in each second.
@@ -212,8 +212,8 @@ pub fn save<T: Target>(
     work.abandon_rest(&mut result);
     result?;
     saved.bytes = meter.progress().moved_bytes;
-    saved.stall_ns = meter.last_made().saturating_sub(began);
-    saved.stored_ns = monotonic_now().saturating_sub(began);
+    saved.stall = meter.last_made().saturating_sub(began);
+    saved.stored = monotonic_now().saturating_sub(began);
     saved.seconds = meter.seconds();
     Ok(saved)
 }
@@ -352,7 +352,7 @@ impl<T: Target> Work<'_, T> {
         let (file, index) = task_of(moved.tag);
         let of = &self.layout.files[file];
         let (_, length) = of.piece(index, of.plan.chunk_bytes);
-        latency.record(moved.ended.saturating_sub(moved.began));
+        latency.record(moved.ended.saturating_sub(moved.began).as_ns());
         self.meter.moved(length as u64, moved.ended);
         match self.left[file].fetch_sub(1, Ordering::AcqRel) {
             1 => self.publish(file),

@@ -41,7 +41,7 @@ pub struct TrainingSave {
     /// Counted from 1.
     pub step: u32,
     /// When it began, since the job began.
-    pub began_ns: Nanos,
+    pub began: Nanos,
     /// What it did.
     pub committed: Committed,
 }
@@ -52,7 +52,7 @@ pub struct TrainingRestore {
     /// Which save it restored.
     pub step: u32,
     /// When it began, since the job began.
-    pub began_ns: Nanos,
+    pub began: Nanos,
     /// What it did.
     pub restored: Restored,
 }
@@ -65,9 +65,9 @@ pub struct Trained {
     /// Its restores.
     pub restores: Vec<TrainingRestore>,
     /// Time in which it computed.
-    pub computed_ns: Nanos,
+    pub computed: Nanos,
     /// From its beginning to the end of its last save or restore.
-    pub elapsed_ns: Nanos,
+    pub elapsed: Nanos,
     /// Whether it was told to end.
     pub is_interrupted: bool,
 }
@@ -139,8 +139,8 @@ impl<T: Target> Job<'_, T> {
             if every > 0 && step % every == 0 {
                 self.restore(step, slot)?;
             }
-            self.trained.elapsed_ns = monotonic_now() - self.began;
-            if u128::from(self.trained.elapsed_ns) >= self.training.duration.as_nanos() {
+            self.trained.elapsed = monotonic_now() - self.began;
+            if self.trained.elapsed.as_duration() >= self.training.duration {
                 break;
             }
         }
@@ -149,23 +149,23 @@ impl<T: Target> Job<'_, T> {
 
     fn compute(&mut self, step: u32) -> Result<(), StreamError> {
         let began = self.meter.begin(Doing::Computing, step, 0);
-        let interval = u64::try_from(self.training.interval.as_nanos()).unwrap_or(u64::MAX);
         loop {
             let spent = monotonic_now() - began;
-            if spent >= interval {
-                self.trained.computed_ns += spent;
+            let left = self.training.interval.saturating_sub(spent.as_duration());
+            if left.is_zero() {
+                self.trained.computed += spent;
                 return Ok(());
             }
             if (self.stop)() {
-                self.trained.computed_ns += spent;
+                self.trained.computed += spent;
                 return Err(StreamError::Interrupted);
             }
-            std::thread::sleep(Duration::from_nanos(interval - spent).min(LOOK));
+            std::thread::sleep(left.min(LOOK));
         }
     }
 
     fn save(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {
-        let began_ns = monotonic_now() - self.began;
+        let began = monotonic_now() - self.began;
         let manifest = Manifest { step, ..self.manifest.clone() };
         let prefix = prefix(slot);
         let commit = Commit {
@@ -186,19 +186,19 @@ impl<T: Target> Job<'_, T> {
         if is_ours {
             self.slots[slot] = Some(manifest);
         }
-        self.trained.saves.push(TrainingSave { step, began_ns, committed: written? });
+        self.trained.saves.push(TrainingSave { step, began, committed: written? });
         Ok(())
     }
 
     fn restore(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {
         let Some(manifest) = &self.slots[slot] else { return Ok(()) };
-        let began_ns = monotonic_now() - self.began;
+        let began = monotonic_now() - self.began;
         let layout = Layout::new(manifest, &prefix(slot));
         let stream = &self.settings.stream;
         let until = (step, self.stop);
         let restored =
             restore(self.target, &layout, stream, self.training.verify, self.meter, until)?;
-        self.trained.restores.push(TrainingRestore { step, began_ns, restored });
+        self.trained.restores.push(TrainingRestore { step, began, restored });
         Ok(())
     }
 

@@ -48,7 +48,8 @@ pub struct StreamArgs {
     pub objects: ObjectArgs,
     /// Length of a chunk, in MiB, 1 to 1024; 32, or less where little memory is left, when not
     /// given
-    #[arg(long, value_name = "MIB", value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
+    #[arg(long, value_name = "MIB")]
+    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
     pub chunk_mib: Option<u64>,
     /// Number of chunks in memory, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = 4)]
@@ -110,7 +111,8 @@ pub struct JobArgs {
     pub pipeline_parallel: u32,
     /// What data-parallel ranks divide among themselves (ZeRO): 0 nothing, one of them saves all; 1
     /// and 2 the optimizer state; 3 the weights as well
-    #[arg(long, value_name = "STAGE", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[arg(long, value_name = "STAGE", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=3))]
     pub zero: u8,
     /// Format of the weights: 2 bytes a parameter, or 4
     #[arg(long, value_name = "FORMAT", default_value = "bf16")]

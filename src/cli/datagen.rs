@@ -94,8 +94,8 @@ pub struct DatagenAnalyzeArgs {
     /// 512 to 16 MiB
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512,4k,64k,1m")]
     pub block_sizes: Vec<Size>,
-    /// Memory for digests of blocks, in MiB, 1 to 1048576; where they take more, a sample of them is
-    /// counted
+    /// Memory for digests of blocks, in MiB, 1 to 1048576; where they take more, a sample of them
+    /// is counted
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_048_576))]
     pub memory_mib: u64,
@@ -108,7 +108,8 @@ pub struct DatagenAnalyzeArgs {
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(0..=100))]
     pub sample_percent: u32,
     /// Number of threads, 1 to 1024; one per core when not given
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
     pub threads: Option<u32>,
     /// Write the result to this file as JSON
     #[arg(long, value_name = "FILE")]

@@ -133,7 +133,7 @@ fn trial(
     // One more than the threads: this one, which takes the time.
     let barrier = Barrier::new(threads as usize + 1);
     let is_over = AtomicBool::new(false);
-    let (bytes, elapsed_ns) = std::thread::scope(|scope| -> Result<(u64, Nanos), DatagenError> {
+    let (bytes, elapsed) = std::thread::scope(|scope| -> Result<(u64, Nanos), DatagenError> {
         let mut workers = Vec::new();
         for number in 0..threads {
             let (mut to, mut from) = (buffers.take_wait(), buffers.take_wait());
@@ -180,7 +180,7 @@ fn trial(
         // To the end of the last round: all its bytes count.
         Ok((bytes, monotonic_now() - began))
     })?;
-    Ok(bytes as f64 / (elapsed_ns as f64 / 1e9))
+    Ok(bytes as f64 / elapsed.as_secs_f64())
 }
 
 /// One round; the bytes that it made, copied or compared.

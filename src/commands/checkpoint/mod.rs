@@ -9,6 +9,7 @@ mod table;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::units::GIB;
 
@@ -105,7 +106,7 @@ fn write_to<T: Target>(
         Err(StreamError::Target(error)) => return Err(failed(error)),
     };
     let mut result = CheckpointResult::of("write", target, manifest, settings);
-    result.saves.push(Save::of(manifest.step, 0, settings.way, &committed));
+    result.saves.push(Save::of(manifest.step, Nanos::ZERO, settings.way, &committed));
     finish(&args.stream, &result)
 }
 
@@ -148,7 +149,7 @@ fn read_from<T: Target>(
     };
     let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
     let mut result = CheckpointResult::of("read", target, &manifest, &settings);
-    result.restores.push(Restore::of(manifest.step, 0, &restored));
+    result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
     finish(&args.stream, &result)
 }
 
@@ -227,7 +228,7 @@ fn compare_on<T: Target>(
                 }
                 Err(StreamError::Target(error)) => return Err(failed(error)),
             };
-            result.saves.push(Save::of(trial + 1, 0, way, &committed));
+            result.saves.push(Save::of(trial + 1, Nanos::ZERO, way, &committed));
         }
     }
     finish(&args.stream, &result)

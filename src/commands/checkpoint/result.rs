@@ -1,5 +1,6 @@
 //! What a command did, as it is written in JSON.
 
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
 use serde::Serialize;
@@ -148,12 +149,8 @@ impl Latency {
     }
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-fn rate(bytes: u64, ns: u64) -> f64 {
-    if ns == 0 { 0.0 } else { bytes as f64 / seconds(ns) }
+fn rate(bytes: u64, time: Nanos) -> f64 {
+    if time == Nanos::ZERO { 0.0 } else { bytes as f64 / time.as_secs_f64() }
 }
 
 impl CheckpointResult {
@@ -193,17 +190,17 @@ impl CheckpointResult {
     /// Adds what a training job did.
     pub(super) fn trained(&mut self, trained: &Trained, training: &Training) {
         let save = |save: &crate::checkpoint::TrainingSave| {
-            Save::of(save.step, save.began_ns, Way::Stream, &save.committed)
+            Save::of(save.step, save.began, Way::Stream, &save.committed)
         };
         let restore = |restore: &crate::checkpoint::TrainingRestore| {
-            Restore::of(restore.step, restore.began_ns, &restore.restored)
+            Restore::of(restore.step, restore.began, &restore.restored)
         };
         self.saves = trained.saves.iter().map(save).collect();
         self.restores = trained.restores.iter().map(restore).collect();
         self.training = Some(TrainingFigures {
             interval_s: training.interval.as_secs_f64(),
-            elapsed_s: seconds(trained.elapsed_ns),
-            computed_s: seconds(trained.computed_ns),
+            elapsed_s: trained.elapsed.as_secs_f64(),
+            computed_s: trained.computed.as_secs_f64(),
             interrupted: trained.is_interrupted,
         });
     }
@@ -211,17 +208,17 @@ impl CheckpointResult {
 
 impl Save {
     /// Of a save that has just ended.
-    pub(super) fn of(step: u32, began_ns: u64, way: Way, committed: &Committed) -> Save {
+    pub(super) fn of(step: u32, began: Nanos, way: Way, committed: &Committed) -> Save {
         let saved = &committed.saved;
         Save {
             step,
             way: way.name(),
-            began_s: seconds(began_ns),
+            began_s: began.as_secs_f64(),
             bytes: saved.bytes,
             found_bytes: committed.found_bytes,
-            stall_s: seconds(saved.stall_ns),
-            durable_s: seconds(saved.stored_ns),
-            bytes_per_s: rate(saved.bytes, saved.stored_ns),
+            stall_s: saved.stall.as_secs_f64(),
+            durable_s: saved.stored.as_secs_f64(),
+            bytes_per_s: rate(saved.bytes, saved.stored),
             peak_rss_bytes: peak_rss_bytes(),
             chunk_latency_ms: Latency::of(&saved.chunk_latency),
             bytes_by_second: saved.seconds.clone(),
@@ -236,13 +233,13 @@ impl Save {
 
 impl Restore {
     /// Of a restore that has ended.
-    pub(super) fn of(step: u32, began_ns: u64, restored: &Restored) -> Restore {
+    pub(super) fn of(step: u32, began: Nanos, restored: &Restored) -> Restore {
         Restore {
             step,
-            began_s: seconds(began_ns),
+            began_s: began.as_secs_f64(),
             bytes: restored.bytes,
-            elapsed_s: seconds(restored.elapsed_ns),
-            bytes_per_s: rate(restored.bytes, restored.elapsed_ns),
+            elapsed_s: restored.elapsed.as_secs_f64(),
+            bytes_per_s: rate(restored.bytes, restored.elapsed),
             blocks_checked: restored.blocks_checked,
             blocks_bad: restored.blocks_bad,
             bad_blocks: restored.bad.clone(),

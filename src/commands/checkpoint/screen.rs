@@ -1,11 +1,10 @@
-//! What a person sees while chunks move: one line that is rewritten on a terminal, a line every 10 s
-//! elsewhere, always on standard error.
+//! What a person sees while chunks move: one line that is rewritten on a terminal, a line every
+//! 10 s elsewhere, always on standard error.
 
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use ringfall_engine::clock::SECOND;
 use ringfall_engine::units::gib;
 
 use crate::checkpoint::{Doing, Meter, Progress};
@@ -68,7 +67,7 @@ fn line(progress: &Progress, is_ending: bool) -> String {
         Doing::Restoring => "restoring",
     };
     let (moved, total) = (progress.moved_bytes, progress.total_bytes);
-    let seconds = progress.elapsed_ns as f64 / SECOND as f64;
+    let seconds = progress.elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { gib(moved) / seconds } else { 0.0 };
     let left = match moved {
         0 => String::new(),
@@ -83,6 +82,7 @@ fn line(progress: &Progress, is_ending: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfall_engine::clock::Nanos;
 
     #[test]
     fn a_line_says_how_far_and_how_long() {
@@ -91,11 +91,11 @@ mod tests {
             step: 1,
             total_bytes: 8 << 30,
             moved_bytes: 2 << 30,
-            elapsed_ns: 2 * SECOND,
+            elapsed: Nanos::from_secs(2),
         };
         let expected = "saving: 2.00 of 8.00 GiB, 1.00 GiB/s, about 6 s left";
         assert_eq!(line(&progress, false), expected);
-        let began = Progress { moved_bytes: 0, elapsed_ns: 0, ..progress };
+        let began = Progress { moved_bytes: 0, elapsed: Nanos::ZERO, ..progress };
         assert_eq!(line(&began, false), "saving: 0.00 of 8.00 GiB, 0.00 GiB/s");
         assert!(line(&progress, true).chars().count() < 80);
     }
