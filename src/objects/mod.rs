@@ -9,8 +9,8 @@
 //! is bounded by `--object-concurrency`.
 //!
 //! Signing, the lists of parts and the three protocols are the crate `object_store`'s. The
-//! connections are ours (`wire`), for three reasons: its own transport, reqwest, brings half as many
-//! crates again to build; the answers of a server must be seen before they become text, so that an
+//! connections are ours (`wire`), for three reasons: its own transport, reqwest, brings half as
+//! many crates again to build; the answers of a server must be seen before they become text, so that an
 //! error can be told by its code and no credential in it is ever shown; and connections are what is
 //! counted.
 //! Its retries are switched off: only ours can move on to another endpoint and be counted.
