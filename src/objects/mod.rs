@@ -10,10 +10,10 @@
 //!
 //! Signing, the lists of parts and the three protocols are the crate `object_store`'s. The
 //! connections are ours (`wire`), for three reasons: its own transport, reqwest, brings half as
-//! many crates again to build; the answers of a server must be seen before they become text, so that an
-//! error can be told by its code and no credential in it is ever shown; and connections are what is
-//! counted.
-//! Its retries are switched off: only ours can move on to another endpoint and be counted.
+//! many crates again to build; the answers of a server must be seen before they become text, so
+//! that an error can be told by its code and no credential in it is ever shown; and connections
+//! are what is counted. Its retries are switched off: only ours can move on to another endpoint
+//! and be counted.
 //!
 //! *Critique.* Proxies (`HTTPS_PROXY`) are not used. The upload of a part that has to be repeated
 //! keeps its bytes in memory until it succeeds. Part numbers are not listed, so an upload that was
