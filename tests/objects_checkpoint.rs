@@ -99,7 +99,8 @@ fn bytes_that_the_store_changed_are_found() {
 #[test]
 fn an_interrupted_write_goes_on_with_the_files_that_were_complete() {
     let (scratch, server) = (Scratch::new("objects-resume"), S3Server::start());
-    let one_by_one = ["--files-at-once", "1", "--threads", "1"];
+    // Two parts are on their way, and the third can't be made before one of them is there.
+    let one_by_one = ["--files-at-once", "1", "--threads", "1", "--buffers", "2"];
     let more = [&SMALL[..], &one_by_one].concat();
     server.fault("PUT", "rank-00001", u32::MAX, Wrong::IsSlow(2_000));
     let child = spawn(checkpoint(&scratch, &server, "write", &more));

@@ -1,6 +1,8 @@
 //! `ringfall saturate`: the device's limits, as a table, a file and a page.
 
 mod objects;
+#[cfg(feature = "objects")]
+mod sweep;
 mod table;
 
 use std::io::Write;
@@ -49,6 +51,9 @@ const TIME_LIMIT_S_MAX: u32 = 86_400;
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
     match objects::target(args)? {
+        #[cfg(feature = "objects")]
+        Some(Place::Objects(url)) => sweep::run(args, &url),
+        #[cfg(not(feature = "objects"))]
         Some(Place::Objects(url)) => objects::run(args, &url),
         Some(Place::Path(path)) => {
             let cache_dir = Some(Places(vec![path]));
