@@ -6,9 +6,12 @@ pub mod analysis;
 pub mod audit;
 pub mod batch;
 pub mod blocktrace;
+pub mod checkpoint;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod content;
+pub mod datagen;
 pub mod driver;
 pub mod escape;
 pub mod exit;
@@ -21,6 +24,7 @@ pub mod iostat;
 pub mod iotrace;
 mod log_lines;
 pub mod mlperf;
+pub mod objects;
 pub mod precondition;
 pub mod remedy;
 pub mod results;
@@ -93,6 +97,8 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Suite(args) => ended(commands::suite::run(&args)),
         cli::Command::Discover(args) => ended(commands::discover::run(&args)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
+        cli::Command::Checkpoint(args) => ended(commands::checkpoint::run(&args)),
+        cli::Command::Datagen(args) => ended(commands::datagen::run(&args)),
         cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => match plan_of(&args.run) {

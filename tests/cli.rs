@@ -36,7 +36,6 @@ fn wrong_flags_are_told_with_the_remedy() {
             &["run", "--config", "/no/such/file.yaml"],
             &["--config /no/such/file.yaml: No such file or directory"],
         ),
-        (&["checkpoint"], &["`ringfall checkpoint` is not in this version"]),
         (&["nonsense"], &["unrecognized subcommand 'nonsense'"]),
     ];
     for (args, words) in cases {

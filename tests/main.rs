@@ -6,8 +6,10 @@ mod analyze;
 mod audit;
 mod audit_published;
 mod autoscale;
+mod checkpoint;
 mod cli;
 mod compare;
+mod datagen;
 mod discover;
 mod drives;
 mod faults;
@@ -19,6 +21,10 @@ mod limits;
 mod media;
 mod merge;
 mod mlperf;
+#[cfg(feature = "objects")]
+mod objects;
+#[cfg(feature = "objects")]
+mod objects_checkpoint;
 mod published;
 mod ranks;
 mod ranks_mpirun;

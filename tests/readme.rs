@@ -25,7 +25,9 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
     ]
     .map(|command| help(&[command]))
     .concat()
-        + &["run", "shim", "report"].map(|command| help(&["mlperf", command])).concat();
+        + &["run", "shim", "report"].map(|command| help(&["mlperf", command])).concat()
+        + &["write", "read", "run", "compare"].map(|what| help(&["checkpoint", what])).concat()
+        + &["bench", "analyze", "write", "verify"].map(|what| help(&["datagen", what])).concat();
     let usage = readme.split("## How it compares").next().unwrap();
     let words = usage.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     let flags: Vec<&str> = words
@@ -48,6 +50,7 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
         "--nodes",
         "--ntasks-per-node",
         "--cpus-per-task",
+        "--no-default-features",
         "--exclusive",
         "--time",
     ];

@@ -2,9 +2,12 @@
 
 mod analysis;
 mod audit;
+mod checkpoint;
+mod datagen;
 mod discover;
 mod faults;
 mod mlperf;
+mod objects;
 mod saturate;
 mod simulate;
 mod suite;
@@ -18,19 +21,25 @@ use clap::{Args, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
+pub use checkpoint::{
+    CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
+    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, OptimizerArg, PrecisionArg, StreamArgs,
+    VerifyArg, WayArg,
+};
+pub use datagen::{
+    DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
+};
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use saturate::SaturateArgs;
+pub use objects::{Listed, ObjectArgs};
+pub use saturate::{ObjectSweepArgs, SaturateArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
 use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
-
-/// Subcommands of later versions.
-const NOT_YET_COMMANDS: &[&str] = &["checkpoint", "datagen"];
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -54,8 +63,8 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the limits of a drive: its highest bandwidth and I/O rate, and the load that reaches
-    /// them
+    /// Find the limits of a drive or an object store: its highest bandwidth and rate of I/Os, and
+    /// the load that reaches them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
     /// Run the same workload on a described drive and a simulated clock, or compare several drives,
@@ -94,6 +103,11 @@ pub enum Command {
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else puts them in question
     Audit(AuditArgs),
+    /// Write and read checkpoints of a training job as streams of constant memory
+    Checkpoint(CheckpointArgs),
+    /// Measure how fast content is made, analyze what data looks like to storage that reduces it,
+    /// and write files of content
+    Datagen(DatagenArgs),
     /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
     Mlperf(MlperfArgs),
 }
@@ -253,12 +267,6 @@ fn explain(error: clap::Error) -> Stop {
                     "unknown flag {flag}; did you mean --{}? (`ringfall run --help` lists all)",
                     near.replace('_', "-")
                 ));
-            }
-        }
-        ErrorKind::InvalidSubcommand => {
-            let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            if NOT_YET_COMMANDS.contains(&name.as_str()) {
-                return Stop::Wrong(not_yet(&format!("`ringfall {name}`")));
             }
         }
         _ => {}

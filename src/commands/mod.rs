@@ -2,7 +2,9 @@
 
 pub mod analyze;
 pub mod audit;
+pub mod checkpoint;
 pub mod compare;
+pub mod datagen;
 pub mod discover;
 pub mod faults;
 pub mod merge;

@@ -76,6 +76,11 @@ pub fn peak_rss_bytes() -> Option<u64> {
     number_after(&status, "VmHWM:").map(|kib| kib * 1024)
 }
 
+/// Has [`peak_rss_bytes`] count from now on (`/proc/self/clear_refs`, proc(5)); whether it does.
+pub fn reset_peak_rss() -> bool {
+    std::fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
 /// The number on the line that begins with `name`.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;

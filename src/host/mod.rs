@@ -12,7 +12,7 @@ mod room;
 pub mod survey;
 
 pub use blockstat::{BlockCounters, BlockDelta};
-pub use cost::{Cost, CostSnapshot, peak_rss_bytes};
+pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers, shared_port};
 pub use direct::takes_direct_io;

@@ -1,5 +1,6 @@
 //! The io_uring data path: a ring of our own, driven by whichever thread made it.
 
+mod chunks;
 mod lanes;
 mod op;
 mod probe;
@@ -9,6 +10,7 @@ mod slot;
 mod trial;
 mod turn;
 
+pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
 pub use lanes::{LaneIo, LaneRing, Polling, SILENCE_MAX, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use probe::{RingFeatures, check_allowed, kernel_release};

@@ -1,0 +1,376 @@
+//! A ring for a plain thread that moves whole chunks to and from files: it owns a chunk from the
+//! moment it is pushed until the last piece of it has completed, whatever goes wrong meanwhile.
+
+#![allow(unsafe_code, reason = "pushing entries whose chunks the ring owns until they complete")]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::lanes::SILENCE_MAX;
+use super::op::IoKind;
+use super::setup::{RingConfig, RingSetup};
+use crate::buffer::{Chunk, ChunkPool};
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::SetupError;
+use crate::units::BLOCK_BYTES;
+
+/// One wait lasts no longer, so that its caller can look around.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Submission queue entries: pieces that the kernel takes at a time. More wait in the ring.
+const ENTRIES: u32 = 64;
+
+/// One chunk's way to or from a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkIo {
+    /// Read or write.
+    pub kind: IoKind,
+    /// Where in the file, bytes; a multiple of 4 KiB for a file opened with O_DIRECT.
+    pub offset_bytes: u64,
+    /// How much of the chunk from its beginning, bytes, not 0.
+    pub length_bytes: usize,
+    /// Comes back with the completion.
+    pub tag: u64,
+}
+
+/// What became of a chunk.
+#[derive(Debug)]
+pub struct ChunkDone {
+    /// What was asked for.
+    pub io: ChunkIo,
+    /// The chunk, given back.
+    pub chunk: Chunk,
+    /// The positive errno of the first piece that failed; 0 where the file ended too early.
+    pub outcome: Result<(), i32>,
+    /// When it was pushed.
+    pub pushed: Nanos,
+    /// When its last piece had completed.
+    pub completed: Nanos,
+}
+
+/// A chunk under way.
+struct Flight {
+    chunk: Chunk,
+    file: Arc<File>,
+    io: ChunkIo,
+    pushed: Nanos,
+    /// Pieces not completed, those that wait for a place in the queue too.
+    pieces: u32,
+    failed: Option<i32>,
+}
+
+/// A part of a chunk that is one I/O.
+#[derive(Clone, Copy)]
+struct Piece {
+    flight: u32,
+    start: usize,
+    length: usize,
+}
+
+/// The ring. All I/O is done when it is dropped.
+pub struct ChunkRing {
+    ring: IoUring,
+    pool: ChunkPool,
+    piece_bytes: usize,
+    /// Bytes that a registered piece of the region holds; none where it is not registered.
+    registered_span: Option<usize>,
+    flights: Vec<Option<Flight>>,
+    /// Pieces in the kernel's hands or in its queue, by the number that names them to it.
+    pieces: Vec<Option<Piece>>,
+    waiting: std::collections::VecDeque<Piece>,
+    done: std::collections::VecDeque<ChunkDone>,
+    silence: Duration,
+}
+
+impl ChunkRing {
+    /// Makes a ring on this thread, which must be the one to drive it, for the chunks of a pool.
+    /// Each chunk is moved in pieces of at most `piece_bytes`, all of them at once.
+    ///
+    /// # Errors
+    /// When the kernel or its limits do not allow it; the message has the remedy.
+    ///
+    /// # Panics
+    /// When `piece_bytes` is no multiple of 4 KiB: a bug of the caller.
+    pub fn new(pool: &ChunkPool, piece_bytes: usize) -> Result<ChunkRing, SetupError> {
+        assert!(piece_bytes > 0 && piece_bytes.is_multiple_of(BLOCK_BYTES as usize));
+        let mut setup = RingSetup::new(RingConfig { entries: ENTRIES })?;
+        let (start, bytes) = pool.region();
+        // SAFETY: the pool lives in the same struct as the ring, whose `Drop` waits until nothing
+        // is in flight; the kernel holds registered pages whatever is unmapped.
+        let registered = unsafe { setup.register_buffers(start, bytes, pool.chunk_bytes()) };
+        // Without it each I/O pins its pages: slower, not wrong.
+        let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
+        Ok(ChunkRing {
+            ring: setup.ring,
+            pool: pool.clone(),
+            piece_bytes,
+            registered_span,
+            flights: Vec::new(),
+            pieces: vec![None; ENTRIES as usize],
+            waiting: std::collections::VecDeque::new(),
+            done: std::collections::VecDeque::new(),
+            silence: Duration::ZERO,
+        })
+    }
+
+    /// Chunks not given back.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.flights.iter().flatten().count() + self.done.len()
+    }
+
+    /// Whether the chunks' memory is registered with the kernel.
+    #[must_use]
+    pub fn has_registered_buffers(&self) -> bool {
+        self.registered_span.is_some()
+    }
+
+    /// Takes a chunk and hands its pieces to the kernel, as many as it takes at once.
+    ///
+    /// # Panics
+    /// When the chunk is of another pool, or shorter than what is to be moved: a bug of the caller.
+    pub fn push(&mut self, file: &Arc<File>, io: ChunkIo, chunk: Chunk) {
+        assert!(self.pool.is_home_of(&chunk), "the ring registered the memory of its own pool");
+        assert!(io.length_bytes > 0 && io.length_bytes <= self.pool.chunk_bytes());
+        assert!(io.kind != IoKind::Flush, "a flush moves no chunk");
+        let index = self.flights.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() - 1
+        });
+        let starts = (0..io.length_bytes).step_by(self.piece_bytes);
+        self.waiting.extend(starts.map(|start| Piece {
+            flight: index as u32,
+            start,
+            length: self.piece_bytes.min(io.length_bytes - start),
+        }));
+        let pieces = io.length_bytes.div_ceil(self.piece_bytes) as u32;
+        let (file, pushed) = (Arc::clone(file), monotonic_now());
+        self.flights[index] = Some(Flight { chunk, file, io, pushed, pieces, failed: None });
+        self.queue_waiting();
+        // What the kernel does not take now it takes at the next wait, which says why.
+        let _later = self.ring.submit();
+    }
+
+    /// Moves pieces into the submission queue as far as there are places.
+    fn queue_waiting(&mut self) {
+        while let Some(&piece) = self.waiting.front() {
+            let Some(number) = self.pieces.iter().position(Option::is_none) else { return };
+            let entry = self.encode(piece).user_data(number as u64);
+            // SAFETY: the chunk and the file belong to the flight, which stays in the table until
+            // its last piece has completed; `Drop` waits for that.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                return;
+            }
+            self.pieces[number] = Some(piece);
+            self.waiting.pop_front();
+        }
+    }
+
+    fn encode(&self, piece: Piece) -> squeue::Entry {
+        let flight = self.flights[piece.flight as usize].as_ref();
+        let flight = flight.expect("a piece's chunk is in flight");
+        let file = types::Fd(flight.file.as_raw_fd());
+        let pointer = flight.chunk.as_ptr().wrapping_add(piece.start);
+        let offset = flight.io.offset_bytes + piece.start as u64;
+        let length = u32::try_from(piece.length).expect("a piece is far below 4 GiB");
+        let write = flight.io.kind == IoKind::Write;
+        match self.registered_span {
+            Some(span) => {
+                let index = (flight.chunk.region_offset() / span) as u16;
+                match write {
+                    true => {
+                        opcode::WriteFixed::new(file, pointer, length, index).offset(offset).build()
+                    }
+                    false => {
+                        opcode::ReadFixed::new(file, pointer, length, index).offset(offset).build()
+                    }
+                }
+            }
+            None if write => opcode::Write::new(file, pointer, length).offset(offset).build(),
+            None => opcode::Read::new(file, pointer, length).offset(offset).build(),
+        }
+    }
+
+    /// Hands over what waits, and waits until some piece has completed, a second at the most.
+    ///
+    /// # Errors
+    /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
+    /// [`SILENCE_MAX`] although I/Os are in flight.
+    pub fn wait(&mut self) -> std::io::Result<()> {
+        self.queue_waiting();
+        if !self.done.is_empty() || self.pieces.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let longest = types::Timespec::from(WAIT_MAX);
+        let args = types::SubmitArgs::new().timespec(&longest);
+        let entered = self.ring.submitter().submit_with_args(1, &args);
+        self.reap();
+        match entered {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                Some(libc::ETIME) => self.bear_silence(),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn bear_silence(&mut self) -> std::io::Result<()> {
+        self.silence += WAIT_MAX;
+        match self.silence > SILENCE_MAX {
+            true => Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+            false => Ok(()),
+        }
+    }
+
+    /// A chunk that has been moved, or could not be.
+    pub fn next_done(&mut self) -> Option<ChunkDone> {
+        self.reap();
+        self.done.pop_front()
+    }
+
+    fn reap(&mut self) {
+        loop {
+            // Not held across `complete`, which may queue the rest of a short piece.
+            let Some(entry) = self.ring.completion().next() else { return };
+            self.silence = Duration::ZERO;
+            let piece = self.pieces[entry.user_data() as usize].take();
+            self.complete(piece.expect("a completion comes once"), entry.result());
+        }
+    }
+
+    fn complete(&mut self, piece: Piece, result: i32) {
+        let index = piece.flight as usize;
+        let flight = self.flights[index].as_mut().expect("a piece's chunk is in flight");
+        let moved = usize::try_from(result).unwrap_or(0);
+        if moved > 0 && moved < piece.length && moved.is_multiple_of(BLOCK_BYTES as usize) {
+            // The kernel may stop half-way, as at a signal: the rest is asked for again.
+            let rest = Piece { start: piece.start + moved, length: piece.length - moved, ..piece };
+            self.waiting.push_front(rest);
+            self.queue_waiting();
+            return;
+        }
+        if moved != piece.length {
+            // A device that takes nothing more, or a file that ends, reports no error of its own.
+            flight.failed.get_or_insert(result.min(0).saturating_neg());
+        }
+        flight.pieces -= 1;
+        if flight.pieces == 0
+            && let Some(flight) = self.flights[index].take()
+        {
+            self.done.push_back(ChunkDone {
+                io: flight.io,
+                chunk: flight.chunk,
+                outcome: flight.failed.map_or(Ok(()), Err),
+                pushed: flight.pushed,
+                completed: monotonic_now(),
+            });
+        }
+    }
+}
+
+impl Drop for ChunkRing {
+    fn drop(&mut self) {
+        // What the kernel has not been given is not done any more.
+        self.waiting.clear();
+        while self.pieces.iter().any(Option::is_some) {
+            let waited = self.wait();
+            self.done.clear();
+            // The rest of a short piece is not asked for.
+            self.waiting.clear();
+            if let Err(error) = waited {
+                // Reusing chunks under a device that still writes could corrupt memory; leaking
+                // them can't.
+                tracing::error!(%error, "io_uring did not drain; its chunks are leaked");
+                std::mem::forget(std::mem::take(&mut self.flights));
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn scratch(name: &str) -> (std::path::PathBuf, Arc<File>) {
+        let name = format!("ringfall-chunks-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        (path, Arc::new(file))
+    }
+
+    fn next(ring: &mut ChunkRing) -> ChunkDone {
+        loop {
+            if let Some(done) = ring.next_done() {
+                return done;
+            }
+            ring.wait().unwrap();
+        }
+    }
+
+    fn io(kind: IoKind, offset_bytes: u64, length_bytes: usize) -> ChunkIo {
+        ChunkIo { kind, offset_bytes, length_bytes, tag: offset_bytes }
+    }
+
+    #[test]
+    fn chunks_go_out_in_pieces_and_come_back_whole() {
+        let (path, file) = scratch("pieces");
+        let pool = ChunkPool::new(1 << 20, 3).unwrap();
+        // 256 pieces a chunk: many times what the queue takes at once.
+        let mut ring = ChunkRing::new(&pool, 4096).unwrap();
+        for part in 0..3_u64 {
+            let mut chunk = pool.take().unwrap();
+            for (place, bytes) in chunk.bytes_mut().as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                *bytes = (part << 32 | place as u64).to_le_bytes();
+            }
+            ring.push(&file, io(IoKind::Write, part << 20, 1 << 20), chunk);
+        }
+        assert_eq!((ring.in_flight(), pool.free_count()), (3, 0));
+        for _ in 0..3 {
+            assert_eq!(next(&mut ring).outcome, Ok(()));
+        }
+        assert_eq!((ring.in_flight(), pool.free_count()), (0, 3));
+        ring.push(&file, io(IoKind::Read, 2 << 20, 1 << 20), pool.take().unwrap());
+        let done = next(&mut ring);
+        assert_eq!(done.outcome, Ok(()));
+        assert!(done.completed >= done.pushed && done.io.tag == 2 << 20);
+        let mut expected = vec![0; 1 << 20];
+        file.read_exact_at(&mut expected, 2 << 20).unwrap();
+        assert_eq!(done.chunk.bytes(), expected);
+        assert_eq!(expected[8..16], (2_u64 << 32 | 1).to_le_bytes());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_told_from_an_errno() {
+        let (path, file) = scratch("short");
+        file.set_len(8192 + 5).unwrap();
+        let pool = ChunkPool::new(64 << 10, 1).unwrap();
+        let mut ring = ChunkRing::new(&pool, 16 << 10).unwrap();
+        ring.push(&file, io(IoKind::Read, 0, 32 << 10), pool.take().unwrap());
+        assert_eq!(next(&mut ring).outcome, Err(0));
+        let read_only = Arc::new(File::open(&path).unwrap());
+        ring.push(&read_only, io(IoKind::Write, 0, 4096), pool.take().unwrap());
+        assert_eq!(next(&mut ring).outcome, Err(libc::EBADF));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_ring_that_ends_gives_its_chunks_back_when_the_kernel_has() {
+        let (path, file) = scratch("dropped");
+        let pool = ChunkPool::new(1 << 20, 4).unwrap();
+        let mut ring = ChunkRing::new(&pool, 64 << 10).unwrap();
+        for part in 0..4_u64 {
+            ring.push(&file, io(IoKind::Write, part << 20, 1 << 20), pool.take().unwrap());
+        }
+        drop(ring);
+        assert_eq!(pool.free_count(), 4);
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,33 @@
+//! Checkpoints of a training job: made, stored, restored and verified, as a stream of chunks whose
+//! memory stays the same however large the checkpoint is.
+//!
+//! What lives here: how large a checkpoint is and how it is cut (`sizes`, `layout`), where it is
+//! kept (`target`, `file`), how it gets there and back (`save`, `restore`, counted by `meter`),
+//! when it counts (`commit`), and a training job that does all that in turn (`train`). What must
+//! not: flags, and how results are shown.
+
+mod commit;
+mod file;
+mod layout;
+mod meter;
+#[cfg(feature = "objects")]
+mod objects;
+mod restore;
+mod save;
+mod sizes;
+mod target;
+mod train;
+
+pub use commit::{Begin, Commit, Committed, find, remove};
+pub use file::{FileTarget, Io};
+pub use layout::{BadBlock, FORMAT, FORMAT_VERSION, Layout, Manifest, RANKS_MAX};
+pub use meter::{Doing, Meter, Progress};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectDraft, ObjectMover, ObjectTarget, StoredObject};
+pub use restore::{Restored, restore};
+pub use save::{SaveSettings, Saved, StreamError, StreamSettings, Way};
+pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};
+pub use target::{
+    ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
+};
+pub use train::{Trained, Training, TrainingRestore, TrainingSave, train};

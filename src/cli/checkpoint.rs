@@ -1,0 +1,300 @@
+//! Arguments of `checkpoint`.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::ObjectArgs;
+
+/// Arguments of `checkpoint`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckpointArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: CheckpointCommand,
+}
+
+/// What `checkpoint` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CheckpointCommand {
+    /// Write a checkpoint as a stream whose memory stays the same however large it is
+    ///
+    /// Content is made in chunks and stored while the next chunks are made: four chunks of 32 MiB
+    /// take 128 MiB. A file gets its name when all of it is stored, and the checkpoint counts when
+    /// checkpoint.json is there.
+    #[command(args_override_self = true)]
+    Write(Box<CheckpointWriteArgs>),
+    /// Read a checkpoint back and compare every block with what was written
+    #[command(args_override_self = true)]
+    Read(CheckpointReadArgs),
+    /// Compute, save and restore in turn, as a training job does
+    #[command(args_override_self = true)]
+    Run(Box<CheckpointRunArgs>),
+    /// Write the same checkpoint in each way, and compare times and memory
+    #[command(args_override_self = true)]
+    Compare(Box<CheckpointCompareArgs>),
+}
+
+/// Where a checkpoint is, and how it is moved.
+#[derive(Clone, Debug, Args)]
+pub struct StreamArgs {
+    /// Directory of the checkpoint, which nothing else should use; or a place in an object store:
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX
+    #[arg(value_name = "TARGET")]
+    pub target: PathBuf,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub objects: ObjectArgs,
+    /// Length of a chunk, in MiB, 1 to 1024; 32, or less where little memory is left, when not
+    /// given
+    #[arg(long, value_name = "MIB")]
+    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
+    pub chunk_mib: Option<u64>,
+    /// Number of chunks in memory, 1 to 4096
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=4096))]
+    pub buffers: u32,
+    /// Number of threads that make and move chunks, 1 to 256; when not given, 2, or as many as
+    /// there are cores or --buffers where those are fewer
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
+    pub threads: Option<u32>,
+    /// How files are opened: past the page cache (O_DIRECT), or through it; no effect on an object
+    /// store
+    #[arg(long, value_name = "HOW", default_value = "direct")]
+    pub io: IoArg,
+    /// Write the result to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON on standard output, and everything else on standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Print no progress and no table
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// How files are opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum IoArg {
+    /// Past the page cache (O_DIRECT)
+    Direct,
+    /// Through the page cache
+    Buffered,
+}
+
+/// What a checkpoint holds.
+#[derive(Clone, Debug, Args)]
+pub struct JobArgs {
+    /// Size of the whole checkpoint, in GiB, divided evenly among the ranks; 1 when neither this
+    /// nor a model is given
+    #[arg(long, value_name = "GIB", value_parser = size_gib)]
+    #[arg(conflicts_with_all = ["model", "parameters"])]
+    pub size_gib: Option<f64>,
+    /// Model whose training is checkpointed, such as llama3.1-8b; `list` shows all
+    #[arg(long, value_name = "NAME", conflicts_with = "parameters")]
+    pub model: Option<String>,
+    /// Number of parameters of a model that has no name here, such as 7e9
+    #[arg(long, value_name = "N", value_parser = parameters)]
+    pub parameters: Option<u64>,
+    /// Number of ranks that save, 1 to 65536
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub ranks: u32,
+    /// Number of ranks among which tensor parallelism divides the model
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub tensor_parallel: u32,
+    /// Number of ranks among which pipeline parallelism divides the model
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub pipeline_parallel: u32,
+    /// What data-parallel ranks divide among themselves (ZeRO): 0 nothing, one of them saves all; 1
+    /// and 2 the optimizer state; 3 the weights as well
+    #[arg(long, value_name = "STAGE", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub zero: u8,
+    /// Format of the weights: 2 bytes a parameter, or 4
+    #[arg(long, value_name = "FORMAT", default_value = "bf16")]
+    pub precision: PrecisionArg,
+    /// What is saved besides the weights: Adam's state, 12 bytes a parameter (8 with fp32 weights),
+    /// or nothing
+    #[arg(long, value_name = "NAME", default_value = "adam")]
+    pub optimizer: OptimizerArg,
+    /// Put the shards of all ranks in one file instead of one file for each rank
+    #[arg(long)]
+    pub shared_file: bool,
+    /// Number of files that are written at the same time, 1 to 4096
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=4096))]
+    pub files_at_once: u32,
+    /// Give files their names as soon as they are written, without making them durable first
+    #[arg(long)]
+    pub no_fsync: bool,
+    /// Random seed of the content
+    #[arg(long, value_name = "U64", default_value_t = 1)]
+    pub seed: u64,
+    /// Content of which only each Nth part differs, 1 to 1000: storage that deduplicates stores so
+    /// much less
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
+    pub dedupe_ratio: f64,
+    /// Content that can be compressed to an Nth of its size, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
+    pub compress_ratio: f64,
+}
+
+/// Format of the weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PrecisionArg {
+    /// 2 bytes a parameter, and a master copy of 4 in the optimizer's state
+    Bf16,
+    /// As bf16
+    Fp16,
+    /// 4 bytes a parameter
+    Fp32,
+}
+
+/// What is saved besides the weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OptimizerArg {
+    /// Momentum, variance, and the master copy of 16-bit weights
+    Adam,
+    /// Nothing
+    None,
+}
+
+/// When content is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WayArg {
+    /// While what was made before is being stored
+    Stream,
+    /// All of it before anything is stored, which takes memory for the whole checkpoint
+    GenerateFirst,
+}
+
+/// How much of what is read is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum VerifyArg {
+    /// Every byte
+    Full,
+    /// The first 16 bytes of each block of 4 KiB
+    Sample,
+    /// Nothing
+    Off,
+}
+
+/// Arguments of `checkpoint write`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckpointWriteArgs {
+    /// Where to.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// What.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// When content is made
+    #[arg(long, value_name = "WAY", default_value = "stream")]
+    pub way: WayArg,
+    /// Go on with the unfinished checkpoint that is there: what is stored of it is read, compared
+    /// and kept
+    #[arg(long, conflicts_with = "overwrite")]
+    pub resume: bool,
+    /// Remove the checkpoint that is there, finished or not, and begin again
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// Arguments of `checkpoint read`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckpointReadArgs {
+    /// Where from.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// How much of what is read is compared with what was written
+    #[arg(long, value_name = "HOW", default_value = "full")]
+    pub verify: VerifyArg,
+}
+
+/// Arguments of `checkpoint run`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckpointRunArgs {
+    /// Where to.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// What.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Begin no save after this many seconds, 1 to 86400
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=86_400))]
+    pub duration: u32,
+    /// Compute for so many seconds between two saves, 0 to 86400
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub interval: f64,
+    /// Restore a checkpoint after every Nth save; 0 restores none
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub restore_every: u32,
+    /// Number of checkpoints to keep while the job goes on, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    pub keep: u32,
+    /// How much of a restored checkpoint is compared with what was saved
+    #[arg(long, value_name = "HOW", default_value = "full")]
+    pub verify: VerifyArg,
+    /// Leave the last checkpoint when the job ends
+    #[arg(long)]
+    pub leave_last: bool,
+    /// Remove checkpoints that an earlier job has left there
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// Arguments of `checkpoint compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckpointCompareArgs {
+    /// Where to.
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// What.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Number of times each way is measured, in turn, 1 to 100; the table shows medians
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    pub trials: u32,
+}
+
+/// Largest checkpoint, GiB: an EiB.
+const SIZE_GIB_MAX: f64 = 1_073_741_824.0;
+/// Most parameters of a model: 10^15.
+const PARAMETERS_MAX: f64 = 1e15;
+
+fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (least..=most).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is no {what}; give {least} to {most}")),
+    }
+}
+
+/// As for `datagen`.
+pub(super) fn size_gib(text: &str) -> Result<f64, String> {
+    number(text, 1e-5, SIZE_GIB_MAX, "size in GiB")
+}
+
+fn parameters(text: &str) -> Result<u64, String> {
+    number(text, 1.0, PARAMETERS_MAX, "number of parameters").map(|count| count as u64)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 86_400.0, "time in seconds")
+}
+
+/// As for `datagen`.
+pub(super) fn dedupe_ratio(text: &str) -> Result<f64, String> {
+    number(text, 1.0, crate::content::DEDUPE_RATIO_MAX, "deduplication ratio")
+}
+
+/// As for `datagen`.
+pub(super) fn compress_ratio(text: &str) -> Result<f64, String> {
+    number(text, 1.0, crate::content::COMPRESS_RATIO_MAX, "compression ratio")
+}

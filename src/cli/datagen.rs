@@ -1,0 +1,144 @@
+//! Arguments of `datagen`.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Subcommand};
+
+use super::checkpoint::{compress_ratio, dedupe_ratio, size_gib};
+use crate::config::values::Size;
+
+/// Arguments of `datagen`.
+#[derive(Clone, Debug, Args)]
+pub struct DatagenArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DatagenCommand,
+}
+
+/// What `datagen` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DatagenCommand {
+    /// Measure how fast content is made, beside memcpy, a reused buffer and numpy's generator
+    #[command(args_override_self = true)]
+    Bench(DatagenBenchArgs),
+    /// Analyze data as storage that reduces it sees it: duplicate blocks, compression, entropy
+    #[command(args_override_self = true)]
+    Analyze(DatagenAnalyzeArgs),
+    /// Write a file of content, which may be made to deduplicate and compress to a given degree
+    #[command(args_override_self = true)]
+    Write(DatagenFileArgs),
+    /// Compare a file with what `datagen write` has written with the same flags
+    #[command(args_override_self = true)]
+    Verify(DatagenFileArgs),
+}
+
+/// What content is like.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ShapeArgs {
+    /// Random seed of the content
+    #[arg(long, value_name = "U64", default_value_t = 1)]
+    pub seed: u64,
+    /// Content of which only each Nth part differs, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
+    pub dedupe_ratio: f64,
+    /// Content that can be compressed to an Nth of its size, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
+    pub compress_ratio: f64,
+}
+
+/// Arguments of `datagen bench`.
+#[derive(Clone, Debug, Args)]
+pub struct DatagenBenchArgs {
+    /// Length of a chunk, in MiB, 1 to 1024
+    #[arg(long, value_name = "MIB", default_value_t = 32)]
+    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
+    pub chunk_mib: u64,
+    /// Numbers of threads to measure, separated by commas, each 1 to 1024; 1 and its doubles up to
+    /// the number of cores when not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
+    pub threads: Vec<u32>,
+    /// Length of a trial, in seconds, 0.001 to 3600
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = trial_seconds)]
+    pub seconds: f64,
+    /// Number of trials of each measurement, 1 to 1000; the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    pub trials: u32,
+    /// Python whose numpy is measured too, where it has one
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// Write the result to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `datagen analyze`.
+#[derive(Clone, Debug, Args)]
+pub struct DatagenAnalyzeArgs {
+    /// Files, block devices, or directories of files; a checkpoint's directory is one
+    #[arg(value_name = "PATH", required_unless_present = "generated_gib")]
+    pub paths: Vec<PathBuf>,
+    /// Analyze so much of ringfall's own content, in GiB, which is made on the spot and stored
+    /// nowhere
+    #[arg(long, value_name = "GIB", conflicts_with = "paths", value_parser = size_gib)]
+    pub generated_gib: Option<f64>,
+    /// What generated content is like.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Sizes of blocks among which duplicates are counted, separated by commas: powers of two from
+    /// 512 to 16 MiB
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512,4k,64k,1m")]
+    pub block_sizes: Vec<Size>,
+    /// Memory for digests of blocks, in MiB, 1 to 1048576; where they take more, a sample of them
+    /// is counted
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_048_576))]
+    pub memory_mib: u64,
+    /// Count exactly whatever the size: read the data as often as it takes, a part of the digests
+    /// each time
+    #[arg(long)]
+    pub exact: bool,
+    /// Percentage of the data that is compressed and whose entropy is measured, 0 to 100
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(0..=100))]
+    pub sample_percent: u32,
+    /// Number of threads, 1 to 1024; one per core when not given
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Write the result to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `datagen write` and `datagen verify`.
+#[derive(Clone, Debug, Args)]
+pub struct DatagenFileArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub path: PathBuf,
+    /// Its size, in GiB, rounded up to 4 KiB
+    #[arg(long, value_name = "GIB", default_value_t = 1.0, value_parser = size_gib)]
+    pub size_gib: f64,
+    /// What its content is like.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Let `write` replace a file that is there
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+fn trial_seconds(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (0.001..=3600.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is no length of a trial; give 0.001 to 3600 seconds")),
+    }
+}

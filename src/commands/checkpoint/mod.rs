@@ -1,0 +1,360 @@
+//! `ringfall checkpoint`: writes, reads, trains and compares.
+
+mod place;
+mod plan;
+mod result;
+mod screen;
+mod table;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ringfall_engine::clock::Nanos;
+use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::units::GIB;
+
+use crate::checkpoint::{
+    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveSettings, StreamError,
+    StreamSettings, Target, TargetError, Training, Way, find, restore, train,
+};
+use crate::cli::{
+    CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
+    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, StreamArgs, VerifyArg, WayArg,
+};
+use crate::config::InputError;
+use crate::exit::Exit;
+use crate::host::{Room, human, reset_peak_rss};
+use crate::interrupt::Interrupt;
+use crate::results::write_json;
+use place::{AnyTarget, with_target};
+use plan::{manifest, stream_settings};
+use result::{CheckpointResult, Restore, Save};
+use screen::watched;
+
+use super::run::check_output_writable;
+
+/// Does what was asked for.
+///
+/// # Errors
+/// What was asked for can't be meant or done.
+pub fn run(args: &CheckpointArgs) -> Result<Exit> {
+    match &args.command {
+        CheckpointCommand::Write(args) => write(args),
+        CheckpointCommand::Read(args) => read(args),
+        CheckpointCommand::Run(args) => train_for_a_while(args),
+        CheckpointCommand::Compare(args) => compare(args),
+    }
+}
+
+/// All that each of them needs.
+struct Session {
+    interrupt: Interrupt,
+    meter: Meter,
+}
+
+impl Session {
+    fn begin(stream: &StreamArgs) -> Result<Session> {
+        if let Some(output) = &stream.output {
+            check_output_writable("--output", output)?;
+        }
+        let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+        reset_peak_rss();
+        Ok(Session { interrupt, meter: Meter::default() })
+    }
+
+    /// Does something while its progress is shown.
+    fn watched<R: Send>(&self, stream: &StreamArgs, work: impl FnOnce() -> R + Send) -> R {
+        watched(&self.meter, stream, &self.interrupt, work)
+    }
+}
+
+fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
+    if plan::asks_for_models(&args.job) {
+        return super::print(&plan::models_page());
+    }
+    let settings = save_settings(&args.stream, &args.job, way(args.way))?;
+    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    let begin = match (args.resume, args.overwrite) {
+        (true, _) => Begin::Resume,
+        (_, true) => Begin::Overwrite,
+        _ => Begin::Fresh,
+    };
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => write_to(target, args, &manifest, &settings, begin))
+}
+
+fn write_to<T: Target>(
+    target: &T,
+    args: &CheckpointWriteArgs,
+    manifest: &Manifest,
+    settings: &SaveSettings,
+    begin: Begin,
+) -> Result<Exit> {
+    check_memory(manifest, settings.way)?;
+    let session = Session::begin(&args.stream)?;
+    let commit = Commit {
+        target,
+        manifest,
+        prefix: "",
+        settings,
+        meter: &session.meter,
+        stop: &|| session.interrupt.is_set(),
+    };
+    let committed = match session.watched(&args.stream, || commit.write(begin)) {
+        Ok(committed) => committed,
+        Err(StreamError::Interrupted) => return Ok(interrupted_write(&session)),
+        Err(StreamError::Target(error)) => return Err(failed(error)),
+    };
+    let mut result = CheckpointResult::of("write", target, manifest, settings);
+    result.saves.push(Save::of(manifest.step, Nanos::ZERO, settings.way, &committed));
+    finish(&args.stream, &result)
+}
+
+/// What an interrupted save says.
+fn interrupted_write(session: &Session) -> Exit {
+    let moved = human(session.meter.progress().moved_bytes);
+    crate::stderr::tell(format_args!(
+        "interrupted: {moved} of the checkpoint were stored now; no file has its final name before \
+         it is whole, and `ringfall checkpoint write --resume` with the same flags goes on"
+    ));
+    Exit::Interrupted
+}
+
+fn read(args: &CheckpointReadArgs) -> Result<Exit> {
+    let stream = stream_settings(&args.stream)?;
+    let target = AnyTarget::open(&args.stream, true)?;
+    with_target!(&target, target => read_from(target, args, stream))
+}
+
+fn read_from<T: Target>(
+    target: &T,
+    args: &CheckpointReadArgs,
+    stream: StreamSettings,
+) -> Result<Exit> {
+    let manifest = find(target, "").map_err(failed)?;
+    let session = Session::begin(&args.stream)?;
+    let layout = Layout::new(&manifest, "");
+    let stop = || session.interrupt.is_set();
+    let restored = session.watched(&args.stream, || {
+        let until: (u32, &(dyn Fn() -> bool + Sync)) = (manifest.step, &stop);
+        restore(target, &layout, &stream, verify(args.verify), &session.meter, until)
+    });
+    let restored = match restored {
+        Ok(restored) => restored,
+        Err(StreamError::Interrupted) => {
+            crate::stderr::tell(format_args!("interrupted: the checkpoint was not read whole"));
+            return Ok(Exit::Interrupted);
+        }
+        Err(StreamError::Target(error)) => return Err(failed(error)),
+    };
+    let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
+    let mut result = CheckpointResult::of("read", target, &manifest, &settings);
+    result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
+    finish(&args.stream, &result)
+}
+
+fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
+    if plan::asks_for_models(&args.job) {
+        return super::print(&plan::models_page());
+    }
+    let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
+    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => train_on(target, args, &manifest, &settings))
+}
+
+fn train_on<T: Target>(
+    target: &T,
+    args: &CheckpointRunArgs,
+    manifest: &Manifest,
+    settings: &SaveSettings,
+) -> Result<Exit> {
+    let training = Training {
+        interval: Duration::from_secs_f64(args.interval),
+        duration: Duration::from_secs(args.duration.into()),
+        restore_every: args.restore_every,
+        keep: args.keep,
+        verify: verify(args.verify),
+        overwrite: args.overwrite,
+        leave_last: args.leave_last,
+    };
+    let session = Session::begin(&args.stream)?;
+    let stop = || session.interrupt.is_set();
+    let trained = session.watched(&args.stream, || {
+        train(target, manifest, &training, settings, &session.meter, &stop)
+    });
+    let trained = trained.map_err(|error| match error {
+        StreamError::Target(error) => failed(error),
+        StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
+    })?;
+    let mut result = CheckpointResult::of("run", target, manifest, settings);
+    result.trained(&trained, &training);
+    let exit = finish(&args.stream, &result)?;
+    Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
+}
+
+fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
+    if plan::asks_for_models(&args.job) {
+        return super::print(&plan::models_page());
+    }
+    let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
+    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    check_memory(&manifest, Way::GenerateFirst)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => compare_on(target, args, &manifest, settings))
+}
+
+fn compare_on<T: Target>(
+    target: &T,
+    args: &CheckpointCompareArgs,
+    manifest: &Manifest,
+    settings: SaveSettings,
+) -> Result<Exit> {
+    let session = Session::begin(&args.stream)?;
+    let mut result = CheckpointResult::of("compare", target, manifest, &settings);
+    for trial in 0..args.trials {
+        // Each way first in turn: neither has the emptier drive by rule.
+        let mut ways = [Way::Stream, Way::GenerateFirst];
+        ways.rotate_left(trial as usize % 2);
+        for way in ways {
+            reset_peak_rss();
+            let settings = SaveSettings { way, ..settings };
+            let written = save_and_remove(target, &session, &args.stream, manifest, &settings);
+            let committed = match written {
+                Ok(committed) => committed,
+                Err(StreamError::Interrupted) => {
+                    crate::stderr::tell(format_args!("interrupted: nothing was compared"));
+                    return Ok(Exit::Interrupted);
+                }
+                Err(StreamError::Target(error)) => return Err(failed(error)),
+            };
+            result.saves.push(Save::of(trial + 1, Nanos::ZERO, way, &committed));
+        }
+    }
+    finish(&args.stream, &result)
+}
+
+/// Below this a comparison keeps its checkpoints while it measures.
+const COMPARED: &str = "compared/";
+
+fn save_and_remove<T: Target>(
+    target: &T,
+    session: &Session,
+    stream: &StreamArgs,
+    manifest: &Manifest,
+    settings: &SaveSettings,
+) -> Result<Committed, StreamError> {
+    let commit = Commit {
+        target,
+        manifest,
+        prefix: COMPARED,
+        settings,
+        meter: &session.meter,
+        stop: &|| session.interrupt.is_set(),
+    };
+    let written = session.watched(stream, || commit.write(Begin::Fresh));
+    match &written {
+        // What was there before stays.
+        Err(StreamError::Target(error)) if error.is_input => {}
+        _ => crate::checkpoint::remove(target, manifest, COMPARED)?,
+    }
+    written
+}
+
+/// Shows and writes a result; the status says whether every block was what it is to be.
+fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
+    if let Some(output) = &stream.output {
+        let told = || format!("the result can't be written to {}", output.display());
+        write_json(result, output).with_context(told)?;
+    }
+    if stream.json {
+        super::print_json(result)?;
+    }
+    if !stream.quiet {
+        show(stream, &table::page(result))?;
+    }
+    let bad: u64 = result.restores.iter().map(|restore| restore.blocks_bad).sum();
+    if bad == 0 {
+        return Ok(Exit::Done);
+    }
+    let first = result.restores.iter().flat_map(|restore| &restore.bad_blocks).next();
+    let first = first.map_or(String::new(), |bad| {
+        format!(
+            "; the first is block {} of rank {}, at offset {} of {}",
+            bad.block, bad.rank, bad.offset_bytes, bad.file
+        )
+    });
+    crate::stderr::tell(format_args!(
+        "error: {bad} blocks of 4 KiB are not what was written{first}: look at dmesg and the \
+         drive's SMART log, and write the checkpoint again"
+    ));
+    Ok(Exit::Failed)
+}
+
+fn show(stream: &StreamArgs, page: &str) -> Result<()> {
+    use std::io::Write as _;
+    let page = crate::escape::terminal_page(page);
+    let written = match stream.json {
+        true => std::io::stderr().lock().write_all(page.as_bytes()),
+        false => std::io::stdout().lock().write_all(page.as_bytes()),
+    };
+    match written {
+        Err(error) if !super::has_reader_left(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn save_settings(stream: &StreamArgs, job: &JobArgs, way: Way) -> Result<SaveSettings> {
+    Ok(SaveSettings {
+        stream: stream_settings(stream)?,
+        files_at_once: job.files_at_once,
+        durable: !job.no_fsync,
+        way,
+    })
+}
+
+/// A checkpoint that is made whole before it is stored must fit in memory.
+fn check_memory(manifest: &Manifest, way: Way) -> Result<()> {
+    let bytes = manifest.total_bytes();
+    match Room::look().lacks(bytes) {
+        Some(memory) if way == Way::GenerateFirst => Err(InputError::new(format!(
+            "a checkpoint of {:.2} GiB that is made before it is stored needs as much memory, and \
+             only {} are left ({}): give a smaller checkpoint, or write it as a stream",
+            bytes as f64 / GIB as f64,
+            human(memory.bytes),
+            memory.source
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// A target's error as the program's: what can't be meant has status 2.
+fn failed(error: TargetError) -> anyhow::Error {
+    match error.is_input {
+        true => InputError::new(error.to_string()).into(),
+        false => error.into(),
+    }
+}
+
+const fn way(way: WayArg) -> Way {
+    match way {
+        WayArg::Stream => Way::Stream,
+        WayArg::GenerateFirst => Way::GenerateFirst,
+    }
+}
+
+const fn verify(verify: VerifyArg) -> VerifyMode {
+    match verify {
+        VerifyArg::Full => VerifyMode::Full,
+        VerifyArg::Sample => VerifyMode::Sample,
+        VerifyArg::Off => VerifyMode::Off,
+    }
+}
+
+const fn io(stream: &StreamArgs) -> Io {
+    match stream.io {
+        IoArg::Direct => Io::Direct,
+        IoArg::Buffered => Io::Buffered,
+    }
+}

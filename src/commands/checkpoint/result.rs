@@ -1,0 +1,255 @@
+//! What a command did, as it is written in JSON.
+
+use ringfall_engine::clock::Nanos;
+use ringfall_engine::metrics::Histogram;
+use ringfall_engine::units::GIB;
+use serde::Serialize;
+
+use crate::checkpoint::{
+    BadBlock, Committed, Manifest, Restored, SaveSettings, Target, TargetCounters, Trained,
+    Training, Way,
+};
+use crate::host::peak_rss_bytes;
+
+/// Version of this document.
+const FORMAT_VERSION: u32 = 1;
+
+/// What a command did.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CheckpointResult {
+    /// `ringfall-checkpoint-result`.
+    pub format: &'static str,
+    /// Of the format.
+    pub format_version: u32,
+    /// Version of the program.
+    pub ringfall_version: &'static str,
+    /// `write`, `read`, `run` or `compare`.
+    pub command: &'static str,
+    /// Where the checkpoint is.
+    pub target: String,
+    /// `file`, `s3` …
+    pub target_kind: &'static str,
+    /// Bytes of all shards.
+    pub total_bytes: u64,
+    /// Ranks.
+    pub ranks: usize,
+    /// Large files.
+    pub shared_file: bool,
+    /// Ratios that the content was given.
+    pub dedupe_ratio: f64,
+    /// As above.
+    pub compress_ratio: f64,
+    /// Length of a chunk, bytes.
+    pub chunk_bytes: u64,
+    /// Chunks in memory.
+    pub buffers: u32,
+    /// Threads that made and moved chunks.
+    pub threads: u32,
+    /// Whether files were made durable before they got their names.
+    pub durable: bool,
+    /// Highest resident memory of the process since the command began, or since the last save of a
+    /// comparison, bytes.
+    pub peak_rss_bytes: Option<u64>,
+    /// Requests sent over a network, and those sent again.
+    pub requests: u64,
+    /// As above.
+    pub retries: u64,
+    /// Each save.
+    pub saves: Vec<Save>,
+    /// Each restore.
+    pub restores: Vec<Restore>,
+    /// The training job, of `run`.
+    pub training: Option<TrainingFigures>,
+}
+
+/// A training job.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TrainingFigures {
+    /// Computing between two saves, s.
+    pub interval_s: f64,
+    /// From the beginning to the end of the last save or restore, s.
+    pub elapsed_s: f64,
+    /// Of that, computing, s.
+    pub computed_s: f64,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+}
+
+/// One save.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Save {
+    /// Of the training job; of a comparison the trial.
+    pub step: u32,
+    /// `stream` or `generate-first`.
+    pub way: &'static str,
+    /// When it began, since the job began, s.
+    pub began_s: f64,
+    /// Bytes stored.
+    pub bytes: u64,
+    /// Bytes that an earlier save had stored.
+    pub found_bytes: u64,
+    /// Until all content was taken over from the training job, s.
+    pub stall_s: f64,
+    /// Until every file had its final name, durable unless --no-fsync was given, s.
+    pub durable_s: f64,
+    /// Bytes stored over the time until durable.
+    pub bytes_per_s: f64,
+    /// Highest resident memory of the process until then, bytes.
+    pub peak_rss_bytes: Option<u64>,
+    /// Of a chunk, from when it was given to the target until it was stored, ms.
+    pub chunk_latency_ms: Latency,
+    /// Bytes stored in each second.
+    pub bytes_by_second: Vec<u64>,
+}
+
+/// One restore.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Restore {
+    /// Of the training job.
+    pub step: u32,
+    /// When it began, since the job began, s.
+    pub began_s: f64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// How long it took, s.
+    pub elapsed_s: f64,
+    /// Bytes read over that time.
+    pub bytes_per_s: f64,
+    /// Blocks of 4 KiB compared.
+    pub blocks_checked: u64,
+    /// Those that differed.
+    pub blocks_bad: u64,
+    /// The first of each chunk, of 16 chunks at most.
+    pub bad_blocks: Vec<BadBlock>,
+    /// Of a chunk, from when it was asked for until it was there, ms.
+    pub chunk_latency_ms: Latency,
+    /// Bytes read in each second.
+    pub bytes_by_second: Vec<u64>,
+}
+
+/// Latencies, ms; null where nothing was moved.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Latency {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99 in 100 took no longer.
+    pub p99: Option<f64>,
+    /// Longest.
+    pub max: Option<f64>,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram) -> Latency {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        Latency {
+            p50: histogram.quantile_ns(0.5).map(ms),
+            p99: histogram.quantile_ns(0.99).map(ms),
+            max: histogram.max_ns().map(ms),
+        }
+    }
+}
+
+fn rate(bytes: u64, time: Nanos) -> f64 {
+    if time == Nanos::ZERO { 0.0 } else { bytes as f64 / time.as_secs_f64() }
+}
+
+impl CheckpointResult {
+    /// Of a command that has ended, without what it did.
+    pub(super) fn of<T: Target>(
+        command: &'static str,
+        target: &T,
+        manifest: &Manifest,
+        settings: &SaveSettings,
+    ) -> CheckpointResult {
+        let TargetCounters { requests, retries } = target.counters();
+        CheckpointResult {
+            format: "ringfall-checkpoint-result",
+            format_version: FORMAT_VERSION,
+            ringfall_version: env!("CARGO_PKG_VERSION"),
+            command,
+            target: target.name(),
+            target_kind: target.kind(),
+            total_bytes: manifest.total_bytes(),
+            ranks: manifest.shard_bytes.len(),
+            shared_file: manifest.shared_file,
+            dedupe_ratio: manifest.dedupe_ratio,
+            compress_ratio: manifest.compress_ratio,
+            chunk_bytes: settings.stream.chunk_bytes,
+            buffers: settings.stream.buffers,
+            threads: settings.stream.threads,
+            durable: settings.durable,
+            peak_rss_bytes: peak_rss_bytes(),
+            requests,
+            retries,
+            saves: Vec::new(),
+            restores: Vec::new(),
+            training: None,
+        }
+    }
+
+    /// Adds what a training job did.
+    pub(super) fn trained(&mut self, trained: &Trained, training: &Training) {
+        let save = |save: &crate::checkpoint::TrainingSave| {
+            Save::of(save.step, save.began, Way::Stream, &save.committed)
+        };
+        let restore = |restore: &crate::checkpoint::TrainingRestore| {
+            Restore::of(restore.step, restore.began, &restore.restored)
+        };
+        self.saves = trained.saves.iter().map(save).collect();
+        self.restores = trained.restores.iter().map(restore).collect();
+        self.training = Some(TrainingFigures {
+            interval_s: training.interval.as_secs_f64(),
+            elapsed_s: trained.elapsed.as_secs_f64(),
+            computed_s: trained.computed.as_secs_f64(),
+            interrupted: trained.is_interrupted,
+        });
+    }
+}
+
+impl Save {
+    /// Of a save that has just ended.
+    pub(super) fn of(step: u32, began: Nanos, way: Way, committed: &Committed) -> Save {
+        let saved = &committed.saved;
+        Save {
+            step,
+            way: way.name(),
+            began_s: began.as_secs_f64(),
+            bytes: saved.bytes,
+            found_bytes: committed.found_bytes,
+            stall_s: saved.stall.as_secs_f64(),
+            durable_s: saved.stored.as_secs_f64(),
+            bytes_per_s: rate(saved.bytes, saved.stored),
+            peak_rss_bytes: peak_rss_bytes(),
+            chunk_latency_ms: Latency::of(&saved.chunk_latency),
+            bytes_by_second: saved.seconds.clone(),
+        }
+    }
+
+    /// Its bandwidth, GiB/s.
+    pub(super) fn gib_per_s(&self) -> f64 {
+        self.bytes_per_s / GIB as f64
+    }
+}
+
+impl Restore {
+    /// Of a restore that has ended.
+    pub(super) fn of(step: u32, began: Nanos, restored: &Restored) -> Restore {
+        Restore {
+            step,
+            began_s: began.as_secs_f64(),
+            bytes: restored.bytes,
+            elapsed_s: restored.elapsed.as_secs_f64(),
+            bytes_per_s: rate(restored.bytes, restored.elapsed),
+            blocks_checked: restored.blocks_checked,
+            blocks_bad: restored.blocks_bad,
+            bad_blocks: restored.bad.clone(),
+            chunk_latency_ms: Latency::of(&restored.chunk_latency),
+            bytes_by_second: restored.seconds.clone(),
+        }
+    }
+
+    /// Its bandwidth, GiB/s.
+    pub(super) fn gib_per_s(&self) -> f64 {
+        self.bytes_per_s / GIB as f64
+    }
+}

@@ -1,0 +1,102 @@
+//! What a person sees while chunks move: one line that is rewritten on a terminal, a line every
+//! 10 s elsewhere, always on standard error.
+
+use std::io::Write as _;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use ringfall_engine::units::gib;
+
+use crate::checkpoint::{Doing, Meter, Progress};
+use crate::cli::StreamArgs;
+use crate::host::is_watched;
+use crate::interrupt::Interrupt;
+
+/// How often the line changes on a terminal, and elsewhere.
+const PERIODS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+
+/// Does something, and shows how far it is meanwhile.
+pub(super) fn watched<R: Send>(
+    meter: &Meter,
+    stream: &StreamArgs,
+    interrupt: &Interrupt,
+    work: impl FnOnce() -> R + Send,
+) -> R {
+    if stream.quiet {
+        return work();
+    }
+    let live = is_watched(&std::io::stderr());
+    let period = PERIODS[usize::from(!live)];
+    let (end, ended) = channel::<()>();
+    std::thread::scope(|scope| {
+        let watcher = std::thread::Builder::new().name("ringfall-progress".to_owned());
+        let watcher = watcher.spawn_scoped(scope, move || {
+            while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                show(&line(&meter.progress(), interrupt.is_set()), live);
+            }
+            if live {
+                show("", live);
+            }
+        });
+        // Without a thread for it there is no progress, and that is all.
+        drop(watcher);
+        let result = work();
+        drop(end);
+        result
+    })
+}
+
+fn show(line: &str, live: bool) {
+    let mut out = std::io::stderr().lock();
+    // Nobody may read it any more; the work goes on.
+    let _told = match live {
+        true => write!(out, "\r{line}\x1b[K").and_then(|()| out.flush()),
+        false => writeln!(out, "{line}"),
+    };
+}
+
+fn line(progress: &Progress, is_ending: bool) -> String {
+    if is_ending {
+        return "ending what is in flight… (a second signal does not wait for it)".to_owned();
+    }
+    let doing = match progress.doing {
+        Doing::Preparing => return "preparing".to_owned(),
+        Doing::Computing => return format!("computing before save {}", progress.step),
+        Doing::Looking => "comparing what is there",
+        Doing::Saving => "saving",
+        Doing::Restoring => "restoring",
+    };
+    let (moved, total) = (progress.moved_bytes, progress.total_bytes);
+    let seconds = progress.elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { gib(moved) / seconds } else { 0.0 };
+    let left = match moved {
+        0 => String::new(),
+        _ => {
+            let left = seconds * total.saturating_sub(moved) as f64 / moved as f64;
+            format!(", about {left:.0} s left")
+        }
+    };
+    format!("{doing}: {:.2} of {:.2} GiB, {rate:.2} GiB/s{left}", gib(moved), gib(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_engine::clock::Nanos;
+
+    #[test]
+    fn a_line_says_how_far_and_how_long() {
+        let progress = Progress {
+            doing: Doing::Saving,
+            step: 1,
+            total_bytes: 8 << 30,
+            moved_bytes: 2 << 30,
+            elapsed: Nanos::from_secs(2),
+        };
+        let expected = "saving: 2.00 of 8.00 GiB, 1.00 GiB/s, about 6 s left";
+        assert_eq!(line(&progress, false), expected);
+        let began = Progress { moved_bytes: 0, elapsed: Nanos::ZERO, ..progress };
+        assert_eq!(line(&began, false), "saving: 0.00 of 8.00 GiB, 0.00 GiB/s");
+        assert!(line(&progress, true).chars().count() < 80);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a command did, as text on a terminal.
+
+use std::fmt::Write as _;
+
+use ringfall_engine::units::{GIB, gib};
+
+use super::result::{CheckpointResult, Restore, Save};
+use crate::host::human;
+
+/// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
+const SECONDS_SHOWN: usize = 10;
+/// Bad blocks that are shown.
+const BAD_SHOWN: usize = 5;
+
+/// The page of a result, 80 columns.
+pub(super) fn page(result: &CheckpointResult) -> String {
+    let mut page = String::new();
+    let files = if result.shared_file { "one file" } else { "a file for each rank" };
+    let _infallible = writeln!(
+        page,
+        "checkpoint of {:.2} GiB, {} ranks, {files}: {}\n  {} threads, {} chunks of {}{}",
+        gib(result.total_bytes),
+        result.ranks,
+        result.target,
+        result.threads,
+        result.buffers,
+        human(result.chunk_bytes),
+        shape(result)
+    );
+    match result.command {
+        "compare" => ways(&mut page, &result.saves),
+        "run" => job(&mut page, result),
+        _ => {
+            result.saves.iter().for_each(|save| one_save(&mut page, save, result.durable));
+            result.restores.iter().for_each(|restore| one_restore(&mut page, restore));
+        }
+    }
+    if result.retries > 0 {
+        let _infallible = writeln!(page, "  retries      {} requests", result.retries);
+    }
+    page
+}
+
+fn shape(result: &CheckpointResult) -> String {
+    match (result.dedupe_ratio, result.compress_ratio) {
+        (1.0, 1.0) => String::new(),
+        (dedupe, compress) => {
+            format!(", content that deduplicates {dedupe} : 1 and compresses {compress} : 1")
+        }
+    }
+}
+
+fn one_save(page: &mut String, save: &Save, durable: bool) {
+    if save.bytes == 0 {
+        page.push_str("  the checkpoint is there already, whole\n");
+        return;
+    }
+    let durable = if durable { "durable" } else { "written" };
+    let memory = save.peak_rss_bytes.map_or("unknown".to_owned(), human);
+    if save.found_bytes > 0 {
+        let _infallible =
+            writeln!(page, "  found        {} stored before", human(save.found_bytes));
+    }
+    let _infallible = writeln!(
+        page,
+        "  {durable:<12} after {:.2} s, {:.3} GiB/s\n  \
+         training     stalls for {:.2} s, until the last content is taken over\n  \
+         memory       {memory} at the most",
+        save.durable_s,
+        save.gib_per_s(),
+        save.stall_s
+    );
+    by_second(page, &save.bytes_by_second);
+}
+
+fn one_restore(page: &mut String, restore: &Restore) {
+    let _infallible = writeln!(
+        page,
+        "  restored     in {:.2} s, {:.3} GiB/s\n  \
+         verified     {} blocks of 4 KiB, {} bad",
+        restore.elapsed_s,
+        restore.gib_per_s(),
+        restore.blocks_checked,
+        restore.blocks_bad
+    );
+    for bad in restore.bad_blocks.iter().take(BAD_SHOWN) {
+        let _infallible = writeln!(
+            page,
+            "    bad: block {} of rank {}, at offset {} of {}",
+            bad.block, bad.rank, bad.offset_bytes, bad.file
+        );
+    }
+    by_second(page, &restore.bytes_by_second);
+}
+
+fn by_second(page: &mut String, seconds: &[u64]) {
+    // The last is not a whole second.
+    let whole = &seconds[..seconds.len().saturating_sub(1)];
+    if whole.is_empty() {
+        return;
+    }
+    let step = whole.len().div_ceil(SECONDS_SHOWN);
+    let rates = whole.iter().step_by(step).map(|bytes| format!("{:.2}", gib(*bytes)));
+    let rates: Vec<String> = rates.collect();
+    let every = match step {
+        1 => "each second".to_owned(),
+        step => format!("every {step}th second"),
+    };
+    let _infallible = writeln!(page, "  GiB/s        {every}: {}", rates.join(" "));
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// The ways side by side: medians over the trials, memory the highest.
+fn ways(page: &mut String, saves: &[Save]) {
+    let trials = saves.iter().filter(|save| save.way == "stream").count();
+    let _infallible = writeln!(
+        page,
+        "  {:<16} {:>10} {:>10} {:>8} {:>12}",
+        "way", "stall, s", "durable, s", "GiB/s", "memory"
+    );
+    for way in ["stream", "generate-first"] {
+        let of_way = || saves.iter().filter(move |save| save.way == way);
+        let memory = of_way().filter_map(|save| save.peak_rss_bytes).max();
+        let _infallible = writeln!(
+            page,
+            "  {way:<16} {:>10.2} {:>10.2} {:>8.3} {:>12}",
+            median(of_way().map(|save| save.stall_s)),
+            median(of_way().map(|save| save.durable_s)),
+            median(of_way().map(|save| save.bytes_per_s / GIB as f64)),
+            memory.map_or("unknown".to_owned(), human)
+        );
+    }
+    let _infallible = writeln!(page, "  medians of {trials} trials of each way, in turn");
+}
+
+fn job(page: &mut String, result: &CheckpointResult) {
+    let _infallible = writeln!(
+        page,
+        "  {:<10} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "count", "median, s", "min, s", "max, s", "GiB/s", "bad"
+    );
+    let mut row = |name: &str, times: Vec<f64>, rate: String, bad: String| {
+        if times.is_empty() {
+            return;
+        }
+        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = times.iter().copied().fold(0.0, f64::max);
+        let _infallible = writeln!(
+            page,
+            "  {name:<10} {:>5} {:>9.2} {least:>9.2} {most:>9.2} {rate:>9} {bad:>9}",
+            times.len(),
+            median(times.iter().copied())
+        );
+    };
+    let (saves, restores) = (&result.saves, &result.restores);
+    let rate = |rates: Vec<f64>| format!("{:.3}", median(rates.into_iter()));
+    row("stall", saves.iter().map(|save| save.stall_s).collect(), String::new(), String::new());
+    let rates = rate(saves.iter().map(Save::gib_per_s).collect());
+    row("save", saves.iter().map(|save| save.durable_s).collect(), rates, String::new());
+    let rates = rate(restores.iter().map(Restore::gib_per_s).collect());
+    let bad: u64 = restores.iter().map(|restore| restore.blocks_bad).sum();
+    let times = restores.iter().map(|restore| restore.elapsed_s).collect();
+    row("restore", times, rates, bad.to_string());
+    if let Some(training) = &result.training {
+        let share = match training.elapsed_s {
+            elapsed if elapsed > 0.0 => training.computed_s / elapsed * 100.0,
+            _ => 0.0,
+        };
+        let _infallible = writeln!(
+            page,
+            "  computing    {:.1} of {:.1} s, {share:.1} %{}",
+            training.computed_s,
+            training.elapsed_s,
+            if training.interrupted { "; interrupted" } else { "" }
+        );
+    }
+    let memory = result.peak_rss_bytes.map_or("unknown".to_owned(), human);
+    let _infallible = writeln!(page, "  memory       {memory} at the most");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_or_between_the_two_in_the_middle() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
+        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-12);
+        assert!(median(std::iter::empty()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_long_save_shows_no_more_than_ten_seconds() {
+        let mut page = String::new();
+        by_second(&mut page, &vec![1 << 30; 96]);
+        assert!(page.contains("every 10th second: 1.00 1.00"), "{page}");
+        assert_eq!(page.matches("1.00").count(), 10);
+        page.clear();
+        by_second(&mut page, &[5]);
+        assert_eq!(page, "");
+    }
+}

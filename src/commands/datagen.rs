@@ -1,0 +1,412 @@
+//! `ringfall datagen`: content measured, analyzed, written and compared.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ringfall_engine::fill::{ContentName, implementation};
+use ringfall_engine::key::EntryKey;
+use ringfall_engine::units::{GIB, MIB, gib, round_up_to_block};
+use serde::Serialize;
+
+use super::run::check_output_writable;
+use crate::cli::{
+    DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
+};
+use crate::config::InputError;
+use crate::content::{Content, Shape};
+use crate::datagen::{
+    Analysis, AnalyzeSettings, BenchSettings, DatagenError, Item, NUMPY_FLOAT16, Rate, analyze,
+    bench, items_of, measure_numpy, verify_file, write_file,
+};
+use crate::exit::Exit;
+use crate::host::{Machine, Room, human, is_watched};
+use crate::interrupt::Interrupt;
+use crate::results::write_json;
+
+/// Smallest and largest block among which duplicates are counted, bytes.
+const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
+/// How often the line of progress changes.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Does what was asked for.
+///
+/// # Errors
+/// What was asked for can't be meant or done.
+pub fn run(args: &DatagenArgs) -> Result<Exit> {
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let done = match &args.command {
+        DatagenCommand::Bench(args) => measure(args, &interrupt),
+        DatagenCommand::Analyze(args) => look(args, &interrupt),
+        DatagenCommand::Write(args) => write(args, &interrupt),
+        DatagenCommand::Verify(args) => verify(args, &interrupt),
+    };
+    done.or_else(|error| match error.downcast_ref::<DatagenError>() {
+        Some(DatagenError::Interrupted) => {
+            crate::stderr::tell(format_args!("interrupted: nothing was left half-done"));
+            Ok(Exit::Interrupted)
+        }
+        Some(DatagenError::Lacks(what)) => Err(InputError::new(what.clone()).into()),
+        _ => Err(error),
+    })
+}
+
+/// A bench's result.
+#[derive(Serialize)]
+struct BenchResult {
+    format: &'static str,
+    format_version: u32,
+    ringfall_version: &'static str,
+    cpu_model: Option<String>,
+    implementation: &'static str,
+    chunk_bytes: u64,
+    trials: u32,
+    trial_s: f64,
+    rates: Vec<Rate>,
+    numpy_version: Option<String>,
+    /// Why numpy was not measured.
+    numpy_missing: Option<String>,
+}
+
+fn measure(args: &DatagenBenchArgs, interrupt: &Interrupt) -> Result<Exit> {
+    if let Some(output) = &args.output {
+        check_output_writable("--output", output)?;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let doubles = || {
+        let mut all: Vec<u32> = std::iter::successors(Some(1_u32), |n| n.checked_mul(2))
+            .take_while(|n| *n < cores)
+            .collect();
+        all.push(cores);
+        all
+    };
+    let threads = if args.threads.is_empty() { doubles() } else { args.threads.clone() };
+    let most = threads.iter().copied().max().unwrap_or(1);
+    let needed = u64::from(most) * 2 * args.chunk_mib * MIB + 256 * MIB;
+    if let Some(memory) = Room::look().lacks(needed) {
+        return Err(InputError::new(format!(
+            "the measurement needs {}, and {} are left ({}): lower --chunk-mib or --threads",
+            human(needed),
+            human(memory.bytes),
+            memory.source
+        ))
+        .into());
+    }
+    let settings = BenchSettings {
+        chunk_bytes: (args.chunk_mib * MIB) as usize,
+        threads,
+        duration: Duration::from_secs_f64(args.seconds),
+        trials: args.trials,
+    };
+    let line = Line::new(args.json);
+    let goes_on = |what: &'static str| {
+        line.show(|| format!("measuring {what}"));
+        !interrupt.is_set()
+    };
+    let mut rates = bench(&settings, &goes_on)?;
+    let numpy = measure_numpy(&args.python, &settings, &goes_on);
+    line.end();
+    if interrupt.is_set() {
+        return Err(DatagenError::Interrupted.into());
+    }
+    let (numpy_version, numpy_missing) = match numpy {
+        Ok(numpy) => {
+            rates.extend(numpy.rates);
+            (Some(numpy.version), None)
+        }
+        Err(why) => (None, Some(why)),
+    };
+    let result = BenchResult {
+        format: "ringfall-datagen-bench",
+        format_version: 1,
+        ringfall_version: env!("CARGO_PKG_VERSION"),
+        cpu_model: Machine::look_without_store().cpu_model,
+        implementation: implementation(),
+        chunk_bytes: settings.chunk_bytes as u64,
+        trials: args.trials,
+        trial_s: args.seconds,
+        rates,
+        numpy_version,
+        numpy_missing,
+    };
+    finish(&result, args.output.as_deref(), args.json, || bench_page(&result))
+}
+
+fn bench_page(result: &BenchResult) -> String {
+    let mut page = format!(
+        "content of {}, made by {} on {}\n  {:<28} {:>7} {:>8} {:>8} {:>8}\n",
+        human(result.chunk_bytes),
+        result.implementation,
+        result.cpu_model.as_deref().unwrap_or("this processor"),
+        "GiB/s",
+        "threads",
+        "median",
+        "min",
+        "max"
+    );
+    let gib = |rate: f64| rate / GIB as f64;
+    for rate in &result.rates {
+        let _infallible = writeln!(
+            page,
+            "  {:<28} {:>7} {:>8.2} {:>8.2} {:>8.2}",
+            rate.what,
+            rate.threads,
+            gib(rate.bytes_per_s),
+            gib(rate.bytes_per_s_min),
+            gib(rate.bytes_per_s_max)
+        );
+    }
+    let one = |what: &str| {
+        let rate = result.rates.iter().find(|rate| rate.what == what && rate.threads == 1)?;
+        Some(rate.bytes_per_s)
+    };
+    let first = result.rates.first().filter(|rate| rate.threads == 1);
+    if let (Some(ours), Some(numpy)) = (first, one(NUMPY_FLOAT16)) {
+        let _infallible = writeln!(
+            page,
+            "  on one thread fresh content is made {:.0} times as fast as numpy {} makes float16",
+            ours.bytes_per_s / numpy,
+            result.numpy_version.as_deref().unwrap_or_default()
+        );
+    }
+    if let Some(why) = &result.numpy_missing {
+        super::wrapped(&mut page, "  numpy was not measured: ", why);
+    }
+    page
+}
+
+/// An analysis's result.
+#[derive(Serialize)]
+struct AnalysisResult {
+    format: &'static str,
+    format_version: u32,
+    ringfall_version: &'static str,
+    /// What was analyzed.
+    source: Vec<String>,
+    elapsed_s: f64,
+    #[serde(flatten)]
+    analysis: Analysis,
+}
+
+fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
+    if let Some(output) = &args.output {
+        check_output_writable("--output", output)?;
+        super::refuse_input("--output", output, args.paths.iter().map(|path| path.as_path()))?;
+    }
+    let block_bytes = block_sizes(args)?;
+    let memory_bytes = args.memory_mib * MIB;
+    if let Some(memory) = Room::look().lacks(memory_bytes) {
+        return Err(InputError::new(format!(
+            "--memory-mib {}: {} are left ({}); give less",
+            args.memory_mib,
+            human(memory.bytes),
+            memory.source
+        ))
+        .into());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let settings = AnalyzeSettings {
+        block_bytes,
+        memory_bytes,
+        exact: args.exact,
+        sample_percent: args.sample_percent,
+        threads: args.threads.unwrap_or(cores),
+    };
+    let (items, source) = match args.generated_gib {
+        Some(size_gib) => {
+            let (content, bytes) = content(&args.shape, size_gib);
+            let source = format!("content that ringfall makes, seed {}", args.shape.seed);
+            (vec![Item::Content { content, bytes }], vec![source])
+        }
+        None => {
+            let shown = args.paths.iter().map(|path| path.display().to_string());
+            (items_of(&args.paths)?, shown.collect())
+        }
+    };
+    let line = Line::new(args.json);
+    let began = Instant::now();
+    let analysis = analyze(&items, &settings, &|done, all| {
+        line.show(|| {
+            let rate = gib(done) / began.elapsed().as_secs_f64().max(1e-9);
+            format!("analyzing: {:.2} of {:.2} GiB, {rate:.2} GiB/s", gib(done), gib(all))
+        });
+        !interrupt.is_set()
+    })?;
+    line.end();
+    let result = AnalysisResult {
+        format: "ringfall-datagen-analysis",
+        format_version: 1,
+        ringfall_version: env!("CARGO_PKG_VERSION"),
+        source,
+        elapsed_s: began.elapsed().as_secs_f64(),
+        analysis,
+    };
+    finish(&result, args.output.as_deref(), args.json, || analysis_page(&result))
+}
+
+fn block_sizes(args: &DatagenAnalyzeArgs) -> Result<Vec<u64>, InputError> {
+    let mut sizes: Vec<u64> = args.block_sizes.iter().map(|size| size.0).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let wrong = sizes
+        .iter()
+        .find(|size| !size.is_power_of_two() || !(BLOCK_BYTES.0..=BLOCK_BYTES.1).contains(*size));
+    match wrong {
+        None => Ok(sizes),
+        Some(size) => Err(InputError::new(format!(
+            "--block-sizes {size}: give powers of two from 512 to 16m"
+        ))),
+    }
+}
+
+fn analysis_page(result: &AnalysisResult) -> String {
+    let Analysis { files, bytes, passes, duplicates, packed } = &result.analysis;
+    let rate = gib(bytes * passes) / result.elapsed_s.max(1e-9);
+    let passes = if *passes == 1 { String::new() } else { format!(", read {passes} times") };
+    let mut page = format!(
+        "{}: {:.3} GiB in {files} files{passes}, {rate:.2} GiB/s\n  {:<10} {:>14} {:>14} {:>10} \
+         {:>12}  {}\n",
+        result.source.join(", "),
+        gib(*bytes),
+        "block",
+        "blocks",
+        "duplicates",
+        "ratio",
+        "zeros",
+        "counted"
+    );
+    for size in duplicates {
+        let counted = match size.exact {
+            true => "exactly".to_owned(),
+            false => {
+                format!("1 in {}, ± {:.2} %", size.sampled_one_in, size.distinct_error_percent)
+            }
+        };
+        let _infallible = writeln!(
+            page,
+            "  {:<10} {:>14} {:>14} {:>10} {:>12}  {counted}",
+            block_name(size.block_bytes),
+            size.blocks,
+            size.blocks.saturating_sub(size.distinct),
+            shown(size.dedupe_ratio),
+            size.zeros
+        );
+    }
+    let _infallible = writeln!(
+        page,
+        "  compressed in units of {}: zstd -1 {}, LZ4 {}; entropy {} bits a byte",
+        human(packed.unit_bytes as u64),
+        shown(packed.zstd_ratio),
+        shown(packed.lz4_ratio),
+        shown(packed.entropy_bits)
+    );
+    page
+}
+
+fn block_name(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..MIB => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn content(shape: &ShapeArgs, size_gib: f64) -> (Content, u64) {
+    let bytes = round_up_to_block((size_gib * GIB as f64) as u64).max(4096);
+    let name = ContentName { seed: shape.seed, key: EntryKey(0), version: 0 };
+    let of = Shape { dedupe_ratio: shape.dedupe_ratio, compress_ratio: shape.compress_ratio };
+    (Content::new(name, bytes, &of), bytes)
+}
+
+fn write(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
+    let (content, bytes) = content(&args.shape, args.size_gib);
+    let line = Line::new(false);
+    let began = Instant::now();
+    write_file(&args.path, &content, bytes, args.overwrite, &|done| {
+        line.show(|| format!("writing: {:.2} of {:.2} GiB", gib(done), gib(bytes)));
+        !interrupt.is_set()
+    })?;
+    line.end();
+    super::print(&format!(
+        "{}: {:.3} GiB in {:.2} s\n",
+        args.path.display(),
+        gib(bytes),
+        began.elapsed().as_secs_f64()
+    ))
+}
+
+fn verify(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
+    let (content, bytes) = content(&args.shape, args.size_gib);
+    let line = Line::new(false);
+    let checked = verify_file(&args.path, &content, bytes, &|done| {
+        line.show(|| format!("comparing: {:.2} of {:.2} GiB", gib(done), gib(bytes)));
+        !interrupt.is_set()
+    })?;
+    line.end();
+    let shown = args.path.display();
+    match checked.first_bad_offset {
+        None => super::print(&format!("{shown}: {} blocks of 4 KiB, 0 bad\n", checked.blocks)),
+        Some(offset) => Err(anyhow::anyhow!(
+            "{} of {} blocks of {shown} are not what `datagen write` writes with these flags, the \
+             first at offset {offset}: give the flags with which it was written, or look at dmesg",
+            checked.blocks_bad,
+            checked.blocks
+        )),
+    }
+}
+
+fn finish(
+    result: &impl Serialize,
+    output: Option<&Path>,
+    json: bool,
+    page: impl FnOnce() -> String,
+) -> Result<Exit> {
+    if let Some(output) = output {
+        let told = || format!("the result can't be written to {}", output.display());
+        write_json(result, output).with_context(told)?;
+    }
+    if json { super::print_json(result) } else { super::print(&page()) }
+}
+
+/// One line on a terminal that is rewritten; elsewhere there is none.
+struct Line {
+    live: bool,
+    shown: Mutex<Option<Instant>>,
+}
+
+impl Line {
+    fn new(is_silent: bool) -> Line {
+        Line { live: !is_silent && is_watched(&std::io::stderr()), shown: Mutex::new(None) }
+    }
+
+    fn show(&self, text: impl FnOnce() -> String) {
+        if !self.live {
+            return;
+        }
+        // Who finds it locked leaves it to whoever shows.
+        let Ok(mut shown) = self.shown.try_lock() else { return };
+        if shown.is_none_or(|at| at.elapsed() >= PERIOD) {
+            *shown = Some(Instant::now());
+            rewrite(&text());
+        }
+    }
+
+    fn end(&self) {
+        if self.live {
+            rewrite("");
+        }
+    }
+}
+
+fn rewrite(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stderr().lock();
+    // Nobody may read it any more; the work goes on.
+    let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+}

@@ -1,0 +1,58 @@
+//! Content as data: how fast it is made, what it looks like to storage that removes duplicates or
+//! compresses, and files of it.
+//!
+//! What lives here: the analysis of any data (`source`, `digests`, `analyze`), the rates at which
+//! content can be made (`bench`, `numpy`), files of content (`file`). What must not: the content
+//! itself (`content`), flags, and how results are shown.
+
+mod analyze;
+mod bench;
+mod digests;
+mod file;
+mod numpy;
+mod source;
+
+pub use analyze::{Analysis, AnalyzeSettings, DuplicateFigures, PackedFigures, analyze};
+pub use bench::{BenchSettings, Rate, bench};
+pub use file::{Checked, verify_file, write_file};
+pub use numpy::{NUMPY_FLOAT16, NumpyRates, measure_numpy};
+pub use source::{Item, items_of};
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum DatagenError {
+    /// A file could not be read or written: what was tried, and why it failed.
+    #[error("{what}: {error}; {remedy}")]
+    File {
+        /// What was tried, on which file.
+        what: String,
+        /// What the system said.
+        error: std::io::Error,
+        /// The next step.
+        remedy: &'static str,
+    },
+    /// There is too little of something: a sentence with its remedy.
+    #[error("{0}")]
+    Lacks(String),
+    /// It was told to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl DatagenError {
+    fn file(what: impl Into<String>, error: std::io::Error) -> DatagenError {
+        use std::io::ErrorKind;
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "check the path",
+            ErrorKind::PermissionDenied => "check its owner and permissions",
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "free space there, or ask for less"
+            }
+            ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
+            ErrorKind::UnexpectedEof => "nothing else may change it meanwhile",
+            ErrorKind::IsADirectory => "give a file",
+            _ => "look up the error in errno(3), and look at dmesg",
+        };
+        DatagenError::File { what: what.into(), error, remedy }
+    }
+}
