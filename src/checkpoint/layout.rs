@@ -2,6 +2,7 @@
 //! chunks go out.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ringfall_engine::fill::{ContentName, VerifyMode};
 use ringfall_engine::key::EntryKey;
@@ -246,22 +247,36 @@ impl LayoutFile {
     }
 }
 
+/// The first `end` chunks, in one run.
+pub(super) fn one_run(end: u64) -> Vec<Range<u64>> {
+    std::iter::once(0..end).collect()
+}
+
 /// Chunks in the order in which they go out: of so many files in turn, as ranks that save at the
 /// same time do.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    open: VecDeque<(usize, VecDeque<u64>)>,
-    /// Files to come, with the chunks that are to be moved.
-    closed: VecDeque<(usize, VecDeque<u64>)>,
+    open: VecDeque<FileChunks>,
+    /// Files to come.
+    closed: VecDeque<FileChunks>,
     at_once: usize,
 }
+
+/// A file's number, and its chunks that are to be moved: runs of them, in order.
+type FileChunks = (usize, VecDeque<Range<u64>>);
 
 impl Schedule {
     /// Of each file those chunks, `at_once` files at a time (≥ 1).
     #[must_use]
-    pub fn new(files: impl IntoIterator<Item = (usize, Vec<u64>)>, at_once: u32) -> Schedule {
-        let files = files.into_iter().filter(|(_, chunks)| !chunks.is_empty());
-        let closed = files.map(|(file, chunks)| (file, chunks.into())).collect();
+    pub fn new(
+        files: impl IntoIterator<Item = (usize, Vec<Range<u64>>)>,
+        at_once: u32,
+    ) -> Schedule {
+        let some = |chunks: Vec<Range<u64>>| -> VecDeque<Range<u64>> {
+            chunks.into_iter().filter(|run| !run.is_empty()).collect()
+        };
+        let files = files.into_iter().map(|(file, chunks)| (file, some(chunks)));
+        let closed = files.filter(|(_, chunks)| !chunks.is_empty()).collect();
         Schedule { open: VecDeque::new(), closed, at_once: at_once.max(1) as usize }
     }
 
@@ -273,7 +288,11 @@ impl Schedule {
             self.open.push_back(file);
         }
         let (file, mut chunks) = self.open.pop_front()?;
-        let chunk = chunks.pop_front()?;
+        let run = chunks.front_mut()?;
+        let chunk = run.next()?;
+        if run.is_empty() {
+            chunks.pop_front();
+        }
         if !chunks.is_empty() {
             self.open.push_back((file, chunks));
         }
@@ -332,10 +351,11 @@ mod tests {
 
     #[test]
     fn chunks_of_several_files_go_out_in_turn_and_each_once() {
-        let files = [(0, vec![0, 1, 2]), (1, vec![]), (2, vec![5]), (3, vec![0, 1])];
+        let files =
+            [(0, vec![0..2, 3..3, 7..8]), (1, vec![]), (2, vec![5..6, 9..9]), (3, one_run(2))];
         let mut schedule = Schedule::new(files, 2);
         let order: Vec<_> = std::iter::from_fn(|| schedule.next_chunk()).collect();
-        assert_eq!(order, [(0, 0), (2, 5), (0, 1), (3, 0), (0, 2), (3, 1)]);
+        assert_eq!(order, [(0, 0), (2, 5), (0, 1), (3, 0), (0, 7), (3, 1)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! lacks, found in the same way.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +11,7 @@ use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::metrics::Histogram;
 
-use super::layout::{BadBlock, Layout, Schedule};
+use super::layout::{BadBlock, Layout, Schedule, one_run};
 use super::meter::{Doing, Meter};
 use super::save::{FileWork, StreamError, StreamSettings, on_threads};
 use super::target::{ChunkPlace, Mover, Presence, Target, TargetError, Version};
@@ -55,7 +56,7 @@ pub fn restore<T: Target>(
     for (number, file) in layout.files.iter().enumerate() {
         check_length(target, &file.plan.name, file.plan.bytes)?;
         let pieces = file.plan.bytes.div_ceil(settings.chunk_bytes);
-        reads.push((number, (0..pieces).collect()));
+        reads.push((number, one_run(pieces)));
     }
     let restored = Mutex::new(Restored::default());
     let look = |file: usize, offset: u64, bytes: &[u8]| {
@@ -127,8 +128,8 @@ pub fn missing<T: Target>(
             }
             Presence::Draft { .. } | Presence::Absent => {}
         }
-        reads.push((number, (0..there).collect()));
-        works.push(FileWork { file: number, missing: (0..chunks).collect(), goes_on });
+        reads.push((number, one_run(there)));
+        works.push(FileWork { file: number, missing: one_run(chunks), goes_on });
     }
     meter.begin(Doing::Looking, step, draft_bytes);
     let good = Mutex::new(BTreeSet::new());
@@ -146,10 +147,24 @@ pub fn missing<T: Target>(
     Reader { target, layout, version, settings: &settings, meter, stop }.read(reads, &look)?;
     let good = good.into_inner().unwrap_or_else(PoisonError::into_inner);
     for work in &mut works {
-        let file = work.file;
-        work.missing.retain(|chunk| !good.contains(&(file, *chunk)));
+        let chunks = layout.files[work.file].chunks();
+        let of_file = good.range((work.file, 0)..(work.file, chunks)).map(|(_, chunk)| *chunk);
+        work.missing = runs_without(of_file, chunks);
     }
     Ok(works)
+}
+
+/// The runs of 0 to `end` in which none of these numbers are, which come in order.
+fn runs_without(numbers: impl Iterator<Item = u64>, end: u64) -> Vec<Range<u64>> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for number in numbers.chain(std::iter::once(end)) {
+        if start < number {
+            runs.push(start..number);
+        }
+        start = number + 1;
+    }
+    runs
 }
 
 /// Reads pieces of files on several threads.
@@ -168,7 +183,7 @@ impl<T: Target> Reader<'_, T> {
     /// Reads those pieces of those files, each of the settings' chunk, and shows them to `look`.
     fn read(
         &self,
-        reads: Vec<(usize, Vec<u64>)>,
+        reads: Vec<(usize, Vec<Range<u64>>)>,
         look: Look<'_>,
     ) -> Result<Histogram, StreamError> {
         let mut stored = Vec::new();
@@ -248,4 +263,18 @@ impl<T: Target> Reader<'_, T> {
 
 fn next_is_left(schedule: &Mutex<Schedule>) -> bool {
     schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_what_is_not_there() {
+        let missing = |there: &[u64], end| runs_without(there.iter().copied(), end);
+        assert_eq!(missing(&[], 3), one_run(3));
+        assert_eq!(missing(&[0, 1, 2], 3), []);
+        assert_eq!(missing(&[1], 3), [0..1, 2..3]);
+        assert_eq!(missing(&[0, 3, 4], 8), [1..3, 5..8]);
+    }
 }

@@ -5,6 +5,7 @@
 //! The other way, everything made before anything is stored, needs memory for the whole checkpoint;
 //! it is here to be compared with.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::MIB;
 
-use super::layout::{Layout, Schedule};
+use super::layout::{Layout, Schedule, one_run};
 use super::meter::{Doing, Meter};
 use super::target::{ChunkPlace, Mover, Target, TargetError};
 
@@ -90,8 +91,8 @@ impl StreamSettings {
 pub struct FileWork {
     /// Number of the file in the layout.
     pub file: usize,
-    /// The chunks that are missing.
-    pub missing: Vec<u64>,
+    /// The chunks that are missing: runs of them, in order.
+    pub missing: Vec<Range<u64>>,
     /// Whether there is a draft to go on with.
     pub goes_on: bool,
 }
@@ -102,12 +103,14 @@ impl FileWork {
     pub fn all(layout: &Layout) -> Vec<FileWork> {
         let files = layout.files.iter().enumerate();
         files
-            .map(|(file, of)| FileWork {
-                file,
-                missing: (0..of.chunks()).collect(),
-                goes_on: false,
-            })
+            .map(|(file, of)| FileWork { file, missing: one_run(of.chunks()), goes_on: false })
             .collect()
+    }
+
+    /// Number of chunks that are missing.
+    #[must_use]
+    pub fn chunks(&self) -> u64 {
+        self.missing.iter().map(|run| run.end - run.start).sum()
     }
 }
 
@@ -144,9 +147,10 @@ pub struct Saved {
 #[must_use]
 pub fn missing_bytes(layout: &Layout, missing: &[FileWork]) -> u64 {
     let bytes_of = |work: &FileWork| {
-        let file = &layout.files[work.file];
-        let piece = |chunk: &u64| file.piece(*chunk, file.plan.chunk_bytes).1 as u64;
-        work.missing.iter().map(piece).sum::<u64>()
+        let plan = &layout.files[work.file].plan;
+        // The file's last chunk may be a short one.
+        let place = |chunk: u64| (chunk * plan.chunk_bytes).min(plan.bytes);
+        work.missing.iter().map(|run| place(run.end) - place(run.start)).sum::<u64>()
     };
     missing.iter().map(bytes_of).sum()
 }
@@ -187,7 +191,7 @@ pub fn save<T: Target>(
     let left: Vec<AtomicU64> = (0..files).map(|_| AtomicU64::new(0)).collect();
     for work in missing {
         goes_on[work.file] = work.goes_on;
-        left[work.file].store(work.missing.len() as u64, Ordering::Relaxed);
+        left[work.file].store(work.chunks(), Ordering::Relaxed);
     }
     let tasks = missing.iter().map(|work| (work.file, work.missing.clone()));
     let work = Work {
@@ -203,7 +207,7 @@ pub fn save<T: Target>(
         is_over: AtomicBool::new(false),
     };
     // A draft of which nothing is missing only lacks its name.
-    let whole = missing.iter().filter(|work| work.missing.is_empty());
+    let whole = missing.iter().filter(|work| work.chunks() == 0);
     let mut result = whole.into_iter().try_for_each(|one| work.publish(one.file));
     let mut saved = Saved::default();
     if result.is_ok() {

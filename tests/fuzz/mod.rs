@@ -40,7 +40,7 @@ macro_rules! readers {
 
 readers! {
     results configuration device roofline spreadsheet table burst_trace block_trace operations
-    dataset validation compressed bpftrace iostat audit
+    dataset validation compressed bpftrace iostat audit checkpoint
 }
 
 /// Long enough for anything but a hang.

@@ -8,6 +8,7 @@ use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
 use ringfall::audit::{Settings, audit};
+use ringfall::checkpoint::{self, FileTarget, Io, Layout};
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::host::{MemoryRoom, Room};
@@ -18,6 +19,7 @@ use ringfall::show::{
     write_sheet,
 };
 use ringfall::source::{self, Reading, RowReader};
+use ringfall_engine::fill::VerifyMode;
 
 /// Rows of a trace that are read: then it goes on alike.
 const ROWS_MAX: usize = 2_000;
@@ -41,7 +43,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 15] = [
+pub const READERS: [Reader; 16] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -57,6 +59,7 @@ pub const READERS: [Reader; 15] = [
     Reader { name: "bpftrace", file: "x.txt", read: bpftrace },
     Reader { name: "iostat", file: "x_iostat.log", read: iostat },
     Reader { name: "audit", file: "x.json", read: audited },
+    Reader { name: "checkpoint", file: "checkpoint.json", read: checkpoint },
 ];
 
 /// Readers that do harm, to see that it is seen.
@@ -126,6 +129,25 @@ fn results(path: &Path) -> Result<String, String> {
     write_sheet(&named, &path.with_extension("xlsx")).map_err(error)?;
     write_html(&named, &path.with_extension("html")).map_err(error)?;
     Ok(format!("{outcome}; whole, {} lines", lines.len()))
+}
+
+fn checkpoint(path: &Path) -> Result<String, String> {
+    let directory = path.parent().ok_or("the scratch directory has no file")?;
+    let target = FileTarget::open(directory, Io::Direct).map_err(|error| said(&error))?;
+    let manifest = checkpoint::find(&target, "").map_err(|error| said(&error))?;
+    let layout = Layout::new(&manifest, "");
+    let bytes: u64 = layout.files.iter().map(|file| file.plan.bytes).sum();
+    assert_eq!(bytes, manifest.total_bytes());
+    for file in layout.files.iter().take(16) {
+        // The last chunk, whose place is the hardest to work out.
+        let (offset, length) = file.piece(file.chunks() - 1, file.plan.chunk_bytes);
+        assert_eq!(offset + length as u64, file.plan.bytes);
+        let mut block = [0; 4096];
+        file.fill(&mut block, file.plan.bytes - 4096);
+        let found = file.verify(VerifyMode::Full, &block, file.plan.bytes - 4096);
+        assert_eq!((found.blocks_checked, found.blocks_bad), (1, 0));
+    }
+    Ok(format!("{} files", layout.files.len().min(2)))
 }
 
 /// As no machine in particular.
