@@ -27,7 +27,7 @@ pub enum CheckpointCommand {
     Write(Box<CheckpointWriteArgs>),
     /// Read a checkpoint back and compare every block with what was written
     #[command(args_override_self = true)]
-    Read(CheckpointReadArgs),
+    Read(Box<CheckpointReadArgs>),
     /// Compute, save and restore in turn, as a training job does
     #[command(args_override_self = true)]
     Run(Box<CheckpointRunArgs>),
