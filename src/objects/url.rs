@@ -124,7 +124,9 @@ fn checked_prefix(prefix: &str) -> Result<String, String> {
             "the prefix holds {other:?}: use letters, digits and !-_.'()=+@,:$ between slashes"
         ));
     }
-    if prefix.split('/').any(|part| matches!(part, "." | "..") || part.is_empty()) && prefix != "" {
+    if prefix.split('/').any(|part| matches!(part, "." | "..") || part.is_empty())
+        && !prefix.is_empty()
+    {
         return Err("the prefix has an empty part, `.` or `..` between slashes".to_owned());
     }
     Ok(prefix.to_owned())
