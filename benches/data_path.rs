@@ -20,14 +20,6 @@ use ringfall_engine::fill::{ContentName, fill_for_device};
 use ringfall_engine::key::{EntryKey, mix64};
 use ringfall_engine::ring::{IoFuture, IoKind, IoRequest, Ring, RingConfig, RingSetup};
 
-struct Owned(Buffer);
-
-impl AsRef<Buffer> for Owned {
-    fn as_ref(&self) -> &Buffer {
-        &self.0
-    }
-}
-
 struct Job {
     file: PathBuf,
     kind: IoKind,
@@ -84,16 +76,16 @@ fn run(job: &Job) {
     // SAFETY: the pool outlives the ring, which is dropped first, at the end of this function.
     unsafe { setup.register_buffers(start, bytes, job.block_bytes as usize).unwrap() };
     setup.register_file(file.as_raw_fd()).unwrap();
-    let ring: Ring<Owned> = Ring::new(setup, file.as_raw_fd(), Clock::Os).unwrap();
+    let ring: Ring<Buffer> = Ring::new(setup, file.as_raw_fd(), Clock::Os).unwrap();
     let name = ContentName { seed: 1, key: EntryKey(1), version: 1 };
     let mut next = 0u64;
-    let mut submit = |buffer: Option<Owned>| {
-        let mut owned = buffer.unwrap_or_else(|| Owned(pool.take().unwrap()));
+    let mut submit = |buffer: Option<Buffer>| {
+        let mut owned = buffer.unwrap_or_else(|| pool.take().unwrap());
         let block = if job.random { mix64(next) % blocks } else { next % blocks };
         next += 1;
         if job.kind == IoKind::Write {
             // Fresh bytes each time, as the engine writes them; fio refills likewise when asked.
-            fill_for_device(owned.0.bytes_mut(), &name, next * (job.block_bytes / 4096));
+            fill_for_device(owned.bytes_mut(), &name, next * (job.block_bytes / 4096));
         }
         let request = IoRequest {
             kind: job.kind,
@@ -106,7 +98,7 @@ fn run(job: &Job) {
     let cpu_before = cpu_seconds();
     let began = monotonic_now();
     let end = began + Nanos::from_ns_f64(job.seconds * SECOND.as_ns_f64());
-    let mut flying: Vec<IoFuture<Owned>> = (0..job.depth).map(|_| submit(None)).collect();
+    let mut flying: Vec<IoFuture<Buffer>> = (0..job.depth).map(|_| submit(None)).collect();
     let cx = &mut Context::from_waker(Waker::noop());
     let mut done = 0u64;
     let mut last = began;

@@ -24,6 +24,7 @@ pub mod iostat;
 pub mod iotrace;
 mod log_lines;
 pub mod mlperf;
+pub mod objects;
 pub mod precondition;
 pub mod remedy;
 pub mod results;

@@ -5,11 +5,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfall_engine::device::{CacheDir, DataFile, Preallocate, RawDevice, is_block_device};
+use ringfall_engine::device::{
+    CacheDir, DataFile, ObjectIo, Preallocate, RawDevice, is_block_device,
+};
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
+use crate::objects::ObjectCounts;
+#[cfg(feature = "objects")]
+use crate::objects::{
+    ObjectError, ObjectOptions, ObjectUrl, OpenError, TierError, TierIo, TierObjects,
+};
 use crate::remedy::told_io;
 
 /// Part of the free space that `--storage-capacity-gb 0` takes.
@@ -23,9 +30,33 @@ pub enum StoreError {
     /// Something is wrong with the directory or device.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// There is less room than asked for, and no less is wanted: a sentence.
+    /// There is less room than asked for, and no less is wanted, or the place is not one for a run:
+    /// a sentence.
     #[error("{0}")]
     Short(String),
+}
+
+#[cfg(feature = "objects")]
+impl From<TierError> for StoreError {
+    fn from(error: TierError) -> StoreError {
+        match error {
+            TierError::Open(OpenError::Refused(error)) => refused(&error).into(),
+            TierError::Open(OpenError::Threads(_)) => {
+                SetupError::new(error.to_string(), "raise the limit on processes (ulimit -u)")
+                    .into()
+            }
+            // What was typed can't be meant, or not there.
+            TierError::Open(OpenError::Options(_)) | TierError::NotEmpty { .. } => {
+                StoreError::Short(error.to_string())
+            }
+        }
+    }
+}
+
+/// What a store refuses for good.
+#[cfg(feature = "objects")]
+fn refused(error: &ObjectError) -> SetupError {
+    SetupError::new(error.what(), error.cause.to_string())
 }
 
 /// What is asked of the store.
@@ -57,6 +88,9 @@ pub enum Place {
     Directory(CacheDir),
     /// A claimed block device, written over.
     Device(RawDevice),
+    /// A prefix in an object store.
+    #[cfg(feature = "objects")]
+    Objects(Arc<TierObjects>),
     /// Nowhere: there is no storage tier.
     Nowhere,
 }
@@ -78,6 +112,8 @@ impl StoreDrive {
         match &self.place {
             Place::Directory(directory) => directory.path(),
             Place::Device(device) => device.path(),
+            #[cfg(feature = "objects")]
+            Place::Objects(objects) => objects.path(),
             Place::Nowhere => Path::new("none"),
         }
     }
@@ -148,13 +184,59 @@ impl Store {
     /// # Errors
     /// The kernel gives no file of memory.
     pub fn nowhere() -> Result<Store, StoreError> {
+        Store::without_file(Place::Nowhere, 0)
+    }
+
+    /// A store in a prefix of an object store, which must be empty.
+    ///
+    /// # Errors
+    /// It is not empty, refuses, or can't be reached.
+    #[cfg(feature = "objects")]
+    pub fn in_objects(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        capacity_bytes: u64,
+        shards: u16,
+    ) -> Result<Store, StoreError> {
+        let least = u64::from(shards) * SEGMENT_BYTES_MIN;
+        if capacity_bytes < least {
+            let told = format!(
+                "--storage-capacity-gb is too little for {shards} shards: give at least {:.4}",
+                gib(least)
+            );
+            return Err(StoreError::Short(told));
+        }
+        let objects = TierObjects::open(url, options)?;
+        Store::without_file(Place::Objects(Arc::new(objects)), capacity_bytes / BLOCK_BYTES)
+    }
+
+    fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
         let file = DataFile::of_no_blocks().map_err(|error| {
             let what = format!("the kernel gives no file of memory: {error}");
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
-        let nowhere =
-            StoreDrive { place: Place::Nowhere, file: Arc::new(file), capacity_blocks: 0 };
-        Ok(Store { drives: vec![nowhere], wanted_bytes: None, reclaimed_bytes: 0 })
+        let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };
+        Ok(Store { drives: vec![drive], wanted_bytes: None, reclaimed_bytes: 0 })
+    }
+
+    /// The engine's view of the object store, where there is one.
+    #[must_use]
+    pub fn object_io(&self) -> Option<Arc<dyn ObjectIo>> {
+        #[cfg(feature = "objects")]
+        if let Place::Objects(objects) = &self.drives[0].place {
+            return Some(Arc::new(TierIo(Arc::clone(objects))));
+        }
+        None
+    }
+
+    /// What the object store was asked, where there is one.
+    #[must_use]
+    pub fn object_counts(&self) -> Option<ObjectCounts> {
+        #[cfg(feature = "objects")]
+        if let Place::Objects(objects) = &self.drives[0].place {
+            return Some(objects.counts());
+        }
+        None
     }
 
     /// Whether there is a storage tier.
@@ -197,6 +279,8 @@ impl Store {
     pub fn remove(self) -> Result<(), SetupError> {
         let removed = self.drives.into_iter().map(|drive| match drive.place {
             Place::Directory(directory) => directory.remove(),
+            #[cfg(feature = "objects")]
+            Place::Objects(objects) => objects.remove_all().map_err(|error| refused(&error)),
             Place::Device(_) | Place::Nowhere => Ok(()),
         });
         // All of them, before the first error is returned.

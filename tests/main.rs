@@ -21,6 +21,10 @@ mod limits;
 mod media;
 mod merge;
 mod mlperf;
+#[cfg(feature = "objects")]
+mod objects;
+#[cfg(feature = "objects")]
+mod objects_checkpoint;
 mod published;
 mod ranks;
 mod ranks_mpirun;

@@ -50,6 +50,7 @@ fn every_flag_of_the_readme_is_a_flag_of_the_program() {
         "--nodes",
         "--ntasks-per-node",
         "--cpus-per-task",
+        "--no-default-features",
         "--exclusive",
         "--time",
     ];

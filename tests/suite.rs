@@ -14,7 +14,7 @@ fn suite(scratch: &Scratch, store: &Path, workloads: &str) -> Command {
     command.args(["suite", "-w", workloads, "-m", "tiny-1b", "-t", "1", "-u", "6", "-U", "6"]);
     command.args(["--storage-capacity-gb", "0.25", "-o", "out", "-c"]).arg(store);
     command.args(["--", "--arrival", "closed", "--generation-mode", "none", "--shards", "1"]);
-    command.args(["--cpu-mem-gb", "0.25", "--queue-depth", "8", "--config"]);
+    command.args(["--cpu-mem-gb", "0.0625", "--queue-depth", "8", "--config"]);
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml"));
     command.current_dir(&scratch.path).stdin(Stdio::null());
     command

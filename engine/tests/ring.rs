@@ -8,25 +8,17 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ringfall_engine::buffer::{Buffer, BufferPool};
+use ringfall_engine::buffer::{AlignedBytes, Buffer, BufferPool, Lender, Ticket, Tickets, Urgency};
 use ringfall_engine::clock::Clock;
 use ringfall_engine::ring::{Completion, IoFuture, IoKind, IoRequest, Ring, RingConfig, RingSetup};
 
-/// A buffer alone, without the admission around it.
-struct Owned(Buffer);
-
-impl AsRef<Buffer> for Owned {
-    fn as_ref(&self) -> &Buffer {
-        &self.0
-    }
-}
-
 struct Bed {
-    ring: Option<Ring<Owned>>,
+    ring: Option<Ring<Buffer>>,
     pool: BufferPool,
-    _file: File,
+    file: File,
     path: PathBuf,
 }
 
@@ -47,22 +39,22 @@ impl Bed {
         unsafe { setup.register_buffers(start, bytes, 4096).unwrap() };
         setup.register_file(file.as_raw_fd()).unwrap();
         let ring = Ring::new(setup, file.as_raw_fd(), Clock::Os).unwrap();
-        Bed { ring: Some(ring), pool, _file: file, path }
+        Bed { ring: Some(ring), pool, file, path }
     }
 
-    fn ring(&self) -> &Ring<Owned> {
+    fn ring(&self) -> &Ring<Buffer> {
         self.ring.as_ref().unwrap()
     }
 
-    fn push(&self, kind: IoKind, block: u64, fill: u8) -> IoFuture<Owned> {
+    fn push(&self, kind: IoKind, block: u64, fill: u8) -> IoFuture<Buffer> {
         let mut buffer = self.pool.take().unwrap();
         buffer.bytes_mut().fill(fill);
         let offset_bytes = block * 4096;
         let request = IoRequest { kind, offset_bytes, length_bytes: 4096, buffer_offset: 0 };
-        self.ring().push(request, Some(Owned(buffer)))
+        self.ring().push(request, Some(buffer))
     }
 
-    fn finish(&self, mut future: IoFuture<Owned>) -> (Completion, Owned) {
+    fn finish(&self, mut future: IoFuture<Buffer>) -> (Completion, Buffer) {
         loop {
             match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready((completion, owned)) => return (completion, owned.unwrap()),
@@ -93,7 +85,7 @@ fn more_ios_than_both_queues_hold_all_complete() {
         let (completion, owned) = bed.finish(read);
         assert_eq!(completion.result, 4096);
         assert!(completion.completed >= completion.submitted);
-        assert!(owned.0.bytes().iter().all(|&byte| byte == block as u8 + 1), "block {block}");
+        assert!(owned.bytes().iter().all(|&byte| byte == block as u8 + 1), "block {block}");
     }
     assert_eq!(bed.ring().in_flight(), 0);
 }
@@ -131,8 +123,48 @@ fn the_end_of_the_file_and_errnos_come_back_as_they_are() {
     let offset_bytes = 1 << 63;
     let nowhere =
         IoRequest { kind: IoKind::Read, offset_bytes, length_bytes: 4096, buffer_offset: 0 };
-    let future = bed.ring().push(nowhere, Some(Owned(buffer)));
+    let future = bed.ring().push(nowhere, Some(buffer));
     assert_eq!(bed.finish(future).0.result, -libc::EINVAL);
+}
+
+/// Memory of somebody else's, that begins with as many bytes as a buffer has.
+struct Library(AlignedBytes);
+
+impl Lender for Library {
+    fn show(&self, offset: usize, length: usize, look: &mut dyn FnMut(&[u8])) {
+        let bytes = &self.0.bytes()[offset..];
+        look(&bytes[..length.min(bytes.len())]);
+    }
+}
+
+#[test]
+fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_ends() {
+    let bed = Bed::new("lent", 8, 1);
+    let setup = RingSetup::new(RingConfig { entries: 8 }).unwrap();
+    let ring: Ring<Ticket> = Ring::new(setup, bed.file.as_raw_fd(), Clock::Os).unwrap();
+    let tickets = Tickets::new(BufferPool::new(8192, 1).unwrap(), 1);
+    let cx = &mut Context::from_waker(Waker::noop());
+    let Poll::Ready(mut ticket) = Pin::new(&mut tickets.acquire(Urgency(0))).poll(cx) else {
+        panic!("a place is free")
+    };
+    ticket.buffer_mut().bytes_mut().fill(1);
+    let mut library = AlignedBytes::zeroed(3 * 4096);
+    (0..3).for_each(|block| library.bytes_mut()[block * 4096..][..4096].fill(block as u8 + 5));
+    let library = Rc::new(Library(library));
+    assert!(!ticket.lend(Rc::clone(&library) as Rc<dyn Lender>, 512, 4096), "not from a page on");
+    assert!(!ticket.lend(Rc::clone(&library) as Rc<dyn Lender>, 8192, 8192), "not side by side");
+    assert!(ticket.lend(Rc::clone(&library) as Rc<dyn Lender>, 4096, 8192));
+    // The second half of what was lent, as a write that was cut short goes on.
+    let request =
+        IoRequest { kind: IoKind::Write, offset_bytes: 0, length_bytes: 4096, buffer_offset: 4096 };
+    let future = ring.push(request, Some(ticket));
+    drop(future);
+    assert_eq!(Rc::strong_count(&library), 2, "the kernel may still read it");
+    while ring.in_flight() > 0 {
+        ring.wait().unwrap();
+    }
+    assert_eq!(Rc::strong_count(&library), 1);
+    assert!(std::fs::read(&bed.path).unwrap()[..4096].iter().all(|&byte| byte == 7));
 }
 
 #[test]

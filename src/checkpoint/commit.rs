@@ -60,6 +60,7 @@ impl<T: Target> Commit<'_, T> {
     /// What is there forbids it, there is no room, or the target failed.
     pub fn write(&self, begin: Begin) -> Result<Committed, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
+        layout.files.iter().try_for_each(|file| self.target.check(&file.plan))?;
         let Some(works) = self.prepare(&layout, begin)? else {
             let found_bytes = self.manifest.total_bytes();
             return Ok(Committed { found_bytes, ..Committed::default() });

@@ -10,6 +10,8 @@ mod commit;
 mod file;
 mod layout;
 mod meter;
+#[cfg(feature = "objects")]
+mod objects;
 mod restore;
 mod save;
 mod sizes;
@@ -20,6 +22,8 @@ pub use commit::{Begin, Commit, Committed, find, remove};
 pub use file::{FileTarget, Io};
 pub use layout::{BadBlock, FORMAT, FORMAT_VERSION, Layout, Manifest, RANKS_MAX};
 pub use meter::{Doing, Meter, Progress};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectDraft, ObjectMover, ObjectTarget, StoredObject};
 pub use restore::{Restored, restore};
 pub use save::{SaveSettings, Saved, StreamError, StreamSettings, Way};
 pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};

@@ -169,6 +169,14 @@ pub trait Target: Send + Sync {
     /// It can't be told.
     fn presence(&self, name: &str) -> Result<Presence, TargetError>;
 
+    /// Whether it can store such a file at all; asked before anything is written.
+    ///
+    /// # Errors
+    /// It can't, such as for the size of the file's chunks.
+    fn check(&self, _file: &FilePlan) -> Result<(), TargetError> {
+        Ok(())
+    }
+
     /// Begins a large file, or goes on with its draft, which [`Target::presence`] has shown to be
     /// there. A published file of that name stays as it is until the draft is published.
     ///

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::ObjectArgs;
+
 /// Arguments of `checkpoint`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointArgs {
@@ -25,7 +27,7 @@ pub enum CheckpointCommand {
     Write(Box<CheckpointWriteArgs>),
     /// Read a checkpoint back and compare every block with what was written
     #[command(args_override_self = true)]
-    Read(CheckpointReadArgs),
+    Read(Box<CheckpointReadArgs>),
     /// Compute, save and restore in turn, as a training job does
     #[command(args_override_self = true)]
     Run(Box<CheckpointRunArgs>),
@@ -37,9 +39,13 @@ pub enum CheckpointCommand {
 /// Where a checkpoint is, and how it is moved.
 #[derive(Clone, Debug, Args)]
 pub struct StreamArgs {
-    /// Directory of the checkpoint, which nothing else should use
-    #[arg(value_name = "DIR")]
+    /// Directory of the checkpoint, which nothing else should use; or a place in an object store:
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX
+    #[arg(value_name = "TARGET")]
     pub target: PathBuf,
+    /// How an object store is reached.
+    #[command(flatten)]
+    pub objects: ObjectArgs,
     /// Length of a chunk, in MiB, 1 to 1024; 32, or less where little memory is left, when not
     /// given
     #[arg(long, value_name = "MIB")]
@@ -53,7 +59,8 @@ pub struct StreamArgs {
     /// there are cores or --buffers where those are fewer
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
     pub threads: Option<u32>,
-    /// How files are opened: past the page cache (O_DIRECT), or through it
+    /// How files are opened: past the page cache (O_DIRECT), or through it; no effect on an object
+    /// store
     #[arg(long, value_name = "HOW", default_value = "direct")]
     pub io: IoArg,
     /// Write the result to this file as JSON

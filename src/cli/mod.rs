@@ -7,6 +7,7 @@ mod datagen;
 mod discover;
 mod faults;
 mod mlperf;
+mod objects;
 mod saturate;
 mod simulate;
 mod suite;
@@ -31,7 +32,8 @@ pub use datagen::{
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use saturate::SaturateArgs;
+pub use objects::{Listed, ObjectArgs};
+pub use saturate::{ObjectSweepArgs, SaturateArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
@@ -61,8 +63,8 @@ pub enum Command {
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunArgs),
-    /// Find the limits of a drive: its highest bandwidth and I/O rate, and the load that reaches
-    /// them
+    /// Find the limits of a drive or an object store: its highest bandwidth and rate of I/Os, and
+    /// the load that reaches them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
     /// Run the same workload on a described drive and a simulated clock, or compare several drives,

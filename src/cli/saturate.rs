@@ -4,12 +4,24 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::{Listed, ObjectArgs};
 use crate::config::values::Size;
 use crate::config::{Places, Ranks};
+use crate::objects::ObjectOptions;
 
 /// Arguments of `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
+    /// Object store to measure instead of a drive: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or
+    /// gs://BUCKET/PREFIX, with nothing below the prefix; file:///DIR is a directory on a drive
+    #[arg(value_name = "URL")]
+    pub target: Option<String>,
+    /// What is measured of an object store.
+    #[command(flatten)]
+    pub sweep: ObjectSweepArgs,
+    /// How it is reached.
+    #[command(flatten)]
+    pub objects: ObjectArgs,
     /// Directory on the drive, or a block device; a new directory under the system's temporary
     /// directory when not given. Several, separated by commas, are measured each alone and all
     /// together
@@ -84,4 +96,90 @@ pub struct SaturateArgs {
     /// Print no progress and no table
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// What is measured of an object store.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Object stores")]
+pub struct ObjectSweepArgs {
+    /// Sizes of objects, separated by commas, multiples of 4 KiB [default: 64k,1m,8m,32m]
+    #[arg(long, value_name = "SIZE,...")]
+    pub object_sizes: Option<Listed<Size>>,
+    /// Numbers of requests in flight, separated by commas, 1 to 1024 each [default: 1,4,16,64]
+    #[arg(long, value_name = "N,...")]
+    pub object_in_flight: Option<Listed<u32>>,
+    /// Seconds for which each size is measured with each number of requests in flight, PUT and GET
+    /// alike, 0.1 to 3600; --time-limit shortens it [default: 3]
+    #[arg(long, value_name = "SECONDS")]
+    pub object_seconds: Option<f64>,
+}
+
+impl SaturateArgs {
+    /// Whether a flag is given that means something to an object store alone.
+    #[must_use]
+    pub fn first_of_objects(&self) -> Option<&'static str> {
+        let given = [
+            ("--object-sizes", self.sweep.object_sizes.is_some()),
+            ("--object-in-flight", self.sweep.object_in_flight.is_some()),
+            ("--object-seconds", self.sweep.object_seconds.is_some()),
+        ];
+        let own = given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
+        own.or_else(|| self.objects.first_given())
+    }
+
+    /// A flag that is given and means something to a drive alone. Those with a default count as
+    /// given when they differ from it.
+    #[must_use]
+    pub fn first_of_drives(&self) -> Option<&'static str> {
+        let given = [
+            ("--cache-dir", self.cache_dir.is_some()),
+            ("--destroy-device-contents", self.destroy_device_contents),
+            ("--read-percent", self.read_percent != [100, 0]),
+            ("--mix-of", self.mix_of.is_some()),
+            ("--io-size-min", self.io_size_min != Size(4 << 10)),
+            ("--io-size-max", self.io_size_max != Size(4 << 20)),
+            ("--depth-max", self.depth_max != 1_024),
+            ("--threads", self.threads.is_some()),
+            ("--sqpoll", self.sqpoll),
+            ("--iopoll", self.iopoll),
+            ("--no-iops", self.no_iops),
+            ("--html-output", self.html_output.is_some()),
+            ("--device-output", self.device_output.is_some()),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
+    }
+
+    /// How the object store is reached: with a place for each of so many requests in flight.
+    #[must_use]
+    pub fn object_options(&self, in_flight: u32) -> ObjectOptions {
+        ObjectOptions { concurrency: in_flight, ..self.objects.options() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        saturate: SaturateArgs,
+    }
+
+    #[test]
+    fn flags_of_drives_and_of_object_stores_are_told_apart() {
+        let of = |typed: &[&str]| {
+            let typed: Vec<&str> = ["x"].iter().chain(typed).copied().collect();
+            let args = Alone::parse_from(typed).saturate;
+            (args.first_of_drives(), args.first_of_objects())
+        };
+        assert_eq!(of(&[]), (None, None));
+        assert_eq!(of(&["s3://b"]), (None, None));
+        assert_eq!(of(&["--depth-max", "1024"]), (None, None));
+        assert_eq!(of(&["--depth-max", "8"]), (Some("--depth-max"), None));
+        assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes")));
+        assert_eq!(of(&["--object-retries", "1"]), (None, Some("--object-retries")));
+    }
 }

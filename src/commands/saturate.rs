@@ -1,5 +1,8 @@
 //! `ringfall saturate`: the device's limits, as a table, a file and a page.
 
+mod objects;
+#[cfg(feature = "objects")]
+mod sweep;
 mod table;
 
 use std::io::Write;
@@ -16,12 +19,13 @@ use super::run::{
     LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
 };
 use crate::cli::SaturateArgs;
-use crate::config::{Cores, Facts, InputError, Rank, compact_utc};
+use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::group::Group;
 use crate::host::{Machine, Room, human, is_watched};
 use crate::interrupt::Interrupt;
+use crate::objects::Place;
 use crate::results::document::ResultFile;
 use crate::results::write_json;
 use crate::run::FleetError;
@@ -46,6 +50,20 @@ const TIME_LIMIT_S_MAX: u32 = 86_400;
 /// # Errors
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
+    match objects::target(args)? {
+        #[cfg(feature = "objects")]
+        Some(Place::Objects(url)) => sweep::run(args, &url),
+        #[cfg(not(feature = "objects"))]
+        Some(Place::Objects(url)) => objects::run(args, &url),
+        Some(Place::Path(path)) => {
+            let cache_dir = Some(Places(vec![path]));
+            run_on_drives(&SaturateArgs { target: None, cache_dir, ..args.clone() })
+        }
+        None => run_on_drives(args),
+    }
+}
+
+fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let read_percents = check(args)?;
     let facts = Facts::look();
     let output = args.output.clone().unwrap_or_else(|| {

@@ -12,6 +12,7 @@ mod health;
 mod judging;
 mod kinds;
 pub mod nearest;
+mod objects;
 mod options;
 mod page;
 mod places;
@@ -38,9 +39,10 @@ pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
     Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, Layout,
-    LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile, Phases, Plan, Preallocate,
-    PreconditionAsked, PreconditionUntil, Promotion, RagIngestion, Ranks, ReplayTiers,
-    RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic, Verify,
+    LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure, Origin,
+    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
+    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
+    Verify,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};

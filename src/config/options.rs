@@ -14,9 +14,9 @@ use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
     Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
-    MergeRanks, OnDeviceFailure, PerformanceProfile, Preallocate, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection,
-    auto,
+    MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
+    PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
+    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -167,6 +167,9 @@ settings! {
         /// auto: a new directory under the system's temporary directory, which may be slow or in
         /// memory. Name a directory on the drive that you want to measure, or one on each of
         /// several drives. A comma in a path is written as `\,`.
+        ///
+        /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX keeps the data in an
+        /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
         cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo;
         /// How an entry is laid out on several drives
         placement as layout: Layout = "stripe", "LAYOUT", keeps demo;
@@ -206,6 +209,53 @@ settings! {
         precondition_until: PreconditionUntil = "size", "END", keeps demo;
         /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE";
+    }
+
+    section "Object stores" {
+        /// Address of the object store that --cache-dir names, such as http://127.0.0.1:9000;
+        /// several, separated by commas, share the requests
+        ///
+        /// auto: what the environment or the profile says, else the cloud's own.
+        object_endpoint: String = "auto", "URL,...", keeps demo,
+            real_only "no object store is reached";
+        /// Which of several endpoints the next request goes to
+        object_balance: ObjectBalance = "least-in-flight", "HOW", keeps demo,
+            real_only "no object store is reached";
+        /// Region of the bucket
+        ///
+        /// auto: what the environment or the profile says, else us-east-1.
+        object_region: String = "auto", "NAME", keeps demo,
+            real_only "no object store is reached";
+        /// Profile in the credentials file that AWS's tools share
+        ///
+        /// auto: credentials come from the environment, or else from the profile that AWS_PROFILE
+        /// names.
+        object_profile: String = "auto", "NAME", keeps demo,
+            real_only "no object store is reached";
+        /// Send requests without credentials, to a bucket that is open to all
+        object_anonymous: bool = "false", "BOOL", keeps demo,
+            real_only "no object store is reached";
+        /// File of certificates (PEM) to trust besides the system's
+        object_ca_file: Optional = "none", "FILE", keeps demo,
+            real_only "no object store is reached";
+        /// Whether the bucket's name goes into the path or into the host's name
+        object_path_style: ObjectPathStyle = "auto", "WHEN", keeps demo,
+            real_only "no object store is reached";
+        /// What protects data on its way to the store
+        object_checksum: ObjectChecksum = "sha256", "KIND", keeps demo,
+            real_only "no object store is reached";
+        /// Number of requests in flight at most, all shards together
+        object_concurrency: u32 = "64", "N", in 1..=1_024, keeps demo,
+            real_only "no object store is reached";
+        /// Number of times that a request is repeated before it counts as failed
+        object_retries: u32 = "10", "N", in 0..=100, keeps demo,
+            real_only "no object store is reached";
+        /// Longest that one attempt at a request may take, in seconds
+        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=3_600, keeps demo,
+            real_only "no object store is reached";
+        /// Longest that a connection may take to be made, in seconds
+        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS", in 1..=3_600,
+            keeps demo, real_only "no object store is reached";
     }
 
     section "Engine" {

@@ -13,6 +13,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::kinds::{Kind, Wrong};
+use crate::objects::Place;
 
 /// Paths as typed. On the command line, and in a file as one text, a comma separates two, and `\,`
 /// is a comma in a path; in a list of a file each item is a path as it stands.
@@ -124,6 +125,8 @@ impl Kind for Places {
         if paths.len() > DRIVES_MAX {
             wrong(format!("names {} drives: at most {DRIVES_MAX} are possible", paths.len()));
         }
+        let meant: Vec<PathBuf> = paths.iter().map(|path| meant(path, &mut *wrong)).collect();
+        let paths = &meant;
         let mut known = BTreeSet::new();
         if let Some(twice) = paths.iter().find(|path| !known.insert(normal(path))) {
             wrong(format!("names {} twice: name each drive once", twice.display()));
@@ -133,6 +136,18 @@ impl Kind for Places {
 
     fn is_auto(typed: &Places) -> bool {
         matches!(&typed.0[..], [only] if only.as_os_str() == "auto")
+    }
+}
+
+/// A path, also of a file's URL; that of an object store stays as it is.
+fn meant(path: &Path, wrong: Wrong<'_>) -> PathBuf {
+    match path.to_str().map(Place::parse) {
+        Some(Ok(Place::Path(meant))) => meant,
+        Some(Err(what)) => {
+            wrong(format!("can't be used: {what}"));
+            path.to_owned()
+        }
+        Some(Ok(Place::Objects(_))) | None => path.to_owned(),
     }
 }
 

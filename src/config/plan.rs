@@ -148,6 +148,40 @@ choice! {
 }
 
 choice! {
+    /// Which of several endpoints of an object store the next request goes to.
+    ObjectBalance {
+        /// Each in turn.
+        RoundRobin = "round-robin",
+        /// The one with the fewest requests in flight.
+        LeastInFlight = "least-in-flight",
+    }
+}
+
+choice! {
+    /// Where the name of a bucket goes.
+    ObjectPathStyle {
+        /// Into the path where an endpoint is given, into the host's name otherwise.
+        Auto = "auto",
+        /// Into the path.
+        On = "on",
+        /// Into the host's name.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// What protects data on its way to an object store.
+    ObjectChecksum {
+        /// Nothing but the connection.
+        None = "none",
+        /// SHA-256 in the signature.
+        Sha256 = "sha256",
+        /// CRC-64/NVME in a header.
+        Crc64nvme = "crc64nvme",
+    }
+}
+
+choice! {
     /// How much of what is read is compared with what was written.
     Verify {
         /// Nothing is compared.

@@ -285,6 +285,7 @@ impl Check<'_> {
         let rag_documents = self.rag(&settings, phases);
         let precondition = self.precondition(&settings, &typed);
         self.without_storage(&settings);
+        self.objects(&settings);
         let mut plan = Plan {
             model_spec: model_spec?,
             users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),

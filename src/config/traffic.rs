@@ -185,7 +185,7 @@ impl Check<'_> {
     }
 
     /// Whether somebody gave that setting.
-    fn is_given(&self, key: &str) -> bool {
+    pub(super) fn is_given(&self, key: &str) -> bool {
         self.origins.get(key).is_some_and(|origin| *origin >= Origin::File)
     }
 

@@ -20,9 +20,9 @@ impl Driver {
         }
     }
 
-    /// Reads so many times; the outcome and the time taken, ns, without the waits for room in a faster
-    /// tier, which have a figure of their own. Each read counts when it ends: a step
-    /// of many reads may begin in the window and end after it.
+    /// Reads so many times; the outcome and the time taken, ns, without the waits for room in a
+    /// faster tier, which have a figure of their own. Each read counts when it ends: a step of many
+    /// reads may begin in the window and end after it.
     pub(super) async fn read(
         &self,
         (key, scope): (Key, Scope),

@@ -176,6 +176,7 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
         shards,
         cpus: None,
         cache_dirs: Vec::new(),
+        objects: None,
         layout: EntryLayout::default(),
         outlives_drives: false,
         destroy_device_contents: false,

@@ -17,6 +17,7 @@ use crate::facts::{
     TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
+use crate::objects::ObjectCounts;
 use crate::precondition::PreconditionReport;
 use crate::results::SimulationReport;
 use crate::results::warnings::Warning;
@@ -88,6 +89,8 @@ pub struct RunResult {
     pub cost: Cost,
     /// What writing the device before the run came to.
     pub precondition: Option<PreconditionReport>,
+    /// What the object store was asked, where the storage tier was in one.
+    pub objects: Option<ObjectCounts>,
     /// What the block layer did, if it was traced; or why it could not be.
     pub block_trace: Option<Result<BlockTraceFigures, String>>,
     /// The device's limits, to hold the run against, and where they come from.

@@ -57,6 +57,7 @@ pub(crate) fn nothing() -> RunResult {
         drives: Vec::new(),
         kernel_chain: Vec::new(),
         precondition: None,
+        objects: None,
         block_trace: None,
         simulation: None,
         roofline: None,

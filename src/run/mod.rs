@@ -34,6 +34,7 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStat
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::interrupt::Interrupt;
+use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, FeedFigures, OpenTrace};
 use crate::store::{Store, StoreRequest};
 pub use fleet::FleetError;
@@ -59,6 +60,8 @@ pub struct RunSettings {
     /// Where the data goes, a directory or device on each drive; none: a fresh directory under the
     /// system's temp.
     pub cache_dirs: Vec<PathBuf>,
+    /// The object store in place of them; none: the data goes to drives.
+    pub objects: Option<(ObjectUrl, ObjectOptions)>,
     /// How an entry lies on several drives.
     pub layout: EntryLayout,
     /// Whether the run goes on with the others when one of several drives fails.
@@ -209,6 +212,8 @@ pub struct RunOutcome {
     pub population_failed: u64,
     /// Cleaning up failed: what is left behind.
     pub cleanup: Result<(), SetupError>,
+    /// What the object store was asked, where the data was in one.
+    pub objects: Option<ObjectCounts>,
 }
 
 impl RunSettings {
@@ -247,6 +252,7 @@ impl RunOutcome {
             watchdog: WatchdogFigures::default(),
             population_failed: 0,
             cleanup: Ok(()),
+            objects: None,
         }
     }
 
@@ -308,9 +314,14 @@ pub fn run(
         shards: settings.shards,
         preallocate: settings.preallocate,
     };
-    let opened = match settings.has_storage {
-        false => Store::nowhere(),
-        true => Store::open(&request, &mut |done_bytes, all_bytes| {
+    let opened = match (settings.has_storage, &settings.objects) {
+        (false, _) => Store::nowhere(),
+        #[cfg(feature = "objects")]
+        (true, Some((url, options))) => {
+            Store::in_objects(url, options, settings.storage_capacity_bytes, settings.shards)
+        }
+        // Without the feature such a place is refused with the other settings.
+        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
             observer.giving_space(done_bytes, all_bytes);
             !interrupt.is_set()
         }),
@@ -353,6 +364,7 @@ pub fn run(
     let mut outcome = threads.outcome(&phases);
     outcome.shortages = budgets.shortages();
     settings.start.ended(&outcome.ending);
+    outcome.objects = store.object_counts();
     outcome.cleanup = store.remove();
     Ok(outcome)
 }
@@ -406,6 +418,10 @@ fn seeds(
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
     let engine = engine_of(settings, &store.sizes_bytes());
+    let engine = match store.object_io() {
+        Some(objects) => engine.objects(objects),
+        None => engine,
+    };
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.files()).map_err(refused)?;
     let library = Arc::new(Library::default());

@@ -60,6 +60,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         shards: 2,
         cpus: None,
         cache_dirs: vec![directory.to_owned()],
+        objects: None,
         layout: Default::default(),
         outlives_drives: false,
         destroy_device_contents: false,

@@ -5,6 +5,9 @@
 
 mod device_model;
 mod measure;
+mod object_limits;
+#[cfg(feature = "objects")]
+mod objects;
 mod ranks;
 mod roofline;
 mod search;
@@ -26,6 +29,9 @@ use crate::precondition::steady;
 use crate::precondition::{PreconditionPlan, Until, precondition};
 pub use device_model::device_yaml;
 use measure::{CONFIRM, PROBE};
+pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectSweep, ObjectSweepError, ObjectWatcher, sweep};
 use ranks::Prepared;
 pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
 use search::{Bounds, Goal, Search, Step};

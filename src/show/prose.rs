@@ -33,6 +33,19 @@ pub fn prose(page: &mut String, head: &str, text: &str, width: usize) {
     }
 }
 
+/// The end of a path, which tells it from the others.
+pub(super) fn short_path(path: &str) -> String {
+    /// Columns that it has.
+    const WIDTH: usize = 18;
+    match path.chars().count() {
+        0..=WIDTH => path.to_owned(),
+        count => {
+            let end: String = path.chars().skip(count - (WIDTH - 1)).collect();
+            format!("…{end}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

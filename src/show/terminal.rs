@@ -500,7 +500,7 @@ fn drives(text: &mut String, result: &RunResult) -> std::fmt::Result {
         writeln!(
             text,
             "    {:<19}{:>7.3} {:>8.3} {:>8} {depth:>6.1} {:>9} {:>10}{}",
-            escape::terminal(&short_path(&drive.path)),
+            escape::terminal(&prose::short_path(&drive.path)),
             rate(metrics.read.bytes),
             rate(metrics.write.bytes),
             share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
@@ -510,19 +510,6 @@ fn drives(text: &mut String, result: &RunResult) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// The end of a path, which tells it from the others.
-fn short_path(path: &str) -> String {
-    /// Columns that it has.
-    const WIDTH: usize = 18;
-    match path.chars().count() {
-        0..=WIDTH => path.to_owned(),
-        count => {
-            let end: String = path.chars().skip(count - (WIDTH - 1)).collect();
-            format!("…{end}")
-        }
-    }
 }
 
 /// What the kernel saw of it.
@@ -542,6 +529,9 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
                 .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         );
         verdict::labelled(text, "kernel", &sentence)?;
+    }
+    if let Some(objects) = &result.objects {
+        verdict::labelled(text, "object store", &objects.sentence())?;
     }
     if let Some(cold) = ColdReads::of_run(result) {
         verdict::labelled(text, "cold reads", &cold.told)?;

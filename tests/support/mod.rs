@@ -1,5 +1,8 @@
 //! The real binary in a directory of its own.
 
+#[cfg(feature = "objects")]
+pub mod s3;
+
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

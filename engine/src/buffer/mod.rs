@@ -1,12 +1,17 @@
 //! Memory that the kernel reads from and writes to: one aligned region a shard, cut in equal
-//! buffers, and who may have one next; and chunks that go from thread to thread.
+//! buffers, and who may have one next; memory of others that is written from where it is; and
+//! chunks that go from thread to thread.
 
+mod aligned;
 mod chunk;
 mod mapping;
+mod memory;
 mod pool;
 mod tickets;
 
+pub use aligned::AlignedBytes;
 pub use chunk::{Chunk, ChunkPool};
 pub use mapping::{Mapping, PageKind};
+pub use memory::{IoMemory, Lender, MemoryPlace};
 pub use pool::{Buffer, BufferPool};
 pub use tickets::{Acquire, Ticket, Tickets, URGENCY_LEVELS, Urgency};

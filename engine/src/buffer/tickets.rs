@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::{Buffer, BufferPool};
+use super::memory::Lent;
+use super::{Buffer, BufferPool, IoMemory, Lender, MemoryPlace};
 
 /// How many urgency classes there are.
 pub const URGENCY_LEVELS: usize = 3;
@@ -127,25 +128,48 @@ impl Tickets {
 pub struct Ticket {
     /// Taken only while being dropped.
     buffer: Option<Buffer>,
+    /// What a write takes its bytes from, if not the buffer.
+    lent: Option<Lent>,
     tickets: Rc<Tickets>,
 }
 
 impl Ticket {
+    fn new(buffer: Buffer, tickets: Rc<Tickets>) -> Ticket {
+        Ticket { buffer: Some(buffer), lent: None, tickets }
+    }
+
     /// The buffer.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
+        debug_assert!(self.lent.is_none(), "who lends memory writes from there, and reads nothing");
         self.buffer.as_ref().expect("a ticket has its buffer until it is dropped")
     }
 
-    /// The buffer, to fill.
+    /// The buffer, to fill. What was lent is copied to its beginning first, and not lent any more.
     pub fn buffer_mut(&mut self) -> &mut Buffer {
-        self.buffer.as_mut().expect("a ticket has its buffer until it is dropped")
+        let buffer = self.buffer.as_mut().expect("a ticket has its buffer until it is dropped");
+        if let Some(lent) = self.lent.take() {
+            lent.copy_to(buffer.bytes_mut());
+        }
+        buffer
+    }
+
+    /// Has the I/O write `length` bytes, at most a buffer's, from where they are, at `offset` of
+    /// `from`. False, and nothing has changed, where they do not lie side by side or do not begin
+    /// at a page.
+    pub fn lend(&mut self, from: Rc<dyn Lender>, offset: usize, length: usize) -> bool {
+        assert!(length <= self.buffer().bytes().len(), "an I/O is no longer than a buffer");
+        self.lent = Lent::of(from, offset, length);
+        self.lent.is_some()
     }
 }
 
-impl AsRef<Buffer> for Ticket {
-    fn as_ref(&self) -> &Buffer {
-        self.buffer()
+impl IoMemory for Ticket {
+    fn place(&self, offset: usize, length: usize) -> MemoryPlace {
+        match &self.lent {
+            Some(lent) => lent.place(offset, length),
+            None => self.buffer().place(offset, length),
+        }
     }
 }
 
@@ -171,7 +195,7 @@ impl Future for Acquire {
         let tickets = Rc::clone(&self.tickets);
         let Some(index) = self.waiter else {
             if let Some(buffer) = tickets.try_take() {
-                return Poll::Ready(Ticket { buffer: Some(buffer), tickets });
+                return Poll::Ready(Ticket::new(buffer, tickets));
             }
             let state = &mut *tickets.state.borrow_mut();
             let index = state.waiters_free.pop().unwrap_or_else(|| {
@@ -189,7 +213,7 @@ impl Future for Acquire {
             Waiter::Granted(buffer) => {
                 state.waiters_free.push(index);
                 self.waiter = None;
-                Poll::Ready(Ticket { buffer: Some(buffer), tickets: Rc::clone(&tickets) })
+                Poll::Ready(Ticket::new(buffer, Rc::clone(&tickets)))
             }
             _ => {
                 *slot = Waiter::Waiting(Some(cx.waker().clone()));
@@ -215,7 +239,7 @@ impl Drop for Acquire {
             }
         };
         if let Some(buffer) = granted {
-            drop(Ticket { buffer: Some(buffer), tickets: Rc::clone(&self.tickets) });
+            drop(Ticket::new(buffer, Rc::clone(&self.tickets)));
         }
     }
 }
@@ -223,6 +247,7 @@ impl Drop for Acquire {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::AlignedBytes;
 
     fn poll(acquire: &mut Acquire) -> Poll<Ticket> {
         Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
@@ -230,6 +255,27 @@ mod tests {
 
     fn pool_of(places: u32) -> Rc<Tickets> {
         Tickets::new(BufferPool::new(4096, places).unwrap(), places)
+    }
+
+    #[test]
+    fn who_writes_to_the_buffer_of_a_ticket_finds_what_was_lent() {
+        struct Page(AlignedBytes);
+        impl Lender for Page {
+            fn show(&self, offset: usize, length: usize, look: &mut dyn FnMut(&[u8])) {
+                look(&self.0.bytes()[offset..offset + length]);
+            }
+        }
+        let all = pool_of(1);
+        let Poll::Ready(mut ticket) = poll(&mut all.acquire(Urgency(0))) else { panic!() };
+        ticket.buffer_mut().bytes_mut().fill(1);
+        let mut page = AlignedBytes::zeroed(4096);
+        page.bytes_mut().fill(2);
+        let page = Rc::new(Page(page));
+        assert!(ticket.lend(Rc::clone(&page) as Rc<dyn Lender>, 0, 4096));
+        assert_eq!(ticket.place(0, 4096).region_offset, None);
+        assert!(ticket.buffer_mut().bytes().iter().all(|&byte| byte == 2));
+        assert_eq!(ticket.place(0, 4096).region_offset, Some(0));
+        assert_eq!(Rc::strong_count(&page), 1);
     }
 
     #[test]

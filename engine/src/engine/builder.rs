@@ -7,7 +7,7 @@ use super::error::{EngineError, SettingsError};
 use super::local::{LocalEngine, LocalParts};
 use super::place::{Drive, Place};
 use super::threads::Engine;
-use crate::device::{DataFile, Preallocate};
+use crate::device::{DataFile, ObjectIo, ObjectSpace, Preallocate};
 use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
@@ -41,6 +41,7 @@ pub struct EngineBuilder {
     pub(super) preallocate: Preallocate,
     pub(super) storage_bytes: u64,
     has_storage: bool,
+    objects: Option<Arc<dyn ObjectIo>>,
     layout: EntryLayout,
     gives_drives_up: bool,
     pub(super) cpus: Option<Vec<usize>>,
@@ -69,6 +70,7 @@ impl Default for EngineBuilder {
             preallocate: Preallocate::Reserve,
             storage_bytes: 0,
             has_storage: true,
+            objects: None,
             layout: EntryLayout::default(),
             gives_drives_up: false,
             cpus: None,
@@ -175,6 +177,15 @@ impl EngineBuilder {
     pub fn without_storage(mut self) -> Self {
         self.storage_bytes = 0;
         self.has_storage = false;
+        self
+    }
+
+    /// Stores entries in objects, each I/O in one of its own ([`ObjectSpace`]), for
+    /// [`Self::specs`]. Takes the place of the one drive; the shards want a file all the same, as
+    /// for [`Self::without_storage`]. By default entries are on drives.
+    #[must_use]
+    pub fn objects(mut self, objects: Arc<dyn ObjectIo>) -> Self {
+        self.objects = Some(objects);
         self
     }
 
@@ -336,7 +347,7 @@ impl EngineBuilder {
     /// A setting that no engine can have, or no address space for the CPU tier.
     pub fn specs(&self, files: &[Arc<DataFile>]) -> Result<Vec<ShardSpec>, EngineError> {
         let sizes = self.drive_sizes();
-        if sizes.len() != files.len() {
+        if sizes.len() != files.len() || self.objects.is_some() && files.len() != 1 {
             return Err(SettingsError::Drives { sizes: sizes.len(), drives: files.len() }.into());
         }
         let unit_bytes = CHUNK_BYTES as u64;
@@ -359,9 +370,11 @@ impl EngineBuilder {
         }
         let blueprint = Arc::new(self.blueprint(cpu, (first_bytes, memory, (budgets, grounds)))?);
         let files: Arc<[Arc<DataFile>]> = files.into();
+        let objects = self.objects.clone().map(|io| Arc::new(ObjectSpace::new(io)));
         let spec = |index| ShardSpec {
             id: ShardId(index),
             files: Arc::clone(&files),
+            objects: objects.clone(),
             blueprint: Arc::clone(&blueprint),
         };
         Ok((0..self.shards).map(spec).collect())

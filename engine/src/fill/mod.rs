@@ -113,8 +113,12 @@ pub fn fill(buffer: &mut [u8], name: &ContentName, first_block: u64) {
 /// it is overwritten. Same bytes.
 pub fn fill_for_device(buffer: &mut [u8], name: &ContentName, first_block: u64) {
     const LINE_BYTES: usize = 64;
+    /// Smaller buffers are used again while they are in the cache, and a store past it would wait
+    /// for memory.
+    const STREAM_BYTES_MIN: usize = 32 << 10;
     let aligned = buffer.as_ptr().align_offset(LINE_BYTES) == 0;
-    if Implementation::best() != Implementation::Avx512 || !aligned {
+    let is_small = buffer.len() < STREAM_BYTES_MIN;
+    if Implementation::best() != Implementation::Avx512 || !aligned || is_small {
         return fill(buffer, name, first_block);
     }
     let (blocks, rest) = buffer.as_chunks_mut::<BLOCK_LENGTH>();

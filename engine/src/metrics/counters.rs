@@ -13,7 +13,7 @@ pub struct DirectionMetrics {
     /// From asking to done, less a write's wait for its tier to have room; its count is the number
     /// of operations.
     pub total: Histogram,
-    /// First submit to last completion (CPU tier: the copying).
+    /// First submit to last completion (CPU tier: making the bytes in its memory, or reading them).
     pub device: Histogram,
     /// Total minus device: buffers, queue places, filling, verifying.
     pub host: Histogram,

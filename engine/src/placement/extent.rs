@@ -1,5 +1,7 @@
 //! Extents: the runs of blocks an entry is stored in.
 
+use std::rc::Rc;
+
 /// A run of blocks, `blocks` ≥ 1, of one drive, that begins at the address `start_block`
 /// ([`crate::drive`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -32,8 +34,12 @@ pub struct ExtentList(Repr);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Repr {
-    Inline { count: u8, extents: [Extent; INLINE] },
-    Heap(Box<[Extent]>),
+    Inline {
+        count: u8,
+        extents: [Extent; INLINE],
+    },
+    /// Not copied by a clone, which an I/O makes.
+    Heap(Rc<[Extent]>),
 }
 
 impl Default for Repr {
@@ -49,6 +55,15 @@ impl ExtentList {
         match &self.0 {
             Repr::Inline { count, extents } => &extents[..usize::from(*count)],
             Repr::Heap(extents) => extents,
+        }
+    }
+
+    /// The extent, if there is one alone.
+    #[must_use]
+    pub fn only(&self) -> Option<Extent> {
+        match &self.0 {
+            Repr::Inline { count: 1, extents: [only, _] } => Some(*only),
+            _ => None,
         }
     }
 

@@ -17,7 +17,7 @@ use super::probe::RingFeatures;
 use super::setup::RingSetup;
 use super::slot::{IoFuture, SlotToken, Slots};
 use super::turn::{Turnable, turn};
-use crate::buffer::Buffer;
+use crate::buffer::{IoMemory, MemoryPlace};
 use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
 use crate::error::SetupError;
 
@@ -41,8 +41,7 @@ const DROP_LOOK: Duration = Duration::from_millis(1);
 /// buffers, which are leaked rather than freed under it.
 const DROP_PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// A ring and its in-flight table. `B` is what an I/O owns until its completion; it lends the
-/// buffer through `B: AsRef<Buffer>`.
+/// A ring and its in-flight table. `B` is what an I/O owns until its completion.
 pub struct Ring<B: 'static> {
     ring: RefCell<IoUring>,
     slots: Rc<Slots<B>>,
@@ -53,15 +52,19 @@ pub struct Ring<B: 'static> {
     bell: CompletionBell,
     /// I/Os in the submission queue that the kernel has not taken, oldest first.
     queued: RefCell<VecDeque<SlotToken>>,
+    /// How many of them, the youngest, have not been handed over yet.
+    fresh: Cell<usize>,
     /// I/Os for which the submission queue had no place, oldest first.
     waiting: RefCell<VecDeque<squeue::Entry>>,
     /// The errno with which the kernel refused to take any more I/O; 0 while it takes them.
     refusal: Cell<i32>,
     /// Set while `turn` runs: waking a task may come back here.
     turning: Cell<bool>,
+    /// Calls of `io_uring_enter` so far.
+    enters: Cell<u64>,
 }
 
-impl<B: AsRef<Buffer> + 'static> Ring<B> {
+impl<B: IoMemory + 'static> Ring<B> {
     /// Takes over a ring made on this thread. `file` is used when it could not be registered.
     ///
     /// # Errors
@@ -92,9 +95,11 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
             clock,
             bell: CompletionBell(bell),
             queued: RefCell::default(),
+            fresh: Cell::new(0),
             waiting: RefCell::default(),
             refusal: Cell::new(0),
             turning: Cell::new(false),
+            enters: Cell::new(0),
         })
     }
 
@@ -116,6 +121,12 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         self.slots.pending()
     }
 
+    /// Calls of `io_uring_enter` so far.
+    #[must_use]
+    pub fn enters(&self) -> u64 {
+        self.enters.get()
+    }
+
     /// Queues one I/O on the first file; `owned` belongs to the slot table until it completes.
     /// Never enters the kernel: [`Ring::turn`] does.
     pub fn push(&self, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
@@ -124,10 +135,12 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
 
     /// The same on the file of that number, which must be one of the ring's.
     pub fn push_to(&self, file: usize, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
-        let entry = self.encode(file, request, owned.as_ref().map(AsRef::as_ref));
-        let now = self.clock.now();
-        let (token, future) = self.slots.insert(owned, now);
+        let entry = self.encode(file, request, owned.as_ref());
+        // Its time comes with the batch that it is handed over with.
+        let (token, future) = self.slots.insert(owned, Nanos::ZERO);
         if self.refusal.get() != 0 {
+            let now = self.clock.now();
+            self.slots.handed_over(token, now);
             self.slots.complete(token, -self.refusal.get(), now);
             return future;
         }
@@ -146,11 +159,12 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         let pushed = unsafe { self.ring.borrow_mut().submission().push(entry) }.is_ok();
         if pushed {
             self.queued.borrow_mut().push_back(SlotToken(entry.get_user_data()));
+            self.fresh.set(self.fresh.get() + 1);
         }
         pushed
     }
 
-    fn encode(&self, file: usize, request: IoRequest, buffer: Option<&Buffer>) -> squeue::Entry {
+    fn encode(&self, file: usize, request: IoRequest, owned: Option<&B>) -> squeue::Entry {
         let (fd, number) = (types::Fd(self.files[file]), types::Fixed(file as u32));
         if request.kind == IoKind::Flush {
             return if self.features.registered_file {
@@ -159,16 +173,17 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
                 opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
             };
         }
-        let buffer = buffer.expect("a read or write has a buffer");
-        let end = request.buffer_offset as usize + request.length_bytes as usize;
-        assert!(end <= buffer.bytes().len(), "an I/O stays inside its buffer");
-        let pointer = buffer.as_ptr().wrapping_add(request.buffer_offset as usize);
+        let owned = owned.expect("a read or write has memory");
         let (offset, length) = (request.offset_bytes, request.length_bytes);
+        let MemoryPlace { pointer, region_offset } =
+            owned.place(request.buffer_offset as usize, length as usize);
+        // Memory that is not the pool's is not registered: its pages are pinned for this I/O.
+        let registered = region_offset.filter(|_| self.features.registered_buffers);
         let write = request.kind == IoKind::Write;
         macro_rules! build {
             ($fd:expr) => {
-                if self.features.registered_buffers {
-                    let index = (buffer.region_offset() / self.registered_span_bytes) as u16;
+                if let Some(region_offset) = registered {
+                    let index = (region_offset / self.registered_span_bytes) as u16;
                     if write {
                         opcode::WriteFixed::new($fd, pointer, length, index).offset(offset).build()
                     } else {
@@ -194,24 +209,38 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
         self.turning.set(false);
     }
 
-    /// Blocks until at least one I/O has completed, then works off what has. For plain threads.
-    /// Returns early when a signal comes.
+    /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
+    /// has: one system call where nothing has completed before. Returns early when a signal comes.
+    ///
+    /// For plain threads, which do not listen to the bell: it is silent until the next
+    /// [`Ring::turn`].
     ///
     /// # Errors
     /// What `io_uring_enter` reports.
     pub fn wait(&self) -> std::io::Result<()> {
-        let before = self.in_flight();
-        self.turn();
-        if self.in_flight() < before || before == 0 {
+        self.silence_bell();
+        if self.in_flight() == 0 {
+            return Ok(());
+        }
+        if self.take_completions() > 0 {
+            // More may follow at once: they come with what is handed over now.
+            if self.needs_enter() {
+                self.enter();
+            }
             return Ok(());
         }
         if self.refusal.get() != 0 {
             // The submission queue names buffers that are free by now: it is not handed over again.
-            return Err(std::io::Error::from_raw_os_error(self.refusal.get()));
+            self.enter_without_submitting();
+            let refused = std::io::Error::from_raw_os_error(self.refusal.get());
+            return if self.take_completions() > 0 { Ok(()) } else { Err(refused) };
         }
+        self.fill_queue();
+        self.stamp();
+        self.count_enter();
         let result = self.ring.borrow().submit_and_wait(1);
         let result = self.handed_over(result);
-        self.turn();
+        self.take_completions();
         result
     }
 
@@ -227,7 +256,7 @@ impl<B: AsRef<Buffer> + 'static> Ring<B> {
     }
 }
 
-impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
+impl<B: IoMemory + 'static> Turnable for Ring<B> {
     fn silence_bell(&self) {
         self.ring.borrow_mut().completion().disable_eventfd();
     }
@@ -255,6 +284,8 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
         loop {
             self.fill_queue();
             let before = self.queued.borrow().len();
+            self.stamp();
+            self.count_enter();
             let result = self.ring.borrow().submit();
             // A refusal has ended what it concerns; there is nobody else to tell.
             let handed_over = self.handed_over(result);
@@ -272,6 +303,23 @@ impl<B: AsRef<Buffer> + 'static> Turnable for Ring<B> {
 }
 
 impl<B: 'static> Ring<B> {
+    /// Notes when what is new in the submission queue is handed over: one look at the clock for all
+    /// of it.
+    fn stamp(&self) {
+        let fresh = self.fresh.take();
+        if fresh > 0 {
+            let now = self.clock.now();
+            let queued = self.queued.borrow();
+            for token in queued.iter().rev().take(fresh) {
+                self.slots.handed_over(*token, now);
+            }
+        }
+    }
+
+    fn count_enter(&self) {
+        self.enters.set(self.enters.get() + 1);
+    }
+
     /// Takes note of what the kernel said of the entries in the submission queue.
     fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
         match result {
@@ -302,6 +350,7 @@ impl<B: 'static> Ring<B> {
 
     /// Has the kernel run what waits for this thread, and look for completions once.
     fn enter_without_submitting(&self) {
+        self.count_enter();
         // SAFETY: nothing is handed over and no argument is given.
         let entered = unsafe {
             self.ring.borrow().submitter().enter::<libc::sigset_t>(0, 0, GETEVENTS, None)
@@ -328,13 +377,18 @@ impl<B: 'static> Ring<B> {
     /// Ends the I/Os that the kernel has not taken, with `result`. The submission queue may not be
     /// handed over any more afterwards: their buffers are free.
     fn end_untaken(&self, result: i32) {
-        let now = self.clock.now();
         let queued = self.queued.take();
         let waiting = self.waiting.take();
+        if queued.is_empty() && waiting.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
         let waiting = waiting.iter().map(|entry| SlotToken(entry.get_user_data()));
         queued.into_iter().chain(waiting).for_each(|token| {
+            self.slots.handed_over(token, now);
             self.slots.complete(token, result, now);
         });
+        self.fresh.set(0);
     }
 
     /// Gives the registered files back when nothing is in flight. The kernel ends a ring in the
@@ -351,6 +405,8 @@ impl<B: 'static> Drop for Ring<B> {
     fn drop(&mut self) {
         // What was asked for is done, if the kernel takes it; the rest ends as cancelled.
         if self.refusal.get() == 0 {
+            self.stamp();
+            self.count_enter();
             let result = self.ring.borrow().submit();
             if let Err(error) = self.handed_over(result) {
                 tracing::debug!(%error, "what was queued when the ring ended was refused");

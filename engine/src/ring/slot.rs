@@ -17,7 +17,7 @@ use crate::clock::Nanos;
 pub struct Completion {
     /// Bytes transferred, or a negative errno, as the kernel reports it.
     pub result: i32,
-    /// When it was handed to the queue.
+    /// When it was handed to the device, with all that was handed over at once.
     pub submitted: Nanos,
     /// When its completion was seen.
     pub completed: Nanos,
@@ -101,6 +101,15 @@ impl<B: 'static> Slots<B> {
         inner.pending += 1;
         let token = SlotToken::new(index, slot.generation);
         (token, IoFuture { slots: Rc::clone(self), token, collected: false })
+    }
+
+    /// Says when an I/O in flight was handed to the device, where that was after
+    /// [`Slots::insert`].
+    pub fn handed_over(&self, token: SlotToken, now: Nanos) {
+        let inner = &mut *self.inner.borrow_mut();
+        let slot = &mut inner.slots[token.index()];
+        assert_eq!(slot.generation, token.generation(), "it is in flight");
+        slot.submitted = now;
     }
 
     /// Looks at what an I/O in flight owns, and whether anybody waits for it: for devices that move

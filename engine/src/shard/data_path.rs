@@ -13,7 +13,6 @@ use super::gpu_path::GpuTransfer;
 use super::hollow::Hollow;
 use super::lanes::Lanes;
 use super::measure::{Direction, Measure, Waiting};
-use super::message::OperationTimes;
 use crate::buffer::{Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
@@ -92,6 +91,9 @@ pub(super) struct DataPath {
     pub(super) drives: Box<[DriveState]>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,
+    /// Lists of I/Os in flight that no transfer uses now: transfers come and go, their memory
+    /// stays. At most as many as transfers were under way at once.
+    spare_lists: RefCell<Vec<Vec<InFlight>>>,
     /// Whether a wait for a ticket is a wait for a buffer rather than a queue place.
     limited_by_buffers: bool,
 }
@@ -102,7 +104,8 @@ pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
 /// What a transfer took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferDone {
-    pub times: OperationTimes,
+    /// First submit to last completion, and the flush.
+    pub device: Nanos,
     /// Time spent copying from a source.
     pub copy: Nanos,
 }
@@ -126,6 +129,8 @@ pub(super) struct Begun {
     /// Number of the request's first block in the entry.
     pub(super) first_block: u64,
     first_touch_bytes: u64,
+    /// How long it waited for its ticket.
+    wait: Nanos,
 }
 
 pub(super) struct InFlight {
@@ -135,6 +140,8 @@ pub(super) struct InFlight {
     /// When the first attempt was submitted.
     submitted: Option<Nanos>,
     attempts: u32,
+    /// How long it waited for its ticket; none when that was counted.
+    wait: Option<Nanos>,
     /// Of a write, bytes of blocks that had never been written before; they count when it is done,
     /// as its other bytes do.
     first_touch_bytes: u64,
@@ -144,7 +151,7 @@ pub(super) struct InFlight {
 /// One transfer in progress.
 pub(super) struct Transfer<'a> {
     pub(super) path: &'a DataPath,
-    pub(super) spec: TransferSpec<'a>,
+    pub(super) spec: &'a TransferSpec<'a>,
     lanes: Lanes,
     /// The lane whose turn it is.
     turn: usize,
@@ -157,7 +164,9 @@ pub(super) struct Transfer<'a> {
     pub(super) copy: Nanos,
     /// Copies to and from GPU memory under way.
     pub(super) gpu: GpuTransfer,
-    /// Until its first I/O is started.
+    /// Whether an I/O of it has been started.
+    has_begun: bool,
+    /// While it waits for its first I/O to start.
     waiting: Option<Waiting<'a>>,
     pub(super) error: Option<IoError>,
 }
@@ -172,6 +181,7 @@ impl DataPath {
             config,
             stopping: Cell::new(false),
             orphans: RefCell::default(),
+            spare_lists: RefCell::default(),
             limited_by_buffers,
         }
     }
@@ -193,8 +203,7 @@ impl DataPath {
 
     /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
     /// everything that was in flight has come back.
-    pub(super) async fn transfer(&self, spec: TransferSpec<'_>) -> Result<TransferDone, IoError> {
-        let begun = self.config.clock.now();
+    pub(super) async fn transfer(&self, spec: &TransferSpec<'_>) -> Result<TransferDone, IoError> {
         let flush =
             spec.direction == Direction::Write && self.config.durability == Durability::Flush;
         let io_blocks = self.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES;
@@ -209,29 +218,37 @@ impl DataPath {
             turn: 0,
             left: blocks_for(spec.bytes),
             io_blocks,
-            in_flight: Vec::new(),
+            in_flight: self.spare_lists.borrow_mut().pop().unwrap_or_default(),
             first_submit: None,
-            last_completion: begun,
+            last_completion: Nanos::ZERO,
             copy: Nanos::ZERO,
             gpu: GpuTransfer::default(),
-            waiting: Some(self.config.measure.wait(&self.config.clock)),
+            has_begun: false,
+            waiting: None,
             error: None,
             spec,
         };
         std::future::poll_fn(|cx| transfer.poll(cx)).await?;
-        let first_submit = transfer.first_submit.unwrap_or(begun);
         let mut done = transfer.last_completion;
         if flush {
             done = self.flush(drives).await?;
         }
-        let times = OperationTimes {
-            total: self.config.clock.now() - begun,
-            device: done.saturating_sub(first_submit),
-            room: Nanos::ZERO,
-        };
-        let (direction, now) = (transfer.spec.direction, self.config.clock.now());
-        self.config.measure.transfer(direction, times.device, now);
-        Ok(TransferDone { times, copy: transfer.copy })
+        let first_submit = transfer.first_submit.unwrap_or(done);
+        let device = done.saturating_sub(first_submit);
+        self.config.measure.transfer(spec.direction, device, done);
+        Ok(TransferDone { device, copy: transfer.copy })
+    }
+
+    /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
+    fn count_wait(&self, wait: Nanos, now: Nanos) {
+        self.config.measure.record(now, |metrics| {
+            let waits = &mut metrics.waits;
+            let waits = match self.limited_by_buffers {
+                true => &mut waits.buffer,
+                false => &mut waits.queue_place,
+            };
+            waits.record(wait.as_ns());
+        });
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
@@ -268,10 +285,13 @@ impl Drop for Transfer<'_> {
         for request in self.gpu.fetched_requests() {
             self.path.moved(request);
         }
-        if self.spec.direction == Direction::Write && !self.in_flight.is_empty() {
-            let futures = self.in_flight.drain(..).map(|io| io.future);
+        let mut list = std::mem::take(&mut self.in_flight);
+        if self.spec.direction == Direction::Write && !list.is_empty() {
+            let futures = list.drain(..).map(|io| io.future);
             self.path.orphans.borrow_mut().extend(futures);
         }
+        list.clear();
+        self.path.spare_lists.borrow_mut().push(list);
     }
 }
 
@@ -316,6 +336,8 @@ impl Transfer<'_> {
             self.lanes.iter_mut().for_each(|lane| lane.acquire = None);
         }
         let (mut started, mut refused, lanes) = (0, 0, self.lanes.len());
+        // Looked at when something waits, and again after what takes time.
+        let mut now = None;
         // Lanes take turns, until none of them gets a ticket.
         while self.error.is_none() && self.left > 0 && started < SLICE_BYTES && refused < lanes {
             let turn = self.turn;
@@ -327,29 +349,36 @@ impl Transfer<'_> {
                 continue;
             }
             let (tickets, urgency) = (&path.config.tickets[lane.drive.index()], self.spec.urgency);
-            let (acquire, since) = lane
-                .acquire
-                .get_or_insert_with(|| (tickets.acquire(urgency), path.config.clock.now()));
-            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else { continue };
-            let since = *since;
+            let mut look = || *now.get_or_insert_with(|| path.config.clock.now());
+            let (acquire, since) =
+                lane.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
+            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else {
+                since.get_or_insert_with(look);
+                self.note_waiting();
+                continue;
+            };
+            let wait = since.map_or(Nanos::ZERO, |since| look() - since);
             lane.acquire = None;
             refused = 0;
             self.waiting = None;
-            let now = path.config.clock.now();
-            path.config.measure.record(now, |metrics| {
-                let waits = &mut metrics.waits;
-                let wait = match path.limited_by_buffers {
-                    true => &mut waits.buffer,
-                    false => &mut waits.queue_place,
-                };
-                wait.record((now - since).as_ns());
-            });
-            started += self.start_io(turn, ticket);
+            self.has_begun = true;
+            started += self.start_io(turn, ticket, wait);
+            if self.spec.direction == Direction::Write {
+                now = None;
+            }
         }
         started
     }
 
-    fn start_io(&mut self, lane: usize, mut ticket: Ticket) -> u64 {
+    /// Before its first I/O, a transfer waits for the device.
+    fn note_waiting(&mut self) {
+        if !self.has_begun && self.waiting.is_none() {
+            let config = &self.path.config;
+            self.waiting = Some(config.measure.wait(&config.clock));
+        }
+    }
+
+    fn start_io(&mut self, lane: usize, mut ticket: Ticket, wait: Nanos) -> u64 {
         let lane = self.lanes.get_mut(lane);
         let (index, done) = lane.extent;
         let extent = self.spec.extents[index];
@@ -369,11 +398,14 @@ impl Transfer<'_> {
                     _ if matches!(self.path.config.content, Content::Hollow(_)) => {}
                     EntryData::Gpu(_) => {}
                     EntryData::Host(entry) => {
-                        let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
-                        let before = self.path.config.clock.now();
-                        let offset = (first_block * BLOCK_BYTES) as usize;
-                        entry.borrow().copy_to(offset, buffer);
-                        self.copy += self.path.config.clock.now() - before;
+                        let (offset, length) = (first_block * BLOCK_BYTES, bytes as usize);
+                        let lender = Rc::clone(entry);
+                        if !ticket.lend(lender, offset as usize, length) {
+                            let buffer = &mut ticket.buffer_mut().bytes_mut()[..length];
+                            let before = self.path.config.clock.now();
+                            entry.borrow().copy_to(offset as usize, buffer);
+                            self.copy += self.path.config.clock.now() - before;
+                        }
                     }
                     EntryData::Elsewhere => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
@@ -390,9 +422,9 @@ impl Transfer<'_> {
             length_bytes: bytes as u32,
             buffer_offset: 0,
         };
-        let begun = Begun { request, first_block, first_touch_bytes };
-        match self.spec.source.clone() {
-            EntryData::Gpu(entry) => self.fetch(&entry, begun, ticket),
+        let begun = Begun { request, first_block, first_touch_bytes, wait };
+        match &self.spec.source {
+            EntryData::Gpu(entry) => self.fetch(entry, begun, ticket),
             EntryData::Elsewhere | EntryData::Host(_) => self.submit(begun, ticket),
         }
         bytes
@@ -400,13 +432,14 @@ impl Transfer<'_> {
 
     /// Gives the device a whole I/O.
     pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
-        let Begun { request, first_block, first_touch_bytes } = begun;
+        let Begun { request, first_block, first_touch_bytes, wait } = begun;
         let future = self.path.config.device.submit(request, Some(ticket));
         self.in_flight.push(InFlight {
             request,
             first_block,
             submitted: None,
             attempts: 0,
+            wait: Some(wait),
             first_touch_bytes,
             future,
         });
@@ -431,7 +464,10 @@ impl Transfer<'_> {
         collected
     }
 
-    fn complete(&mut self, io: InFlight, completion: Completion, ticket: Ticket) {
+    fn complete(&mut self, mut io: InFlight, completion: Completion, ticket: Ticket) {
+        if let Some(wait) = io.wait.take() {
+            self.path.count_wait(wait, completion.completed);
+        }
         let submitted = *self.first_submit.get_or_insert(completion.submitted);
         self.first_submit = Some(submitted.min(completion.submitted));
         self.last_completion = self.last_completion.max(completion.completed);
@@ -525,6 +561,7 @@ impl Transfer<'_> {
             // A retry's latency counts from the first attempt; a resumed rest from its own.
             submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
+            wait: None,
             first_touch_bytes: io.first_touch_bytes,
             future,
         });

@@ -258,8 +258,8 @@ impl Transfer<'_> {
             offset_bytes: io.first_block * BLOCK_BYTES - before,
             length_bytes: u64::from(io.request.length_bytes) + before,
         };
-        let sink = self.spec.sink.clone();
-        if let EntryData::Host(entry) = &sink {
+        let sink = &self.spec.sink;
+        if let EntryData::Host(entry) = sink {
             let clock = &self.path.config.clock;
             let begun = clock.now();
             let buffer = &ticket.buffer().bytes()[..range.length_bytes as usize];
@@ -267,7 +267,7 @@ impl Transfer<'_> {
             self.copy += clock.now() - begun;
         }
         let Some(lane) = &self.path.config.gpu else { return };
-        let job = match (&sink, &self.path.config.gpu_landing) {
+        let job = match (sink, &self.path.config.gpu_landing) {
             (EntryData::Gpu(entry), _) => lane.copy_from_buffer(entry, range, ticket),
             (_, Some(landing)) => lane.land_from_buffer(landing, range, ticket),
             (_, None) => return,

@@ -14,7 +14,8 @@ pub(super) struct Lane {
     pub(super) next_block: u64,
     /// Blocks not started.
     pub(super) left: u64,
-    pub(super) acquire: Option<(Acquire, Nanos)>,
+    /// The next ticket, and since when it is waited for.
+    pub(super) acquire: Option<(Acquire, Option<Nanos>)>,
 }
 
 /// The lanes of an entry: without an allocation where there is one.

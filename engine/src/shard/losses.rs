@@ -10,7 +10,7 @@ use crate::error::IoError;
 impl Shard {
     /// Moves an entry. A drive whose I/Os fail one after the other is given up, if the engine is to
     /// go on without it.
-    pub(super) async fn transfer(&self, spec: TransferSpec<'_>) -> Result<TransferDone, IoError> {
+    pub(super) async fn transfer(&self, spec: &TransferSpec<'_>) -> Result<TransferDone, IoError> {
         let result = self.path.transfer(spec).await;
         if result.is_err() && self.gives_drives_up {
             for drive in self.path.failed_drives() {

@@ -428,11 +428,26 @@ pub struct Waiting<'a> {
     clock: &'a Clock,
 }
 
+impl Waiting<'_> {
+    /// Ends it; when that was.
+    pub(super) fn end(self) -> Nanos {
+        let now = self.account();
+        std::mem::forget(self);
+        now
+    }
+
+    fn account(&self) -> Nanos {
+        let inner = &mut *self.measure.inner.borrow_mut();
+        let now = self.clock.now();
+        inner.account(now);
+        inner.waiting -= 1;
+        now
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let inner = &mut *self.measure.inner.borrow_mut();
-        inner.account(self.clock.now());
-        inner.waiting -= 1;
+        self.account();
     }
 }
 

@@ -17,7 +17,7 @@ use crate::placement::Ask;
 pub struct OperationTimes {
     /// From asking to done.
     pub total: Nanos,
-    /// First submit to last completion (CPU tier: the copying).
+    /// First submit to last completion (CPU tier: making the bytes in its memory, or reading them).
     pub device: Nanos,
     /// Of a write, the part of `total` before its tier had room for it; of a read, before a
     /// faster tier had, where hits move up.

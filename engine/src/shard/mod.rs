@@ -3,6 +3,7 @@
 //! What lives here: the asynchronous code that does what `placement` decides. What must not:
 //! decisions.
 
+mod arriving;
 mod data_path;
 mod drives;
 pub mod executor;
@@ -22,7 +23,6 @@ mod turns;
 mod waterfall;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -54,6 +54,7 @@ use crate::placement::{
 use crate::space::Ground;
 use crate::tier::cpu::{CpuEntry, CpuPool};
 use crate::tier::gpu::{GpuEntry, GpuTier, ShardSpace};
+use arriving::ArrivingKeys;
 use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
@@ -124,12 +125,10 @@ pub struct Shard {
     /// Something an operation may wait for has changed.
     changed: Notify,
     /// Keys being written whose entry is not in the index yet.
-    arriving: RefCell<BTreeSet<EntryKey>>,
+    arriving: ArrivingKeys,
     spawn: Box<dyn Fn(LocalTask)>,
     /// Demotions under way.
     moves: Cell<u32>,
-    /// Where CPU-tier bytes are made and checked.
-    scratch: RefCell<Vec<u8>>,
     /// Whether a drive that fails is given up, so that the others go on.
     gives_drives_up: bool,
     /// Lost drives whose entries it has dropped.
@@ -164,8 +163,9 @@ struct ShardParts {
     gpu_space: Option<Rc<ShardSpace>>,
 }
 
-/// Bytes made or checked at a time in the CPU tier: stays in the L2 cache.
-const SCRATCH_BYTES: usize = 256 << 10;
+/// Bytes of the CPU tier that are made or read at a time: what was read is in the L2 cache when it
+/// is checked.
+const STEP_BYTES: usize = 256 << 10;
 
 impl Shard {
     /// A shard that holds nothing.
@@ -186,10 +186,9 @@ impl Shard {
             asks: Rc::default(),
             turns: Turns::default(),
             changed: Notify::default(),
-            arriving: RefCell::default(),
+            arriving: ArrivingKeys::default(),
             spawn: parts.spawn,
             moves: Cell::new(0),
-            scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
             gives_drives_up: parts.gives_drives_up,
             losses_heeded: RefCell::default(),
             on_transition: RefCell::default(),
@@ -298,7 +297,7 @@ impl Shard {
     /// Questions to other shards that are open, and keys whose entry is on its way into the index.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.asks.open_count() + self.arriving.borrow().len()
+        self.asks.open_count() + self.arriving.len()
     }
 
     /// Tickets out: buffers and queue places in use.

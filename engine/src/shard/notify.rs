@@ -16,9 +16,15 @@ impl Notify {
     /// Wakes everybody who waits now.
     pub fn notify_all(&self) {
         self.generation.set(self.generation.get() + 1);
-        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
-        for waker in wakers {
-            waker.wake();
+        if self.wakers.borrow().is_empty() {
+            return;
+        }
+        let mut wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        wakers.drain(..).for_each(Waker::wake);
+        // Its memory is for the next ones, unless some have come meanwhile.
+        let mut waiting = self.wakers.borrow_mut();
+        if waiting.is_empty() {
+            *waiting = wakers;
         }
     }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::buffer::{BufferPool, PageKind, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
-use crate::device::{DataFile, Device, FileDevice};
+use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace};
 use crate::error::SetupError;
 use crate::fill::VerifyMode;
 use crate::key::ShardId;
@@ -165,6 +165,8 @@ pub struct ShardSpec {
     pub id: ShardId,
     /// The data files that all shards share, one a drive.
     pub files: Arc<[Arc<DataFile>]>,
+    /// Objects in place of the one drive, whose file then holds nothing.
+    pub objects: Option<Arc<ObjectSpace>>,
     /// What all shards have in common.
     pub blueprint: Arc<Blueprint>,
 }
@@ -192,7 +194,7 @@ pub fn open_shard(
     spec: ShardSpec,
     links: Box<dyn Links>,
 ) -> Result<(Rc<Shard>, ShardFacts), SetupError> {
-    let ShardSpec { id, files, blueprint } = spec;
+    let ShardSpec { id, files, objects, blueprint } = spec;
     blueprint.shared.cpu.populate(id.0, blueprint.shards)?;
     let mut shortfalls = Vec::new();
     // One more place a drive for the flush that runs beside its reads and writes.
@@ -205,7 +207,10 @@ pub fn open_shard(
     }
     let features = setup.features();
     let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
-    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), &files));
+    let device: Rc<dyn Device> = match objects {
+        Some(space) => open_objects(space),
+        None => Rc::new(FileDevice::new(Rc::clone(&ring), &files)),
+    };
     executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
     let mut facts = ShardFacts {
         ring: features,
@@ -242,6 +247,25 @@ pub fn open_shard(
         ));
     }
     Ok((shard, facts))
+}
+
+/// The device over these objects, and the task that collects what they answer; what its bell
+/// missed, the reaper's looks find.
+fn open_objects(space: Arc<ObjectSpace>) -> Rc<dyn Device> {
+    let (bell, rung) = flume::bounded(1);
+    let ring = move || {
+        // A bell that has rung and was not heard yet need not ring twice.
+        let _rings_already = bell.try_send(());
+    };
+    let device = Rc::new(ObjectDevice::new(space, Box::new(ring), Clock::Os));
+    let collected = Rc::downgrade(&device);
+    executor::spawn_local(async move {
+        while rung.recv_async().await.is_ok() {
+            let Some(device) = collected.upgrade() else { return };
+            device.kick();
+        }
+    });
+    device
 }
 
 /// Between two looks at jobs whose bell did not ring, as when the device was lost.

@@ -1,5 +1,6 @@
 //! Reading and writing whole entries, here or on the shard that owns them.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::data_path::{Content, Orphans, TransferSpec};
@@ -8,13 +9,11 @@ use super::message::{Answer, GateName, Message};
 use super::notify::yield_now;
 use super::turns::Turn;
 use super::waterfall::HeldGrant;
-use super::{
-    EntryData, OperationTimes, ReadOutcome, SCRATCH_BYTES, Shard, WriteMode, WriteOutcome,
-};
+use super::{EntryData, OperationTimes, ReadOutcome, STEP_BYTES, Shard, WriteMode, WriteOutcome};
 use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::fill::{self, ContentName};
+use crate::fill::ContentName;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
 use crate::tier::cpu::CpuEntry;
@@ -81,8 +80,7 @@ impl Shard {
 
     /// A permit to allocate, most urgent first, then first come.
     pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
-        let word = u64::from(urgency.0) << 62 | (self.clock.now().as_ns() & (u64::MAX >> 2));
-        self.take_turn(GateName::Allocation, word).await
+        self.take_turn(GateName::Allocation, urgency.0).await
     }
 
     pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
@@ -104,7 +102,7 @@ impl Shard {
             view = now_there;
         }
         self.place(|placement| placement.pin(view.id));
-        let _pin = Pin { shard: self, id: view.id };
+        let pin = Pin { shard: self, id: view.id, ended: Cell::new(None) };
         let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
         let result = match view.tier {
             Tier::Storage => self.read_storage(&view, urgency, sink).await,
@@ -115,6 +113,7 @@ impl Shard {
             self.finish_rise(&view, held, data);
         }
         let now = self.clock.now();
+        pin.ended.set(Some(now));
         match result {
             Ok(times) => {
                 let times = OperationTimes { total: now - begun, room, ..times };
@@ -133,7 +132,7 @@ impl Shard {
             let found = self.placement.borrow().lookup(key);
             match found {
                 // A write that came before is waiting for room: it counts as before.
-                None if self.arriving.borrow().contains(&key) => changed.await,
+                None if self.arriving.contains(key) => changed.await,
                 // On its way in: it will be there, or gone, when its writer is done.
                 Some(view) if view.state == EntryState::Writing => changed.await,
                 found => return found,
@@ -194,17 +193,30 @@ impl Shard {
         urgency: Urgency,
         sink: EntryData,
     ) -> Result<OperationTimes, IoError> {
-        let extents = self.placement.borrow().extents(view.id).clone();
+        // Most lie in one piece, which is a fraction of a list to carry about.
+        let (only, several);
+        let one = self.placement.borrow().extents(view.id).only();
+        let extents = match one {
+            Some(extent) => {
+                only = extent;
+                std::slice::from_ref(&only)
+            }
+            None => {
+                several = self.placement.borrow().extents(view.id).clone();
+                several.as_slice()
+            }
+        };
         let spec = TransferSpec {
             direction,
             name: self.content_name(view.key, view.version),
             bytes: view.bytes,
-            extents: extents.as_slice(),
+            extents,
             urgency,
             source: EntryData::Elsewhere,
             sink,
         };
-        self.transfer(spec).await.map(|done| done.times)
+        let device = self.transfer(&spec).await?.device;
+        Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
     async fn read_memory(
@@ -228,8 +240,8 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
-            let length = SCRATCH_BYTES.min(bytes - done);
-            device += self.copy_out(&entry.borrow(), &name, done, length)?;
+            let length = STEP_BYTES.min(bytes - done);
+            device += self.read_piece(&entry.borrow(), &name, done, length)?;
             done += length;
             self.breathe(done).await;
         }
@@ -240,20 +252,19 @@ impl Shard {
         Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
-    /// Copies a piece out and checks it; returns the time of the copying.
-    fn copy_out(
+    /// Reads a piece and checks it; returns the time of the reading.
+    fn read_piece(
         &self,
         entry: &CpuEntry,
         name: &ContentName,
         offset: usize,
         length: usize,
     ) -> Result<Nanos, IoError> {
-        let scratch = &mut self.scratch.borrow_mut()[..length];
         let before = self.clock.now();
-        entry.copy_to(offset, scratch);
+        entry.read_through(offset, length);
         let now = self.clock.now();
-        let mode = self.path.config.verify;
-        let report = fill::verify(mode, scratch, name, offset as u64 / BLOCK_BYTES);
+        // From the cache: the piece was read just now.
+        let report = entry.check(offset, length, name, self.path.config.verify);
         self.measure.record(now, |metrics| {
             metrics.verify.blocks_checked += report.blocks_checked;
             metrics.verify.blocks_bad += report.blocks_bad;
@@ -268,22 +279,7 @@ impl Shard {
         }
     }
 
-    /// Makes a piece and copies it in; returns the time of the copying.
-    fn copy_in(
-        &self,
-        entry: &mut CpuEntry,
-        name: &ContentName,
-        offset: usize,
-        length: usize,
-    ) -> Nanos {
-        let scratch = &mut self.scratch.borrow_mut()[..length];
-        fill::fill(scratch, name, offset as u64 / BLOCK_BYTES);
-        let before = self.clock.now();
-        entry.copy_from(offset, scratch);
-        self.clock.now() - before
-    }
-
-    /// Lets the device and the other tasks go on, once every MiB of copying.
+    /// Lets the device and the other tasks go on, once every MiB of work.
     pub(super) async fn breathe(&self, done: usize) {
         if done.is_multiple_of(1 << 20) {
             self.path.config.device.kick();
@@ -302,7 +298,7 @@ impl Shard {
         self.heed_losses();
         loop {
             let changed = self.changed.notified();
-            if self.arriving.borrow().contains(&key) {
+            if self.arriving.contains(key) {
                 changed.await;
                 continue;
             }
@@ -317,7 +313,7 @@ impl Shard {
                 }
             }
         }
-        self.arriving.borrow_mut().insert(key);
+        self.arriving.insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
         let (grant, data) = match self.admit_with_memory(&mut state).await {
@@ -329,7 +325,7 @@ impl Shard {
             }
             Err(error) => return WriteOutcome::Failed(error),
         };
-        let admitted = self.clock.now();
+        let admitted = grant.waited_until().unwrap_or(begun);
         self.measure
             .record(admitted, |metrics| metrics.waits.room.record((admitted - begun).as_ns()));
         let tier = grant.tier();
@@ -376,8 +372,10 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
-            let length = SCRATCH_BYTES.min(bytes - done);
-            device += self.copy_in(&mut entry.borrow_mut(), &name, done, length);
+            let length = STEP_BYTES.min(bytes - done);
+            let before = self.clock.now();
+            entry.borrow_mut().make(done, length, &name);
+            device += self.clock.now() - before;
             done += length;
             self.breathe(done).await;
         }
@@ -393,11 +391,13 @@ impl Shard {
 struct Pin<'a> {
     shard: &'a Rc<Shard>,
     id: EntryId,
+    /// When the read ended, if it did.
+    ended: Cell<Option<Nanos>>,
 }
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let now = self.shard.clock.now();
+        let now = self.ended.get().unwrap_or_else(|| self.shard.clock.now());
         self.shard.place(|placement| placement.unpin(self.id, now));
     }
 }
@@ -410,7 +410,7 @@ struct Arriving<'a> {
 
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        self.shard.arriving.borrow_mut().remove(&self.key);
+        self.shard.arriving.remove(self.key);
         self.shard.changed.notify_all();
     }
 }

@@ -56,9 +56,10 @@ impl EngineShared {
 }
 
 impl Shard {
-    /// A permit of `name`, in order of `urgency` (smaller first) over all shards.
-    pub(super) fn take_turn(self: &Rc<Self>, name: GateName, urgency: u64) -> TakeTurn {
-        TakeTurn { shard: Rc::clone(self), name, urgency, waiting: None }
+    /// A permit of `name`, in order over all shards: by `class` < 4, smaller first, then by the
+    /// time of asking.
+    pub(super) fn take_turn(self: &Rc<Self>, name: GateName, class: u8) -> TakeTurn {
+        TakeTurn { shard: Rc::clone(self), name, class, waiting: None }
     }
 
     /// A permit came by message: it is the best local waiter's, or nobody's.
@@ -124,7 +125,7 @@ impl Drop for Turn {
 pub(super) struct TakeTurn {
     shard: Rc<Shard>,
     name: GateName,
-    urgency: u64,
+    class: u8,
     waiting: Option<((u64, u64), Rc<Waiter>)>,
 }
 
@@ -142,12 +143,14 @@ impl Future for TakeTurn {
             if nobody_before_us && shard.shared.gate(name).try_acquire() {
                 return Poll::Ready(Turn { shard, name });
             }
+            let urgency =
+                u64::from(self.class) << 62 | (shard.clock.now().as_ns() & (u64::MAX >> 2));
             let waiter = Rc::new(Waiter::default());
             let key = {
                 let queue = &mut *shard.turns.queues[index_of(name)].borrow_mut();
                 queue.next_sequence += 1;
                 // Never the word that means nobody.
-                let key = (self.urgency.min(NOBODY - 1), queue.next_sequence);
+                let key = (urgency.min(NOBODY - 1), queue.next_sequence);
                 queue.waiters.insert(key, Rc::clone(&waiter));
                 key
             };

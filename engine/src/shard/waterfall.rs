@@ -1,6 +1,7 @@
 //! Making room: carries out what `placement` decides, one step at a time.
 
 use std::cell::RefCell;
+use std::future::Future;
 use std::rc::Rc;
 
 use super::data_path::{Content, TransferSpec};
@@ -34,11 +35,17 @@ pub struct Transition {
 pub(super) struct HeldGrant<'a> {
     shard: &'a Rc<Shard>,
     grant: Option<Grant>,
+    waited_until: Option<Nanos>,
 }
 
 impl HeldGrant<'_> {
     pub(super) fn tier(&self) -> Tier {
         self.grant().tier
+    }
+
+    /// When the wait for it ended; none where there was room at once.
+    pub(super) fn waited_until(&self) -> Option<Nanos> {
+        self.waited_until
     }
 
     fn grant(&self) -> &Grant {
@@ -79,11 +86,31 @@ impl Shard {
         self: &'a Rc<Self>,
         state: &mut AdmitState,
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
-        let _waiting = self.measure.wait(&self.clock);
+        let mut admitting = std::pin::pin!(self.admit_in_turn(state));
+        let mut waiting = None;
+        let admitted = std::future::poll_fn(|cx| {
+            let polled = admitting.as_mut().poll(cx);
+            // Most find room at once: the clock is looked at for those that don't.
+            if polled.is_pending() {
+                waiting.get_or_insert_with(|| self.measure.wait(&self.clock));
+            }
+            polled
+        });
+        let mut admitted = admitted.await;
+        if let (Ok(Some(held)), Some(waiting)) = (&mut admitted, waiting) {
+            held.waited_until = Some(waiting.end());
+        }
+        admitted
+    }
+
+    async fn admit_in_turn<'a>(
+        self: &'a Rc<Self>,
+        state: &mut AdmitState,
+    ) -> Result<Option<HeldGrant<'a>>, IoError> {
         loop {
             self.note_waiting();
             let Some(grant) = self.promise(state).await? else { return Ok(None) };
-            let mut held = HeldGrant { shard: self, grant: Some(grant) };
+            let mut held = HeldGrant { shard: self, grant: Some(grant), waited_until: None };
             if self.enter(&mut held).await {
                 return Ok(Some(held));
             }
@@ -130,8 +157,7 @@ impl Shard {
                 Admission::Evict(victim) => self.let_go(victim),
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
                 Admission::NeedBaton(tier) => {
-                    let now = self.clock.now();
-                    baton = Some(self.take_turn(GateName::Baton(tier), now.as_ns()).await);
+                    baton = Some(self.take_turn(GateName::Baton(tier), 0).await);
                     state.baton_acquired(tier);
                 }
                 Admission::ReleaseBaton(_tier) => {
@@ -160,8 +186,7 @@ impl Shard {
                 Enter::Entered => return true,
                 Enter::Withdrawn => return false,
                 Enter::NeedDoor => {
-                    let now = self.clock.now();
-                    door = Some(self.take_turn(GateName::Door(tier), now.as_ns()).await);
+                    door = Some(self.take_turn(GateName::Door(tier), 0).await);
                 }
                 Enter::Wait => changed.await,
             }
@@ -278,6 +303,7 @@ impl Shard {
                 Tier::Cpu | Tier::Storage => hollow.host.copy(victim.bytes).await,
             }
         }
+        let begun = self.clock.now();
         let source = self.placement.borrow().data(victim.id).clone();
         let extents = held.grant().extents.clone();
         let spec = TransferSpec {
@@ -289,8 +315,8 @@ impl Shard {
             source,
             sink: EntryData::Elsewhere,
         };
-        let done = self.transfer(spec).await?;
-        Ok((done.copy, done.times.total))
+        let done = self.transfer(&spec).await?;
+        Ok((done.copy, self.clock.now() - begun))
     }
 
     /// Copies a victim from GPU memory to host memory: the device's time, and the whole.

@@ -1,4 +1,4 @@
-//! The CPU tier: entries in host memory, written and read by copying.
+//! The CPU tier: entries in host memory, made and read where they are.
 //!
 //! The whole tier is one range of addresses, cut in 2 MiB chunks that belong to all shards. Memory
 //! comes to it in steps, ahead of need, and is touched before an entry gets it: the first touch of
@@ -7,18 +7,22 @@
 
 #![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
-use crate::buffer::Mapping;
+use crate::buffer::{AlignedBytes, Lender, Mapping};
 use crate::error::SetupError;
+use crate::fill::{self, ContentName, VerifyMode, VerifyReport};
 use crate::space::Space;
-use crate::units::{MIB, round_up_to_block};
+use crate::units::{BLOCK_BYTES, MIB, round_up_to_block};
 
 /// Size of a chunk.
 pub const CHUNK_BYTES: usize = 2 * MIB as usize;
+/// Bytes of a block, as a length.
+const BLOCK_LENGTH: usize = BLOCK_BYTES as usize;
 
 /// Says how much memory may still be taken on this machine.
 #[derive(Clone)]
@@ -140,17 +144,17 @@ impl CpuPool {
     #[must_use]
     pub fn allocate(self: &Arc<Self>, bytes: u64) -> CpuEntry {
         if self.is_hollow {
-            return CpuEntry { chunks: Vec::new(), tail: Box::default() };
+            return CpuEntry { chunks: Vec::new(), tail: AlignedBytes::zeroed(0) };
         }
         let bytes = round_up_to_block(bytes) as usize;
         let chunks = (0..bytes / CHUNK_BYTES).map(|_| self.chunk()).collect();
-        CpuEntry { chunks, tail: vec![0; bytes % CHUNK_BYTES].into_boxed_slice() }
+        CpuEntry { chunks, tail: AlignedBytes::zeroed(bytes % CHUNK_BYTES) }
     }
 
     fn chunk(self: &Arc<Self>) -> Chunk {
         match self.free.pop() {
             Some(index) => Chunk::Pooled(Arc::clone(self), index),
-            None => Chunk::Heap(vec![0; CHUNK_BYTES].into_boxed_slice()),
+            None => Chunk::Heap(AlignedBytes::zeroed(CHUNK_BYTES)),
         }
     }
 
@@ -189,13 +193,13 @@ impl Space for CpuPool {
 #[derive(Debug)]
 enum Chunk {
     Pooled(Arc<CpuPool>, u32),
-    Heap(Box<[u8]>),
+    Heap(AlignedBytes),
 }
 
 impl Chunk {
     fn bytes(&self) -> &[u8] {
         match self {
-            Chunk::Heap(bytes) => bytes,
+            Chunk::Heap(bytes) => bytes.bytes(),
             // SAFETY: inside the mapping, which the Arc keeps; this Chunk alone owns the index,
             // which came from the queue once and goes back on drop.
             Chunk::Pooled(pool, index) => unsafe {
@@ -206,7 +210,7 @@ impl Chunk {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Chunk::Heap(bytes) => bytes,
+            Chunk::Heap(bytes) => bytes.bytes_mut(),
             // SAFETY: as in `bytes`, and `&mut self` excludes any other reference.
             Chunk::Pooled(pool, index) => unsafe {
                 std::slice::from_raw_parts_mut(pool.start(*index), CHUNK_BYTES)
@@ -223,11 +227,32 @@ impl Drop for Chunk {
     }
 }
 
+impl Lender for RefCell<CpuEntry> {
+    fn show(&self, offset: usize, length: usize, look: &mut dyn FnMut(&[u8])) {
+        look(self.borrow().piece(offset, length));
+    }
+}
+
+/// The sum of all words, which nobody needs: to read them is to add them. Eight sums at once, so
+/// that the compiler makes vectors of them and loads don't wait for each other.
+fn sum_of(bytes: &[u8]) -> u64 {
+    const LANES: usize = 8;
+    let mut sums = [0u64; LANES];
+    let (groups, rest) = bytes.as_chunks::<{ LANES * size_of::<u64>() }>();
+    assert!(rest.is_empty(), "what is read is whole blocks");
+    for group in groups {
+        for (sum, word) in sums.iter_mut().zip(group.as_chunks::<{ size_of::<u64>() }>().0) {
+            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+}
+
 /// One entry's memory, whole blocks.
 #[derive(Debug)]
 pub struct CpuEntry {
     chunks: Vec<Chunk>,
-    tail: Box<[u8]>,
+    tail: AlignedBytes,
 }
 
 impl CpuEntry {
@@ -235,7 +260,7 @@ impl CpuEntry {
     #[must_use]
     pub fn piece(&self, offset: usize, length: usize) -> &[u8] {
         let (chunk, within) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
-        let bytes = self.chunks.get(chunk).map_or(&*self.tail, Chunk::bytes);
+        let bytes = self.chunks.get(chunk).map_or(self.tail.bytes(), Chunk::bytes);
         &bytes[within..(within + length).min(bytes.len())]
     }
 
@@ -244,10 +269,57 @@ impl CpuEntry {
         let (chunk, within) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
         let bytes = match self.chunks.get_mut(chunk) {
             Some(chunk) => chunk.bytes_mut(),
-            None => &mut *self.tail,
+            None => self.tail.bytes_mut(),
         };
         let end = (within + length).min(bytes.len());
         &mut bytes[within..end]
+    }
+
+    /// Makes the content of a range, whole blocks, where it is to be. Past the caches where that is
+    /// possible: an entry is larger than they are.
+    pub fn make(&mut self, offset: usize, length: usize, name: &ContentName) {
+        let mut done = 0;
+        while done < length {
+            let first_block = ((offset + done) / BLOCK_LENGTH) as u64;
+            let piece = self.piece_mut(offset + done, length - done);
+            assert!(!piece.is_empty(), "what is made stays inside the entry");
+            fill::fill_for_device(piece, name, first_block);
+            done += piece.len();
+        }
+    }
+
+    /// Reads every byte of a range, whole blocks, once from memory.
+    pub fn read_through(&self, offset: usize, length: usize) {
+        let mut done = 0;
+        while done < length {
+            let piece = self.piece(offset + done, length - done);
+            assert!(!piece.is_empty(), "what is read stays inside the entry");
+            std::hint::black_box(sum_of(piece));
+            done += piece.len();
+        }
+    }
+
+    /// Compares a range, whole blocks, with what was made there.
+    #[must_use]
+    pub fn check(
+        &self,
+        offset: usize,
+        length: usize,
+        name: &ContentName,
+        mode: VerifyMode,
+    ) -> VerifyReport {
+        let (mut done, mut sum) = (0, VerifyReport::default());
+        while done < length {
+            let first_block = ((offset + done) / BLOCK_LENGTH) as u64;
+            let piece = self.piece(offset + done, length - done);
+            assert!(!piece.is_empty(), "what is checked stays inside the entry");
+            let report = fill::verify(mode, piece, name, first_block);
+            sum.blocks_checked += report.blocks_checked;
+            sum.blocks_bad += report.blocks_bad;
+            sum.first_bad_block = sum.first_bad_block.or(report.first_bad_block);
+            done += piece.len();
+        }
+        sum
     }
 
     /// Copies `target.len()` bytes from `offset`.

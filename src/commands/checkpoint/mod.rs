@@ -1,5 +1,6 @@
 //! `ringfall checkpoint`: writes, reads, trains and compares.
 
+mod place;
 mod plan;
 mod result;
 mod screen;
@@ -13,8 +14,8 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::units::GIB;
 
 use crate::checkpoint::{
-    Begin, Commit, Committed, FileTarget, Io, Layout, Manifest, Meter, SaveSettings, StreamError,
-    Target, TargetError, Training, Way, find, restore, train,
+    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveSettings, StreamError,
+    StreamSettings, Target, TargetError, Training, Way, find, restore, train,
 };
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
@@ -25,6 +26,7 @@ use crate::exit::Exit;
 use crate::host::{Room, human, reset_peak_rss};
 use crate::interrupt::Interrupt;
 use crate::results::write_json;
+use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
 use result::{CheckpointResult, Restore, Save};
 use screen::watched;
@@ -77,8 +79,8 @@ fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
         (_, true) => Begin::Overwrite,
         _ => Begin::Fresh,
     };
-    let target = FileTarget::open(&args.stream.target, io(&args.stream)).map_err(failed)?;
-    write_to(&target, args, &manifest, &settings, begin)
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => write_to(target, args, &manifest, &settings, begin))
 }
 
 fn write_to<T: Target>(
@@ -120,15 +122,22 @@ fn interrupted_write(session: &Session) -> Exit {
 
 fn read(args: &CheckpointReadArgs) -> Result<Exit> {
     let stream = stream_settings(&args.stream)?;
-    let target =
-        FileTarget::open_existing(&args.stream.target, io(&args.stream)).map_err(failed)?;
-    let manifest = find(&target, "").map_err(failed)?;
+    let target = AnyTarget::open(&args.stream, true)?;
+    with_target!(&target, target => read_from(target, args, stream))
+}
+
+fn read_from<T: Target>(
+    target: &T,
+    args: &CheckpointReadArgs,
+    stream: StreamSettings,
+) -> Result<Exit> {
+    let manifest = find(target, "").map_err(failed)?;
     let session = Session::begin(&args.stream)?;
     let layout = Layout::new(&manifest, "");
     let stop = || session.interrupt.is_set();
     let restored = session.watched(&args.stream, || {
         let until: (u32, &(dyn Fn() -> bool + Sync)) = (manifest.step, &stop);
-        restore(&target, &layout, &stream, verify(args.verify), &session.meter, until)
+        restore(target, &layout, &stream, verify(args.verify), &session.meter, until)
     });
     let restored = match restored {
         Ok(restored) => restored,
@@ -139,7 +148,7 @@ fn read(args: &CheckpointReadArgs) -> Result<Exit> {
         Err(StreamError::Target(error)) => return Err(failed(error)),
     };
     let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
-    let mut result = CheckpointResult::of("read", &target, &manifest, &settings);
+    let mut result = CheckpointResult::of("read", target, &manifest, &settings);
     result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
     finish(&args.stream, &result)
 }
@@ -150,6 +159,16 @@ fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
     }
     let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => train_on(target, args, &manifest, &settings))
+}
+
+fn train_on<T: Target>(
+    target: &T,
+    args: &CheckpointRunArgs,
+    manifest: &Manifest,
+    settings: &SaveSettings,
+) -> Result<Exit> {
     let training = Training {
         interval: Duration::from_secs_f64(args.interval),
         duration: Duration::from_secs(args.duration.into()),
@@ -159,17 +178,16 @@ fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
         overwrite: args.overwrite,
         leave_last: args.leave_last,
     };
-    let target = FileTarget::open(&args.stream.target, io(&args.stream)).map_err(failed)?;
     let session = Session::begin(&args.stream)?;
     let stop = || session.interrupt.is_set();
     let trained = session.watched(&args.stream, || {
-        train(&target, &manifest, &training, &settings, &session.meter, &stop)
+        train(target, manifest, &training, settings, &session.meter, &stop)
     });
     let trained = trained.map_err(|error| match error {
         StreamError::Target(error) => failed(error),
         StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
     })?;
-    let mut result = CheckpointResult::of("run", &target, &manifest, &settings);
+    let mut result = CheckpointResult::of("run", target, manifest, settings);
     result.trained(&trained, &training);
     let exit = finish(&args.stream, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
@@ -182,9 +200,18 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
     let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     check_memory(&manifest, Way::GenerateFirst)?;
-    let target = FileTarget::open(&args.stream.target, io(&args.stream)).map_err(failed)?;
+    let target = AnyTarget::open(&args.stream, false)?;
+    with_target!(&target, target => compare_on(target, args, &manifest, settings))
+}
+
+fn compare_on<T: Target>(
+    target: &T,
+    args: &CheckpointCompareArgs,
+    manifest: &Manifest,
+    settings: SaveSettings,
+) -> Result<Exit> {
     let session = Session::begin(&args.stream)?;
-    let mut result = CheckpointResult::of("compare", &target, &manifest, &settings);
+    let mut result = CheckpointResult::of("compare", target, manifest, &settings);
     for trial in 0..args.trials {
         // Each way first in turn: neither has the emptier drive by rule.
         let mut ways = [Way::Stream, Way::GenerateFirst];
@@ -192,7 +219,7 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
         for way in ways {
             reset_peak_rss();
             let settings = SaveSettings { way, ..settings };
-            let written = save_and_remove(&target, &session, &args.stream, &manifest, &settings);
+            let written = save_and_remove(target, &session, &args.stream, manifest, &settings);
             let committed = match written {
                 Ok(committed) => committed,
                 Err(StreamError::Interrupted) => {

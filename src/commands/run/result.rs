@@ -76,6 +76,7 @@ pub(super) fn result_of(
         block_trace: None,
         simulation: None,
         precondition: teller.prepared.precondition.clone(),
+        objects: outcome.objects,
         roofline: teller.prepared.roofline.clone(),
         cost: cost.unwrap_or_else(|| Cost {
             peak_rss_bytes: crate::host::peak_rss_bytes(),

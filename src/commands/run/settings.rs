@@ -26,6 +26,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         shards: plan.shards,
         cpus: pinned_cores(plan),
         cache_dirs: plan.cache_dirs.clone(),
+        objects: plan.object_url().map(|url| (url, plan.object_options())),
         layout: match plan.layout {
             Layout::Stripe => EntryLayout::Stripe,
             Layout::Whole => EntryLayout::Whole,

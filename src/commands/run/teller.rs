@@ -248,9 +248,13 @@ impl Observer for Teller<'_> {
         }
         let mount = self.machine.mount.as_ref();
         let raw = "raw device".to_owned();
+        #[cfg(feature = "objects")]
+        let in_objects = "object store".to_owned();
         let file_system = match store.drives[0].place {
             Place::Directory(_) => mount.map(|m| &m.file_system),
             Place::Device(_) => Some(&raw),
+            #[cfg(feature = "objects")]
+            Place::Objects(_) => Some(&in_objects),
             Place::Nowhere => None,
         };
         let disks = self.disk_names();

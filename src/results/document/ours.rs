@@ -21,6 +21,7 @@ use super::timeline::SecondReport;
 use crate::blocktrace::BlockTraceFigures;
 use crate::facts::TierShortage;
 use crate::host::Machine;
+use crate::objects::ObjectCounts;
 use crate::precondition::PreconditionReport;
 use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
@@ -28,7 +29,14 @@ use crate::results::source::{self, SourceReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
-shapes!(AutoscalerReport, BlockTraceFigures, PreconditionReport, RankReport, RooflineReport);
+shapes!(
+    AutoscalerReport,
+    BlockTraceFigures,
+    ObjectCounts,
+    PreconditionReport,
+    RankReport,
+    RooflineReport
+);
 shapes!(SamplesReport);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
@@ -86,6 +94,10 @@ pub struct Ours {
     pub roofline: OfRun<RooflineReport>,
     /// Result of `--precondition`, the writing of the device before the run; null without it.
     pub precondition: OfRun<PreconditionReport>,
+    /// What the object store was asked from the start of the run, when --cache-dir names one; null
+    /// otherwise. The kernel's counters of a device don't exist then.
+    #[serde(default)]
+    pub objects: OfRun<ObjectCounts>,
     /// What the kernel's block layer did; null when it was not traced.
     pub block_trace: OfRun<BlockTraceFigures>,
     /// What a simulated run was bound by; null for a real run.
@@ -384,6 +396,7 @@ impl Ours {
             cost: Part(CostReport::of(result)),
             roofline: OfRun::maybe(RooflineReport::of(result)),
             precondition: OfRun::maybe(result.precondition.clone()),
+            objects: OfRun::maybe(result.objects.clone()),
             simulation: result.simulation.clone(),
             block_trace: OfRun::maybe(traced.cloned()),
             errors: Part(ErrorsReport::of(result)),

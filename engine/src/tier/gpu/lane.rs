@@ -145,15 +145,7 @@ impl GpuLane {
         range: Range,
         host: &Rc<RefCell<CpuEntry>>,
     ) -> GpuJob {
-        let start = {
-            let (offset, length) = (range.offset_bytes as usize, range.length_bytes as usize);
-            let host = host.borrow();
-            let piece = host.piece(offset, length);
-            assert_eq!(piece.len(), length, "a range lies in one piece of host memory");
-            piece.as_ptr()
-        };
-        let work = GpuWork::CopyIn { host: start };
-        self.start(work, entry, range, Holding::Host(Rc::clone(host)))
+        self.copy_in(entry, range, range, host)
     }
 
     /// Copies a range of an entry of the CPU tier to the beginning of `landing`: where a model
@@ -165,16 +157,26 @@ impl GpuLane {
         range: Range,
         host: &Rc<RefCell<CpuEntry>>,
     ) -> GpuJob {
+        self.copy_in(landing, Range { offset_bytes: 0, ..range }, range, host)
+    }
+
+    /// Copies the range `from` of an entry of the CPU tier to the range `to`, as long, of `entry`.
+    fn copy_in(
+        self: &Rc<Self>,
+        entry: &Rc<GpuEntry>,
+        to: Range,
+        from: Range,
+        host: &Rc<RefCell<CpuEntry>>,
+    ) -> GpuJob {
         let start = {
-            let (offset, length) = (range.offset_bytes as usize, range.length_bytes as usize);
+            let (offset, length) = (from.offset_bytes as usize, from.length_bytes as usize);
             let host = host.borrow();
             let piece = host.piece(offset, length);
             assert_eq!(piece.len(), length, "a range lies in one piece of host memory");
             piece.as_ptr()
         };
         let work = GpuWork::CopyIn { host: start };
-        let there = Range { offset_bytes: 0, ..range };
-        self.start(work, landing, there, Holding::Host(Rc::clone(host)))
+        self.start(work, entry, to, Holding::Host(Rc::clone(host)))
     }
 
     /// The same for the beginning of a buffer.

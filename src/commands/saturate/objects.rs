@@ -1,0 +1,51 @@
+//! `ringfall saturate s3://...`: the limits of an object store, as a table and a file.
+
+use crate::cli::SaturateArgs;
+use crate::config::InputError;
+use crate::objects::Place;
+
+/// What is to be measured; none where it is a drive, by `--cache-dir` or by default.
+pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
+    let typed = args.target.clone().or_else(|| {
+        let places = args.cache_dir.as_ref()?;
+        places.0.iter().map(|path| path.display().to_string()).find(|path| path.contains("://"))
+    });
+    let place = match typed {
+        None => None,
+        Some(typed) => Some(Place::parse(&typed).map_err(InputError::new)?),
+    };
+    match (&place, args.target.is_some()) {
+        (Some(Place::Objects(url)), false) => Err(InputError::new(format!(
+            "--cache-dir names a drive: measure an object store with `ringfall saturate {url}`"
+        ))),
+        (None | Some(Place::Path(_)), is_named) => match args.first_of_objects() {
+            Some(flag) => Err(InputError::new(format!(
+                "{flag} is for object stores: name one, such as s3://BUCKET/PREFIX, or leave it out"
+            ))),
+            None if is_named && args.cache_dir.is_some() => {
+                Err(InputError::new("name the place once: as an argument or with --cache-dir"))
+            }
+            None if is_named => Ok(place),
+            None => Ok(None),
+        },
+        (Some(Place::Objects(_)), true) => match args.first_of_drives() {
+            Some(flag) => Err(InputError::new(format!(
+                "{flag} is for drives: leave it out; --object-sizes and --object-in-flight say \
+                 what is measured of an object store"
+            ))),
+            None => Ok(place),
+        },
+    }
+}
+
+/// Without object stores there is nothing to measure.
+///
+/// # Errors
+/// This program was built without them.
+#[cfg(not(feature = "objects"))]
+pub(super) fn run(
+    _args: &SaturateArgs,
+    _url: &crate::objects::ObjectUrl,
+) -> anyhow::Result<crate::exit::Exit> {
+    Err(InputError::new(crate::objects::LEFT_OUT).into())
+}

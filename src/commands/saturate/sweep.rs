@@ -1,0 +1,289 @@
+//! The sweep over an object store: asked for, watched, written and shown.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
+
+use super::super::run::check_output_writable;
+use super::super::{has_reader_left, print_json, wrapped};
+use super::{TIME_LIMIT_S_MAX, out, size};
+use crate::cli::SaturateArgs;
+use crate::config::{Facts, InputError, Rank, compact_utc};
+use crate::escape::{terminal, terminal_path};
+use crate::exit::Exit;
+use crate::host::{Room, human, is_watched};
+use crate::interrupt::Interrupt;
+use crate::objects::{ObjectUrl, Objects, OpenError};
+use crate::results::write_json;
+use crate::saturate::{
+    ObjectLimits, ObjectPoint, ObjectSweep, ObjectSweepError, ObjectWatcher, sweep,
+};
+
+/// Sizes of objects that are measured when none are named, bytes: from what a request costs to
+/// what a connection carries.
+const SIZES: [u64; 4] = [64 << 10, MIB, 8 * MIB, 32 * MIB];
+/// Requests in flight when none are named.
+const IN_FLIGHT: [u32; 4] = [1, 4, 16, 64];
+/// Seconds a point when nothing is said.
+const POINT_S: f64 = 3.0;
+/// Shortest and longest point, s.
+const POINT_S_BOUNDS: (f64, f64) = (0.1, 3_600.0);
+/// Largest object that is sent as one, bytes: S3's limit is 5 GiB.
+const OBJECT_BYTES_MAX: u64 = GIB;
+/// Part of the time of a point that comes before it is measured: see `saturate/objects.rs`.
+const WITH_RAMP: f64 = 1.2;
+
+/// Measures it, and writes and shows what was found.
+///
+/// # Errors
+/// What was asked for can't be meant, the store refuses, a file can't be written.
+pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
+    let plan = plan(args)?;
+    let facts = Facts::look();
+    let output = args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(format!("results/objects-{}.json", compact_utc(facts.unix_s)))
+    });
+    check_output_writable("--output", &output)?;
+    if Rank::for_command(args.ranks, &output)?.is_some() {
+        let what = "an object store is measured from one process: give --ranks off";
+        return Err(InputError::new(what).into());
+    }
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let most = plan.in_flight.iter().copied().max().unwrap_or(1);
+    let objects = match Objects::open(url, &args.object_options(most)) {
+        Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
+        other => other?,
+    };
+    let mut teller = Teller::new(args);
+    teller
+        .line(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
+    let found = sweep(&objects, &plan, &interrupt, &mut teller);
+    teller.live_line("");
+    let limits = match found {
+        Err(error @ ObjectSweepError::Interrupted) => {
+            crate::stderr::tell(format_args!("error: {error}"));
+            return Ok(Exit::Interrupted);
+        }
+        Err(error @ ObjectSweepError::NotEmpty { .. }) => {
+            return Err(InputError::new(error.to_string()).into());
+        }
+        other => other?,
+    };
+    write_json(&limits, &output)
+        .with_context(|| format!("the limits can't be written to {}", output.display()))?;
+    show(args, &limits, &output)?;
+    Ok(Exit::Done)
+}
+
+/// What is to be measured.
+fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
+    let mut wrong = Vec::new();
+    let given = args.sweep.object_sizes.as_ref();
+    let sizes: Vec<u64> =
+        given.map_or(SIZES.to_vec(), |sizes| sizes.0.iter().map(|size| size.0).collect());
+    if let Some(bytes) = sizes.iter().find(|bytes| {
+        !bytes.is_multiple_of(BLOCK_BYTES) || !(BLOCK_BYTES..=OBJECT_BYTES_MAX).contains(bytes)
+    }) {
+        wrong.push(format!("--object-sizes has {bytes}: give multiples of 4 KiB up to 1g"));
+    }
+    let given = args.sweep.object_in_flight.as_ref();
+    let in_flight = given.map_or(IN_FLIGHT.to_vec(), |counts| counts.0.clone());
+    if let Some(count) = in_flight.iter().find(|count| !(1..=1_024).contains(*count)) {
+        wrong.push(format!("--object-in-flight has {count}: give 1 to 1024"));
+    }
+    if args.objects.object_concurrency.is_some() {
+        let what = "--object-concurrency: a sweep is told by --object-in-flight";
+        wrong.push(what.to_owned());
+    }
+    let point_s = args.sweep.object_seconds.unwrap_or(POINT_S);
+    if !(POINT_S_BOUNDS.0..=POINT_S_BOUNDS.1).contains(&point_s) {
+        wrong.push(format!("--object-seconds is {point_s}: give 0.1 to 3600"));
+    }
+    if !(0.0..=4_194_304.0).contains(&args.size_gb) {
+        wrong.push(format!("--size-gb is {}: give 0 to 4194304", args.size_gb));
+    }
+    if args.time_limit.is_some_and(|limit| !(1..=TIME_LIMIT_S_MAX).contains(&limit)) {
+        wrong.push(format!("--time-limit: give 1 to {TIME_LIMIT_S_MAX} seconds"));
+    }
+    if !(1..=1 << 20).contains(&args.io_buffer_mb) {
+        wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
+    }
+    let buffer_bytes_max = args.io_buffer_mb.saturating_mul(MIB);
+    if let Some(room) = Room::look().lacks(buffer_bytes_max) {
+        let wanted = human(buffer_bytes_max);
+        wrong.push(format!("--io-buffer-mb needs {wanted} of memory; there is {room}: lower it"));
+    }
+    let smallest = sizes.iter().copied().min().unwrap_or(0);
+    if smallest > buffer_bytes_max {
+        wrong.push("--io-buffer-mb is less than one object of --object-sizes".to_owned());
+    }
+    if !wrong.is_empty() {
+        return Err(InputError::new(wrong.join("; ")));
+    }
+    let points = 2 * sizes.len() * in_flight.len();
+    let most_s = args
+        .time_limit
+        .map_or(f64::INFINITY, |limit| f64::from(limit) / (points as f64 * WITH_RAMP));
+    Ok(ObjectSweep {
+        sizes,
+        in_flight,
+        point: Duration::from_secs_f64(point_s.min(most_s)),
+        buffer_bytes_max,
+        range_bytes: (args.size_gb * GIB as f64) as u64,
+        seed: args.seed,
+    })
+}
+
+/// Shows how far it is.
+struct Teller {
+    out: Option<Box<dyn Write>>,
+    live: bool,
+}
+
+impl Teller {
+    fn new(args: &SaturateArgs) -> Teller {
+        let live = match args.json {
+            true => is_watched(&std::io::stderr()),
+            false => is_watched(&std::io::stdout()),
+        };
+        Teller { out: (!args.quiet).then(|| out(args)), live }
+    }
+
+    fn line(&mut self, text: &str) {
+        if let Some(out) = &mut self.out {
+            // A closed pipe must not end a measurement whose result goes to a file.
+            let _told = writeln!(out, "{}", terminal(text));
+        }
+    }
+
+    fn live_line(&mut self, text: &str) {
+        if let (Some(out), true) = (&mut self.out, self.live) {
+            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
+        }
+    }
+}
+
+impl ObjectWatcher for Teller {
+    fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32) {
+        self.live_line(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
+    }
+
+    fn measured(&mut self, point: &ObjectPoint) {
+        self.live_line(&format!(
+            "{} {} × {}: {:.3} GiB/s",
+            point.operation,
+            size_of(point.object_bytes),
+            point.in_flight,
+            point.bytes_per_s / GIB as f64
+        ));
+    }
+}
+
+fn size_of(bytes: u64) -> String {
+    size(u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
+fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path) -> Result<()> {
+    if args.json {
+        print_json(limits)?;
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let page = table(limits);
+    match writeln!(out(args), "{page}  limits       {}", terminal_path(output)) {
+        Err(error) if !has_reader_left(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What was found as text, 80 columns.
+fn table(limits: &ObjectLimits) -> String {
+    let mut page = format!(
+        "{:<6}{:>9} {:>9} {:>9} {:>11} {:>10} {:>10} {:>8}\n",
+        "", "object", "in flight", "GiB/s", "requests/s", "P50, ms", "P99, ms", "retries"
+    );
+    for point in &limits.points {
+        page.push_str(&format!(
+            "  {:<4}{:>9} {:>9} {:>9.3} {:>11.1} {:>10.2} {:>10.2} {:>8}\n",
+            point.operation,
+            size_of(point.object_bytes),
+            point.in_flight,
+            point.bytes_per_s / GIB as f64,
+            point.requests_per_s,
+            point.latency_p50_us / 1e3,
+            point.latency_p99_us / 1e3,
+            point.retries
+        ));
+    }
+    for operation in ["PUT", "GET"] {
+        let Some((fastest, most)) = limits.best(operation) else { continue };
+        let cpu =
+            fastest.cpu_s_per_gib.map_or(String::new(), |cpu| format!(" ({cpu:.3} CPU-s/GiB)"));
+        let text = format!(
+            "{:.3} GiB/s with {} × {}{cpu}; {:.0} requests/s with {} × {}",
+            fastest.bytes_per_s / GIB as f64,
+            size_of(fastest.object_bytes),
+            fastest.in_flight,
+            most.requests_per_s,
+            size_of(most.object_bytes),
+            most.in_flight
+        );
+        wrapped(&mut page, &format!("  best {operation:<8}"), &text);
+    }
+    if let Some(told) = limits.counts.retries.sentence() {
+        wrapped(&mut page, "  repeated     ", &told);
+    }
+    if limits.counts.endpoints.len() > 1 {
+        let each = limits.counts.endpoints.iter();
+        let each = each.map(|one| format!("{} {}", one.endpoint, one.requests));
+        let told = each.collect::<Vec<_>>().join(", ");
+        wrapped(&mut page, "  endpoints    ", &format!("requests to each: {told}"));
+    }
+    for told in &limits.left_out {
+        wrapped(&mut page, "  left out     ", told);
+    }
+    page.push_str(&format!("  search       {:.1} s\n", limits.seconds));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::ObjectCounts;
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let point = |operation: &str| ObjectPoint {
+            operation: operation.into(),
+            object_bytes: 32 * MIB,
+            in_flight: 1_024,
+            seconds: 3.0,
+            requests: 99,
+            bytes_per_s: 140e9,
+            requests_per_s: 123_456.7,
+            latency_p50_us: 1_234_567.0,
+            latency_p99_us: 12_345_678.0,
+            cpu_s_per_gib: Some(0.123),
+            retries: 12_345,
+        };
+        let limits = ObjectLimits {
+            ringfall_object_limits: 1,
+            version: String::new(),
+            unix_s: 0.0,
+            place: "s3://b".into(),
+            seconds: 1.0,
+            points: vec![point("PUT"), point("GET")],
+            left_out: vec!["GET of 1 bytes".into()],
+            counts: ObjectCounts::default(),
+        };
+        let page = table(&limits);
+        assert!(page.lines().all(|line| line.chars().count() <= 96), "{page}");
+        for word in ["best PUT", "best GET", "0.123 CPU-s/GiB", "left out"] {
+            assert!(page.contains(word), "{word}: {page}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Why a request failed, by the server's code, and what to do about it.
+
+use std::fmt;
+
+/// What went wrong. Codes are the servers' own words for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
+pub enum Cause {
+    /// The server asks for fewer requests.
+    Busy { code: String },
+    /// The server failed.
+    Server { status: u16, code: String },
+    /// The connection ended in the middle.
+    Cut { what: String },
+    /// No connection was made.
+    Connect { what: String },
+    /// One attempt took longer than so many seconds.
+    Timeout { seconds: u64 },
+    /// The bytes that arrived were not those that were sent.
+    Checksum { code: String },
+    /// The server's certificate is not trusted, or it speaks no TLS.
+    Tls { what: String },
+    /// There is no such bucket.
+    NoBucket,
+    /// There is no such object.
+    NoObject,
+    /// No credentials were found.
+    NoCredentials,
+    /// The credentials were good once.
+    Expired { code: String },
+    /// The server does not know them.
+    UnknownKey { code: String },
+    /// The secret does not belong to the key.
+    WrongSecret { code: String },
+    /// They do not allow it.
+    Denied { code: String },
+    /// The clocks differ by more than the server allows; by so many seconds is ours ahead.
+    ClockSkew { ahead_s: Option<i64> },
+    /// The bucket is in another region.
+    Region { region: Option<String> },
+    /// At the end of an upload the server no longer had one of its parts.
+    PartLost { code: String },
+    /// The server knows no such upload.
+    NoUpload,
+    /// The object is not as long as what was sent, or asked for.
+    Length { found_bytes: u64, wanted_bytes: u64 },
+    /// Anything else.
+    Other { status: u16, code: String, message: String },
+}
+
+/// What a server answered, or what became of the connection.
+#[cfg(any(test, feature = "objects"))]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// It answered with an error.
+    Refused {
+        status: u16,
+        /// The code in the body, or in a header; may be empty.
+        code: String,
+        /// The message in the body; may be empty.
+        message: String,
+        /// The region that it names.
+        region: Option<String>,
+        /// By how many seconds our clock is ahead of its own.
+        ahead_s: Option<i64>,
+    },
+    /// Nothing came, or not all of it.
+    Broken(Cause),
+}
+
+#[cfg(any(test, feature = "objects"))]
+impl Answer {
+    /// What it means.
+    pub(super) fn cause(self) -> Cause {
+        match self {
+            Answer::Broken(cause) => cause,
+            Answer::Refused { status, code, message, region, ahead_s } => {
+                of_code(&code, region, ahead_s).unwrap_or_else(|| of_status(status, code, message))
+            }
+        }
+    }
+}
+
+/// The servers' words: S3's
+/// (<https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>), which Google's XML
+/// interface shares, and Azure's
+/// (<https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes>).
+#[cfg(any(test, feature = "objects"))]
+fn of_code(code: &str, region: Option<String>, ahead_s: Option<i64>) -> Option<Cause> {
+    let owned = || code.to_owned();
+    Some(match code {
+        "SlowDown"
+        | "ServiceUnavailable"
+        | "ServerBusy"
+        | "TooManyRequests"
+        | "RequestLimitExceeded"
+        | "ThrottlingException" => Cause::Busy { code: owned() },
+        "RequestTimeout" | "OperationTimedOut" => {
+            Cause::Cut { what: format!("the server says {code}") }
+        }
+        "BadDigest"
+        | "InvalidDigest"
+        | "XAmzContentSHA256Mismatch"
+        | "XAmzContentChecksumMismatch"
+        | "Md5Mismatch"
+        | "Crc64Mismatch" => Cause::Checksum { code: owned() },
+        "NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName" => Cause::NoBucket,
+        "NoSuchKey" | "BlobNotFound" => Cause::NoObject,
+        "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException" => {
+            Cause::Expired { code: owned() }
+        }
+        "InvalidAccessKeyId"
+        | "InvalidToken"
+        | "InvalidSecurity"
+        | "UnrecognizedClientException" => Cause::UnknownKey { code: owned() },
+        "SignatureDoesNotMatch" | "AuthenticationFailed" => Cause::WrongSecret { code: owned() },
+        "RequestTimeTooSkewed" | "RequestExpired" => Cause::ClockSkew { ahead_s },
+        "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException" => Cause::Region { region },
+        "AccessDenied"
+        | "AllAccessDisabled"
+        | "AccountProblem"
+        | "AuthorizationFailure"
+        | "AuthorizationPermissionMismatch"
+        | "InsufficientAccountPermissions" => Cause::Denied { code: owned() },
+        "InvalidPart" | "InvalidPartOrder" | "EntityTooSmall" | "InvalidBlockList"
+        | "InvalidBlockId" => Cause::PartLost { code: owned() },
+        "NoSuchUpload" => Cause::NoUpload,
+        _ => return None,
+    })
+}
+
+#[cfg(any(test, feature = "objects"))]
+fn of_status(status: u16, code: String, message: String) -> Cause {
+    match status {
+        429 | 503 => Cause::Busy { code },
+        408 => Cause::Cut { what: "the server waited too long for the request".to_owned() },
+        500.. => Cause::Server { status, code },
+        404 => Cause::NoObject,
+        401 => Cause::UnknownKey { code },
+        403 => Cause::Denied { code },
+        301 | 307 => Cause::Region { region: None },
+        _ => Cause::Other { status, code, message },
+    }
+}
+
+impl Cause {
+    /// Whether the same request may succeed when it is sent again.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Cause::Busy { .. }
+                | Cause::Server { .. }
+                | Cause::Cut { .. }
+                | Cause::Connect { .. }
+                | Cause::Timeout { .. }
+                | Cause::Checksum { .. }
+        )
+    }
+}
+
+/// `, which the server calls CODE`.
+fn called(code: &str) -> String {
+    if code.is_empty() { String::new() } else { format!(" ({code})") }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Busy { code } => write!(
+                out,
+                "the server is too busy{}: lower --object-concurrency, or raise --object-retries",
+                called(code)
+            ),
+            Cause::Server { status, code } => write!(
+                out,
+                "the server failed with status {status}{}: its log says why; --object-retries says \
+                 how often a request is repeated",
+                called(code)
+            ),
+            Cause::Cut { what } => write!(
+                out,
+                "the connection was lost ({what}): look for a proxy, a firewall or a server that \
+                 restarts on the way"
+            ),
+            Cause::Connect { what } => write!(
+                out,
+                "there is no connection to the server ({what}): check the address in \
+                 --object-endpoint and that this machine reaches it"
+            ),
+            Cause::Timeout { seconds } => write!(
+                out,
+                "there was no complete answer within {seconds} s: raise --object-timeout, or lower \
+                 --object-concurrency"
+            ),
+            Cause::Checksum { code } => write!(
+                out,
+                "the server received other bytes than were sent{}: the network or the server \
+                 changes data",
+                called(code)
+            ),
+            Cause::Tls { what } => write!(
+                out,
+                "no secure connection can be made ({what}): give the certificate of a private \
+                 authority with --object-ca-file, or an http:// endpoint if the server has no TLS"
+            ),
+            other => other.say_why_refused(out),
+        }
+    }
+}
+
+impl Cause {
+    fn say_why_refused(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::NoBucket => out.write_str(
+                "there is no such bucket: check its name and --object-endpoint, or create it, \
+                 as ringfall does not",
+            ),
+            Cause::NoObject => out.write_str("there is no such object"),
+            Cause::NoCredentials => out.write_str(
+                "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                 AWS_PROFILE (for gs:// GOOGLE_APPLICATION_CREDENTIALS, for az:// \
+                 AZURE_STORAGE_ACCOUNT_KEY), or give --object-anonymous for a bucket that is open \
+                 to all",
+            ),
+            Cause::Expired { code } => write!(
+                out,
+                "the credentials have expired{}: fetch new ones, and let them last longer than the \
+                 run",
+                called(code)
+            ),
+            Cause::UnknownKey { code } => write!(
+                out,
+                "the server does not know these credentials{}: check the access key in the \
+                 environment or the profile, and whether they belong to this endpoint",
+                called(code)
+            ),
+            Cause::WrongSecret { code } => write!(
+                out,
+                "the secret does not fit the access key{}: check both; a proxy that changes \
+                 requests has the same effect",
+                called(code)
+            ),
+            Cause::Denied { code } => write!(
+                out,
+                "the credentials do not allow it{}: ringfall needs to list, read, write and delete \
+                 objects below the prefix",
+                called(code)
+            ),
+            Cause::ClockSkew { ahead_s } => {
+                out.write_str("the clock of this machine differs too much from the server's")?;
+                if let Some(seconds) = ahead_s {
+                    let way = if *seconds >= 0 { "ahead" } else { "behind" };
+                    write!(out, " (it is {} s {way})", seconds.unsigned_abs())?;
+                }
+                out.write_str(": set it, for instance with `chronyc makestep` or `timedatectl`")
+            }
+            Cause::Region { region } => {
+                out.write_str("the bucket is in another region: give ")?;
+                match region {
+                    Some(region) => write!(out, "--object-region {region}"),
+                    None => out.write_str("it with --object-region"),
+                }
+            }
+            other => other.say_what_is_wrong(out),
+        }
+    }
+
+    fn say_what_is_wrong(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::PartLost { code } => write!(
+                out,
+                "the server lost a part of the upload before it was complete{}: nothing was \
+                 stored; write it again, and look into the server",
+                called(code)
+            ),
+            Cause::NoUpload => out.write_str(
+                "the server has forgotten the upload: something removes unfinished uploads, such \
+                 as a life-cycle rule of the bucket; write it again",
+            ),
+            Cause::Length { found_bytes, wanted_bytes } => {
+                write!(out, "it has {found_bytes} bytes where {wanted_bytes} belong")
+            }
+            Cause::Other { status, code, message } => {
+                write!(out, "the server answers with status {status}{}", called(code))?;
+                match message.as_str() {
+                    "" => out.write_str("; is it an object store, and the right kind of one?"),
+                    message => write!(out, ": {message}"),
+                }
+            }
+            // The others are told above.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A request that failed for good.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}: {cause}", self.what())]
+pub struct ObjectError {
+    /// What was to be done, as a verb with what follows: `writing`.
+    pub operation: &'static str,
+    /// The object or bucket, as a URL.
+    pub place: String,
+    /// Why not.
+    pub cause: Cause,
+    /// How often it was tried.
+    pub attempts: u32,
+}
+
+impl ObjectError {
+    /// What failed, without why.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let ObjectError { operation, place, attempts, .. } = self;
+        match attempts {
+            0 | 1 => format!("{operation} {place} failed"),
+            several => format!("{operation} {place} failed {several} times"),
+        }
+    }
+}
+
+/// Longest text of a server that is repeated, characters.
+#[cfg(any(test, feature = "objects"))]
+const TOLD_MAX: usize = 200;
+
+/// A server's text, cut to a length that can be shown, in one line.
+#[cfg(any(test, feature = "objects"))]
+pub(super) fn told(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(TOLD_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// What stands between the first `<name>` and `</name>` of an XML text, not decoded.
+#[cfg(any(test, feature = "objects"))]
+pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let begin = text.find(&format!("<{name}>"))? + name.len() + 2;
+    let end = text[begin..].find(&format!("</{name}>"))?;
+    Some(text[begin..begin + end].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> Cause {
+        let (code, message) = (code.to_owned(), String::new());
+        Answer::Refused { status, code, message, region: None, ahead_s: Some(-900) }.cause()
+    }
+
+    #[test]
+    fn codes_count_more_than_statuses() {
+        assert_eq!(refused(404, "NoSuchBucket"), Cause::NoBucket);
+        assert_eq!(refused(404, ""), Cause::NoObject);
+        assert_eq!(refused(403, "RequestTimeTooSkewed"), Cause::ClockSkew { ahead_s: Some(-900) });
+        assert!(matches!(refused(403, "ExpiredToken"), Cause::Expired { .. }));
+        assert!(matches!(refused(200, "InternalError"), Cause::Other { .. }));
+        assert!(matches!(refused(500, "InternalError"), Cause::Server { .. }));
+        assert!(matches!(refused(400, "BadDigest"), Cause::Checksum { .. }));
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        for (status, code) in
+            [(503, "SlowDown"), (503, ""), (429, ""), (500, ""), (400, "BadDigest"), (408, "")]
+        {
+            assert!(refused(status, code).may_pass(), "{status} {code}");
+        }
+        for (status, code) in
+            [(403, "ExpiredToken"), (404, ""), (400, "InvalidPart"), (400, ""), (301, "")]
+        {
+            assert!(!refused(status, code).may_pass(), "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_a_sentence_with_a_remedy() {
+        for (status, code, word) in [
+            (404, "NoSuchBucket", "or create it"),
+            (403, "RequestTimeTooSkewed", "900 s behind"),
+            (403, "ExpiredToken", "fetch new ones"),
+            (403, "InvalidAccessKeyId", "check the access key"),
+            (403, "SignatureDoesNotMatch", "secret"),
+            (403, "AccessDenied", "list, read, write and delete"),
+            (301, "PermanentRedirect", "--object-region"),
+            (400, "InvalidPart", "lost a part"),
+            (404, "NoSuchUpload", "life-cycle"),
+            (503, "SlowDown", "--object-concurrency"),
+            (418, "", "is it an object store"),
+        ] {
+            let told = refused(status, code).to_string();
+            assert!(told.contains(word), "{code}: {told}");
+        }
+    }
+
+    #[test]
+    fn an_element_is_found_and_a_long_text_is_cut() {
+        let text = "<?xml?><Error><Code>NoSuchKey</Code><Message> a\n b </Message></Error>";
+        assert_eq!(element(text, "Code"), Some("NoSuchKey"));
+        assert_eq!(element(text, "Region"), None);
+        assert_eq!(element("<Code>x", "Code"), None);
+        assert_eq!(told("a\n  b"), "a b");
+        assert_eq!(told(&"é".repeat(300)).chars().count(), 201);
+    }
+}

@@ -1,0 +1,198 @@
+//! What was asked of a store, and how often it had to be asked again.
+
+#[cfg(feature = "objects")]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "objects")]
+use super::cause::Cause;
+
+/// What one store was asked, all endpoints together.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectCounts {
+    /// Requests sent, with those that were repeated.
+    pub requests: u64,
+    /// Bytes of objects sent.
+    pub sent_bytes: u64,
+    /// Bytes of objects received.
+    pub received_bytes: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Requests that were repeated, by what had gone wrong.
+    pub retries: RetryCounts,
+    /// Requests that failed for good.
+    pub failures: u64,
+    /// What each endpoint was asked.
+    pub endpoints: Vec<EndpointCounts>,
+}
+
+/// Requests that were repeated, by what had gone wrong.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RetryCounts {
+    /// The server asked for fewer requests (429, 503).
+    pub busy: u64,
+    /// The server failed (another 5xx).
+    pub server: u64,
+    /// The connection ended in the middle.
+    pub cut: u64,
+    /// No connection was made.
+    pub connect: u64,
+    /// It took longer than the timeout.
+    pub timeout: u64,
+    /// The bytes that arrived were not those that were sent.
+    pub checksum: u64,
+}
+
+impl ObjectCounts {
+    /// What was asked, in a line; what was repeated or failed, where anything was.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let mut told = format!(
+            "{} requests over {} connections, {:.2} GiB written, {:.2} GiB read",
+            self.requests,
+            self.connections,
+            gib(self.sent_bytes),
+            gib(self.received_bytes)
+        );
+        if let Some(more) = self.retries.sentence() {
+            told.push_str(&format!("; {more}"));
+        }
+        if self.failures > 0 {
+            told.push_str(&format!("; {} failed for good", self.failures));
+        }
+        told
+    }
+}
+
+impl RetryCounts {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.busy + self.server + self.cut + self.connect + self.timeout + self.checksum
+    }
+
+    /// `3 retries: 2 busy, 1 cut`; none where there was none.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let parts = [
+            (self.busy, "busy"),
+            (self.server, "server error"),
+            (self.cut, "connection lost"),
+            (self.connect, "no connection"),
+            (self.timeout, "timeout"),
+            (self.checksum, "wrong checksum"),
+        ];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let total = self.total();
+        let noun = if total == 1 { "retry" } else { "retries" };
+        (total > 0).then(|| format!("{total} {noun}: {}", parts.join(", ")))
+    }
+}
+
+/// What one endpoint was asked.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointCounts {
+    /// Its address; the store's name where none was given.
+    pub endpoint: String,
+    /// Requests sent to it.
+    pub requests: u64,
+}
+
+/// The counts while they grow.
+#[cfg(feature = "objects")]
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) requests: AtomicU64,
+    pub(super) sent_bytes: AtomicU64,
+    pub(super) received_bytes: AtomicU64,
+    pub(super) connections: AtomicU64,
+    pub(super) failures: AtomicU64,
+    busy: AtomicU64,
+    server: AtomicU64,
+    cut: AtomicU64,
+    connect: AtomicU64,
+    timeout: AtomicU64,
+    checksum: AtomicU64,
+}
+
+/// Adds to a counter. Nothing is ordered by it.
+#[cfg(feature = "objects")]
+pub(super) fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+#[cfg(feature = "objects")]
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[cfg(feature = "objects")]
+impl Counters {
+    /// A request is about to be repeated because of that.
+    pub(super) fn retry(&self, cause: &Cause) {
+        let counter = match cause {
+            Cause::Busy { .. } => &self.busy,
+            Cause::Connect { .. } => &self.connect,
+            Cause::Timeout { .. } => &self.timeout,
+            Cause::Checksum { .. } => &self.checksum,
+            Cause::Cut { .. } => &self.cut,
+            _ => &self.server,
+        };
+        add(counter, 1);
+    }
+
+    /// As they are now, without those of the endpoints.
+    pub(super) fn read(&self) -> ObjectCounts {
+        ObjectCounts {
+            requests: read(&self.requests),
+            sent_bytes: read(&self.sent_bytes),
+            received_bytes: read(&self.received_bytes),
+            connections: read(&self.connections),
+            failures: read(&self.failures),
+            retries: RetryCounts {
+                busy: read(&self.busy),
+                server: read(&self.server),
+                cut: read(&self.cut),
+                connect: read(&self.connect),
+                timeout: read(&self.timeout),
+                checksum: read(&self.checksum),
+            },
+            endpoints: Vec::new(),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "objects"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_counter() {
+        let counters = Counters::default();
+        for cause in [
+            Cause::Busy { code: "SlowDown".into() },
+            Cause::Server { status: 500, code: "InternalError".into() },
+            Cause::Cut { what: "x".into() },
+            Cause::Connect { what: "x".into() },
+            Cause::Timeout { seconds: 3 },
+            Cause::Checksum { code: "BadDigest".into() },
+        ] {
+            counters.retry(&cause);
+        }
+        let retries = counters.read().retries;
+        let one = RetryCounts { busy: 1, server: 1, cut: 1, connect: 1, timeout: 1, checksum: 1 };
+        assert_eq!(retries, one);
+        let told = retries.sentence().unwrap();
+        assert!(told.starts_with("6 retries: 1 busy, 1 server error,"), "{told}");
+        assert_eq!(RetryCounts::default().sentence(), None);
+        let one = RetryCounts { cut: 1, ..RetryCounts::default() };
+        assert_eq!(one.sentence().unwrap(), "1 retry: 1 connection lost");
+    }
+}

@@ -1,0 +1,61 @@
+//! Object stores as places for bytes: S3, Azure Blob Storage and Google Cloud Storage.
+//!
+//! What lives here: what a URL names, how requests are signed, sent, spread over several endpoints,
+//! retried and counted, and what an error of a store means. What must not: what is stored and why,
+//! and how fast it should go.
+//!
+//! Requests run on a few threads of their own ([`Objects`]): a thread that uses a store waits for
+//! an answer or is called back, and never runs asynchronous code itself. What is in flight
+//! is bounded by `--object-concurrency`.
+//!
+//! Signing, the lists of parts and the three protocols are the crate `object_store`'s. The
+//! connections are ours (`wire`), for three reasons: its own transport, reqwest, brings half as
+//! many crates again to build; the answers of a server must be seen before they become text, so
+//! that an error can be told by its code and no credential in it is ever shown; and connections
+//! are what is counted. Its retries are switched off: only ours can move on to another endpoint
+//! and be counted.
+//!
+//! *Critique.* Proxies (`HTTPS_PROXY`) are not used. The upload of a part that has to be repeated
+//! keeps its bytes in memory until it succeeds. Part numbers are not listed, so an upload that was
+//! interrupted begins again.
+
+mod cause;
+mod counts;
+mod options;
+mod url;
+
+#[cfg(feature = "objects")]
+mod backend;
+#[cfg(feature = "objects")]
+mod client;
+#[cfg(feature = "objects")]
+mod profile;
+#[cfg(feature = "objects")]
+mod requests;
+#[cfg(feature = "objects")]
+mod tier;
+#[cfg(feature = "objects")]
+mod tls;
+#[cfg(feature = "objects")]
+mod wire;
+
+pub use cause::{Cause, ObjectError};
+#[cfg(all(test, feature = "objects"))]
+pub(crate) use client::tests::in_memory;
+#[cfg(feature = "objects")]
+pub use client::{Objects, OpenError};
+pub use counts::{EndpointCounts, ObjectCounts, RetryCounts};
+/// The bytes of an object: cheap to clone, and whoever made them may be told when the last clone is
+/// gone.
+#[cfg(feature = "objects")]
+pub use hyper::body::Bytes;
+pub use options::{Balance, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle};
+#[cfg(feature = "objects")]
+pub use requests::{Cancel, Upload};
+#[cfg(feature = "objects")]
+pub use tier::{TierError, TierIo, TierObjects};
+pub use url::{ObjectUrl, Place, Scheme};
+
+/// What a build without the feature `objects` answers to a URL of an object store.
+pub const LEFT_OUT: &str = "this ringfall was built without object stores: build it with the \
+                            feature `objects`, which is on by default";

@@ -1,0 +1,395 @@
+//! Connections: made, kept for the next request, and what servers answer on them.
+//!
+//! HTTP/1.1, one request a connection at a time: stores answer with whole objects, and several
+//! connections are what spreads them over their machines.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{DATE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Method, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::cause::{Answer, Cause, element, told};
+use super::counts::{Counters, add};
+use super::tls::Trust;
+
+tokio::task_local! {
+    /// What went wrong with the last request of this attempt. The crate `object_store` makes text
+    /// of it, with everything that the server said, credentials among it.
+    static ANSWER: RefCell<Option<Answer>>;
+}
+
+/// Runs one attempt; its outcome with what the server answered, where it refused.
+pub(super) async fn watched<T>(attempt: impl Future<Output = T>) -> (T, Option<Answer>) {
+    let both = async {
+        let outcome = attempt.await;
+        (outcome, ANSWER.with(|answer| answer.borrow_mut().take()))
+    };
+    ANSWER.scope(RefCell::new(None), both).await
+}
+
+fn note(answer: Answer) {
+    // Outside of an attempt nobody asks.
+    let _nobody_asks = ANSWER.try_with(|last| *last.borrow_mut() = Some(answer));
+}
+
+/// Where the instance metadata of the clouds is, which is asked when nothing else has credentials:
+/// no good answer there means that there are none.
+const METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
+/// What is asked there, also where `AWS_METADATA_ENDPOINT` names another host.
+const METADATA_PATHS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/"];
+/// Longest wait for it: it is on the same machine, or nowhere.
+const METADATA_PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of an answer that is not an object which are looked at.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes that a connection reads at once.
+const READ_BYTES: usize = 512 << 10;
+
+/// A secure or a plain connection.
+trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
+
+type Sender = SendRequest<HttpRequestBody>;
+
+/// Where a connection goes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Origin {
+    is_secure: bool,
+    authority: Authority,
+    /// Whether it is asked for credentials, not for objects.
+    is_metadata: bool,
+}
+
+/// The connections to the servers of one store.
+#[derive(Clone, Debug)]
+pub(super) struct Wires(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    trust: Trust,
+    connect_timeout: Duration,
+    idle_max: usize,
+    counters: Arc<Counters>,
+    idle: Mutex<HashMap<Origin, Vec<Sender>>>,
+}
+
+impl Wires {
+    /// None yet; at most `idle_max` are kept for each server.
+    pub(super) fn new(
+        trust: Trust,
+        connect_timeout: Duration,
+        idle_max: usize,
+        counters: Arc<Counters>,
+    ) -> Wires {
+        let idle = Mutex::default();
+        Wires(Arc::new(Shared { trust, connect_timeout, idle_max, counters, idle }))
+    }
+}
+
+impl HttpConnector for Wires {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Wires {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (request, origin) = prepared(request)?;
+        let method = request.method().clone();
+        let is_metadata = origin.is_metadata;
+        let (response, sender) = self.0.send(request, &origin).await?;
+        let (parts, body) = response.into_parts();
+        let body = Receiving { body, home: Some((sender, origin, Arc::clone(&self.0))) };
+        // The end of an upload is answered with success before it has succeeded.
+        let is_whole = parts.status.is_success() && method != Method::POST;
+        if is_whole || method == Method::HEAD {
+            if !parts.status.is_success() {
+                note(refused(parts.status, &parts.headers, b""));
+            }
+            return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
+        }
+        let text = collected(body).await?;
+        if !parts.status.is_success() || element(&String::from_utf8_lossy(&text), "Error").is_some()
+        {
+            note(match is_metadata {
+                true => Answer::Broken(Cause::NoCredentials),
+                false => refused(parts.status, &parts.headers, &text),
+            });
+        }
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(text)))
+    }
+}
+
+/// The request as it goes over a connection, and where to.
+fn prepared(mut request: HttpRequest) -> Result<(HttpRequest, Origin), HttpError> {
+    let wrong =
+        |what: &str| HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(what.to_owned()));
+    let uri = request.uri().clone();
+    let authority = uri.authority().ok_or_else(|| wrong("the address has no host"))?.clone();
+    let is_secure = match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTPS => true,
+        Some(scheme) if *scheme == Scheme::HTTP => false,
+        _ => return Err(wrong("the address is neither http:// nor https://")),
+    };
+    let is_metadata = METADATA_HOSTS.contains(&authority.host())
+        || METADATA_PATHS.iter().any(|path| uri.path().starts_with(path));
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    *request.uri_mut() = Uri::from(path);
+    let headers = request.headers_mut();
+    if !headers.contains_key(HOST) {
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("no such host"))?;
+        headers.insert(HOST, host);
+    }
+    if !headers.contains_key(USER_AGENT) {
+        let agent = HeaderValue::from_static(concat!("ringfall/", env!("CARGO_PKG_VERSION")));
+        headers.insert(USER_AGENT, agent);
+    }
+    Ok((request, Origin { is_secure, authority, is_metadata }))
+}
+
+/// The whole of an answer that is not an object.
+async fn collected(mut body: Receiving) -> Result<Bytes, HttpError> {
+    let mut text = Vec::new();
+    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Ok(data) = frame?.into_data() {
+            text.extend_from_slice(&data);
+        }
+        if text.len() > ANSWER_BYTES_MAX {
+            let what = std::io::Error::other("the server's answer is too long");
+            return Err(HttpError::new(HttpErrorKind::Decode, what));
+        }
+    }
+    Ok(Bytes::from(text))
+}
+
+/// What a refusal says, without what it repeats of the request.
+fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(body);
+    let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+    let code = element(&text, "Code").map(str::to_owned);
+    let code = code.or_else(|| header("x-ms-error-code")).unwrap_or_default();
+    let message = element(&text, "Message").unwrap_or_default();
+    let region = element(&text, "Region").map(str::to_owned);
+    Answer::Refused {
+        status: status.as_u16(),
+        code: told(&code),
+        message: told(message),
+        region: region.or_else(|| header("x-amz-bucket-region")).map(|region| told(&region)),
+        ahead_s: headers.get(DATE).and_then(ahead_s),
+    }
+}
+
+/// By how many seconds our clock is ahead of a server's that says it is that time.
+fn ahead_s(date: &HeaderValue) -> Option<i64> {
+    let theirs = jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok()?.timestamp().as_second();
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+    i64::try_from(ours).ok()?.checked_sub(theirs)
+}
+
+/// What became of a connection, for those who ask and for `object_store`.
+fn broken(kind: HttpErrorKind, cause: Cause) -> HttpError {
+    let error = std::io::Error::other(cause.to_string());
+    note(Answer::Broken(cause));
+    HttpError::new(kind, error)
+}
+
+/// A connection that ended in the middle of a request.
+fn cut(error: &hyper::Error) -> HttpError {
+    let inner = std::error::Error::source(error).map(|inner| format!(": {inner}"));
+    let what = told(&format!("{error}{}", inner.unwrap_or_default()));
+    broken(HttpErrorKind::Interrupted, Cause::Cut { what })
+}
+
+impl Shared {
+    /// Sends it over a connection that is idle, else over a new one.
+    async fn send(
+        &self,
+        request: HttpRequest,
+        origin: &Origin,
+    ) -> Result<(hyper::Response<Incoming>, Sender), HttpError> {
+        while let Some(mut sender) = self.take_idle(origin) {
+            if sender.ready().await.is_err() {
+                continue;
+            }
+            // The server may close an idle connection just now, before it has read anything.
+            match sender.try_send_request(request.clone()).await {
+                Ok(response) => return Ok((response, sender)),
+                Err(mut error) => match error.take_message() {
+                    Some(_) => {}
+                    None => return Err(cut(error.error())),
+                },
+            }
+        }
+        let mut sender = self.dial(origin).await?;
+        let response = sender.send_request(request).await.map_err(|error| cut(&error))?;
+        Ok((response, sender))
+    }
+
+    async fn dial(&self, origin: &Origin) -> Result<Sender, HttpError> {
+        let Origin { is_secure, authority, is_metadata } = origin;
+        let host = authority.host();
+        let port = authority.port_u16().unwrap_or(if *is_secure { 443 } else { 80 });
+        let patience = match is_metadata {
+            true => METADATA_PATIENCE,
+            false => self.connect_timeout,
+        };
+        let failed = |what: String| {
+            let cause = match is_metadata {
+                true => Cause::NoCredentials,
+                false => Cause::Connect { what: format!("{authority}: {}", told(&what)) },
+            };
+            broken(HttpErrorKind::Connect, cause)
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let late = || failed(format!("no answer within {} s", patience.as_secs()));
+        let connecting = tokio::time::timeout(patience, TcpStream::connect((bare, port)));
+        let stream = match connecting.await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(failed(error.to_string())),
+            Err(_) => return Err(late()),
+        };
+        stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+        let line: Box<dyn Line> = match is_secure {
+            false => Box::new(stream),
+            true => match tokio::time::timeout(patience, self.secured(stream, bare)).await {
+                Ok(secured) => secured?,
+                Err(_) => return Err(late()),
+            },
+        };
+        let handshake =
+            http1::Builder::new().max_buf_size(READ_BYTES).handshake(TokioIo::new(line)).await;
+        let (sender, connection) = handshake.map_err(|error| cut(&error))?;
+        // Ends with the connection; what it fails of is told to the request on it.
+        tokio::spawn(async move { connection.await.unwrap_or_default() });
+        add(&self.counters.connections, 1);
+        Ok(sender)
+    }
+
+    async fn secured(&self, stream: TcpStream, host: &str) -> Result<Box<dyn Line>, HttpError> {
+        let failed = |what: String| {
+            let what = format!("{host}: {}", told(&what));
+            broken(HttpErrorKind::Unknown, Cause::Tls { what })
+        };
+        let config = self.trust.config().map_err(failed)?;
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|error| failed(error.to_string()))?;
+        let secured = TlsConnector::from(config).connect(name, stream).await;
+        Ok(Box::new(secured.map_err(|error| failed(error.to_string()))?))
+    }
+
+    fn take_idle(&self, origin: &Origin) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.get_mut(origin)?.pop()
+    }
+
+    fn keep(&self, origin: Origin, sender: Sender) {
+        if sender.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.entry(origin).or_default();
+        if kept.len() < self.idle_max {
+            kept.push(sender);
+        }
+    }
+}
+
+/// The body of an answer; its connection is kept for the next request when all of it has come.
+struct Receiving {
+    body: Incoming,
+    home: Option<(Sender, Origin, Arc<Shared>)>,
+}
+
+impl Receiving {
+    fn go_home(&mut self) {
+        if let Some((sender, origin, shared)) = self.home.take() {
+            shared.keep(origin, sender);
+        }
+    }
+}
+
+impl Body for Receiving {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let polled = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if polled.is_none() || matches!(polled, Some(Ok(_))) && self.body.is_end_stream() {
+            self.go_home();
+        }
+        Poll::Ready(polled.map(|frame| frame.map_err(|error| cut(&error))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        // An answer without a body is not polled at all.
+        if self.body.is_end_stream() {
+            self.go_home();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_its_code_and_message_and_nothing_that_it_repeats() {
+        let body = b"<?xml version=\"1.0\"?><Error><Code>ExpiredToken</Code><Message>The provided \
+            token has expired.</Message><Token-0>FwoGZXIvYXdzEBYaD</Token-0></Error>";
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:10 GMT"));
+        let answer = refused(StatusCode::BAD_REQUEST, &headers, body);
+        let Answer::Refused { code, message, ahead_s, .. } = &answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(code, "ExpiredToken");
+        assert_eq!(message, "The provided token has expired.");
+        assert!(ahead_s.unwrap() > 1_700_000_000, "{ahead_s:?}");
+        assert!(!format!("{answer:?}").contains("FwoG"));
+    }
+
+    #[test]
+    fn a_request_goes_to_its_host_with_a_path_alone() {
+        let request = hyper::Request::get("https://h.example:8443/b/k?x=1");
+        let request = request.body(HttpRequestBody::empty()).unwrap();
+        let (request, origin) = prepared(request).unwrap();
+        assert!(origin.is_secure && origin.authority.as_str() == "h.example:8443");
+        assert!(!origin.is_metadata);
+        assert_eq!(request.uri().to_string(), "/b/k?x=1");
+        assert_eq!(request.headers()[HOST], "h.example:8443");
+        let nowhere = hyper::Request::get("/k").body(HttpRequestBody::empty()).unwrap();
+        assert!(prepared(nowhere).is_err());
+    }
+}

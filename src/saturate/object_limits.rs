@@ -1,0 +1,103 @@
+//! What a sweep over an object store found.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::objects::ObjectCounts;
+
+/// Version of the form of [`ObjectLimits`].
+pub const OBJECT_LIMITS_VERSION: u32 = 1;
+
+/// What a sweep over an object store found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectLimits {
+    /// Version of this form; also what tells the file from others.
+    pub ringfall_object_limits: u32,
+    /// Version of the program.
+    pub version: String,
+    /// When it began, seconds since 1970.
+    pub unix_s: f64,
+    /// Bucket and prefix, as a URL.
+    pub place: String,
+    /// How long all of it took.
+    pub seconds: f64,
+    /// What was measured, in this order.
+    pub points: Vec<ObjectPoint>,
+    /// What was not measured, and why.
+    pub left_out: Vec<String>,
+    /// What the store was asked, with what is not measured: the removal of the objects, for one.
+    pub counts: ObjectCounts,
+}
+
+/// One load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectPoint {
+    /// PUT or GET.
+    pub operation: String,
+    /// Size of an object, bytes.
+    pub object_bytes: u64,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// How long it was measured.
+    pub seconds: f64,
+    /// Requests that were answered meanwhile.
+    pub requests: u64,
+    /// Bytes of objects per second.
+    pub bytes_per_s: f64,
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// Median time from sending a request to its complete answer, with repetitions, us.
+    pub latency_p50_us: f64,
+    /// 99th percentile of it, us.
+    pub latency_p99_us: f64,
+    /// CPU time of ringfall, user and system; none where too little was moved to tell.
+    pub cpu_s_per_gib: Option<f64>,
+    /// Requests that were repeated.
+    pub retries: u64,
+}
+
+impl ObjectLimits {
+    /// The point with the highest bandwidth, and the one with the most requests per second.
+    #[must_use]
+    pub fn best(&self, operation: &str) -> Option<(&ObjectPoint, &ObjectPoint)> {
+        let points = || self.points.iter().filter(|point| point.operation == operation);
+        let fastest = points().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
+        let most = points().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))?;
+        Some((fastest, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_are_found_for_each_operation() {
+        let point = |operation: &str, object_bytes: u64, requests_per_s: f64| ObjectPoint {
+            operation: operation.into(),
+            object_bytes,
+            in_flight: 1,
+            seconds: 1.0,
+            requests: 1,
+            bytes_per_s: requests_per_s * object_bytes as f64,
+            requests_per_s,
+            latency_p50_us: 0.0,
+            latency_p99_us: 0.0,
+            cpu_s_per_gib: None,
+            retries: 0,
+        };
+        let limits = ObjectLimits {
+            ringfall_object_limits: OBJECT_LIMITS_VERSION,
+            version: String::new(),
+            unix_s: 0.0,
+            place: String::new(),
+            seconds: 0.0,
+            points: vec![point("GET", 10, 9.0), point("GET", 100, 3.0), point("PUT", 1, 99.0)],
+            left_out: Vec::new(),
+            counts: ObjectCounts::default(),
+        };
+        let (fastest, most) = limits.best("GET").unwrap();
+        assert_eq!((fastest.object_bytes, most.object_bytes), (100, 10));
+        assert!(limits.best("DELETE").is_none());
+    }
+}

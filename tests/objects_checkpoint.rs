@@ -1,0 +1,152 @@
+//! Checkpoints in an object store, by the real binary.
+
+use std::process::{Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::objects::{assert_no_secret, command};
+use super::support::s3::{S3Server, Wrong};
+use super::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
+
+/// 30 MiB of 2 ranks in chunks of 6 MiB: three parts each, the last one smaller.
+const SMALL: [&str; 6] = ["--size-gib", "0.029296875", "--ranks", "2", "--chunk-mib", "6"];
+
+fn checkpoint(scratch: &Scratch, server: &S3Server, what: &str, more: &[&str]) -> Command {
+    let mut command = command(scratch, &["checkpoint", what, "s3://bucket/ckpt"]);
+    command.args(["--object-endpoint", &server.endpoint(), "--output", "result.json"]);
+    command.args(["--object-retries", "3"]).args(more);
+    command
+}
+
+fn write(scratch: &Scratch, server: &S3Server, more: &[&str]) -> Output {
+    output(checkpoint(scratch, server, "write", &[&SMALL[..], more].concat()))
+}
+
+/// It succeeded; its JSON.
+fn done(scratch: &Scratch, output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(output));
+    assert_no_secret(scratch, &text(output));
+    serde_json::from_slice(&std::fs::read(scratch.file("result.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_is_written_to_a_store_is_restored_to_the_last_byte() {
+    let (scratch, server) = (Scratch::new("objects-ckpt"), S3Server::start());
+    let written = done(&scratch, &write(&scratch, &server, &[]));
+    assert_eq!(written["saves"][0]["bytes"], 30 << 20);
+    assert_eq!(written["target"], "s3://bucket/ckpt");
+    assert_eq!(written["target_kind"], "s3");
+    let objects = server.objects();
+    let large = objects.iter().filter(|(_, bytes)| *bytes == 15 << 20).count();
+    assert_eq!((objects.len(), large, server.open_uploads()), (3, 2, 0), "{objects:?}");
+    let read = output(checkpoint(&scratch, &server, "read", &["--chunk-mib", "4"]));
+    let restore = &done(&scratch, &read)["restores"][0];
+    assert_eq!((&restore["bytes"], &restore["blocks_bad"]), (&(30 << 20).into(), &0.into()));
+    // Another checkpoint does not take its place unless that is wanted.
+    assert_fails(&write(&scratch, &server, &[]), 2, &["--overwrite"]);
+    done(&scratch, &write(&scratch, &server, &["--overwrite"]));
+}
+
+#[test]
+fn faults_on_the_way_are_answered_and_counted() {
+    for (method, path, wrong) in [
+        ("PUT", "partNumber=2", Wrong::Busy),
+        ("PUT", "partNumber=3", Wrong::CutsRequest),
+        ("PUT", "partNumber=1", Wrong::Checksum),
+        ("POST", "uploadId", Wrong::CompletesInSilence),
+    ] {
+        let (scratch, server) = (Scratch::new("objects-faults"), S3Server::start());
+        server.fault(method, path, 2, wrong);
+        let written = done(&scratch, &write(&scratch, &server, &[]));
+        assert!(written["retries"].as_u64().unwrap() >= 2, "{wrong:?}: {written:#}");
+        server.fault("GET", "rank-", 2, Wrong::CutsAnswer);
+        let read = output(checkpoint(&scratch, &server, "read", &[]));
+        let read = done(&scratch, &read);
+        assert_eq!(read["restores"][0]["blocks_bad"], 0);
+        assert!(read["retries"].as_u64().unwrap() >= 2);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_can_t_be_stored_leaves_nothing_under_its_name() {
+    for (method, path, wrong, word) in [
+        ("POST", "uploadId", Wrong::LosesPart, "lost a part"),
+        ("POST", "uploadId", Wrong::LosesPartInSilence, "bytes where"),
+        ("PUT", "partNumber=2", Wrong::Expired, "expired"),
+        ("PUT", "partNumber=2", Wrong::Busy, "too busy"),
+    ] {
+        let (scratch, server) = (Scratch::new("objects-lost"), S3Server::start());
+        server.fault(method, path, u32::MAX, wrong);
+        let output = write(&scratch, &server, &[]);
+        assert_fails(&output, 1, &[word, "s3://bucket/ckpt/"]);
+        assert_no_secret(&scratch, &text(&output));
+        let names: Vec<String> = server.objects().into_iter().map(|(name, _)| name).collect();
+        assert!(!names.iter().any(|name| name.ends_with("checkpoint.json")), "{names:?}");
+        assert_eq!(server.open_uploads(), 0, "{wrong:?}");
+    }
+}
+
+#[test]
+fn bytes_that_the_store_changed_are_found() {
+    let (scratch, server) = (Scratch::new("objects-changed"), S3Server::start());
+    done(&scratch, &write(&scratch, &server, &[]));
+    server.fault("GET", "rank-", 1, Wrong::Corrupts);
+    let read = output(checkpoint(&scratch, &server, "read", &[]));
+    assert_fails(&read, 1, &["1 blocks of 4 KiB are not what was written"]);
+}
+
+#[test]
+fn an_interrupted_write_goes_on_with_the_files_that_were_complete() {
+    let (scratch, server) = (Scratch::new("objects-resume"), S3Server::start());
+    // Two parts are on their way, and the third can't be made before one of them is there.
+    let one_by_one = ["--files-at-once", "1", "--threads", "1", "--buffers", "2"];
+    let more = [&SMALL[..], &one_by_one].concat();
+    server.fault("PUT", "rank-00001", u32::MAX, Wrong::IsSlow(2_000));
+    let child = spawn(checkpoint(&scratch, &server, "write", &more));
+    wait_until("the first file is complete", || {
+        server.objects().iter().any(|(name, _)| name.contains("rank-00000"))
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(finish(child).status.code(), Some(130));
+    assert_eq!(server.open_uploads(), 0);
+    server.heal();
+    let puts = |server: &S3Server| {
+        let requests = server.requests();
+        requests
+            .iter()
+            .filter(|line| line.contains("rank-00000") && line.contains("partNumber"))
+            .count()
+    };
+    let before = puts(&server);
+    let resumed = write(&scratch, &server, &[&one_by_one[..], &["--resume"]].concat());
+    done(&scratch, &resumed);
+    assert_eq!(puts(&server), before, "a file that was complete is not written again");
+    let read = output(checkpoint(&scratch, &server, "read", &[]));
+    assert_eq!(done(&scratch, &read)["restores"][0]["blocks_bad"], 0);
+}
+
+#[test]
+fn a_job_that_saves_and_restores_in_turn_uses_a_store_too() {
+    let (scratch, server) = (Scratch::new("objects-train"), S3Server::start());
+    let more = ["--interval", "0.2", "--duration", "2", "--restore-every", "2"];
+    let trained = output(checkpoint(&scratch, &server, "run", &[&SMALL[..], &more].concat()));
+    let trained = done(&scratch, &trained);
+    assert!(!trained["saves"].as_array().unwrap().is_empty(), "{trained:#}");
+    let restores = trained["restores"].as_array().unwrap();
+    assert!(restores.iter().all(|restore| restore["blocks_bad"] == 0), "{trained:#}");
+    assert_eq!(server.open_uploads(), 0);
+}
+
+#[test]
+fn what_can_t_be_a_target_is_refused() {
+    let (scratch, server) = (Scratch::new("objects-refused"), S3Server::start());
+    let small_chunks = ["--size-gib", "0.03", "--chunk-mib", "1"];
+    let refused = output(checkpoint(&scratch, &server, "write", &small_chunks));
+    assert_fails(&refused, 2, &["5 MiB"]);
+    let missing = output(checkpoint(&scratch, &server, "read", &[]));
+    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing));
+    let on_a_path = command(&scratch, &["checkpoint", "write", "dir", "--object-retries", "1"]);
+    assert_fails(&output(on_a_path), 2, &["--object-retries is for object stores"]);
+    assert_eq!(server.objects(), []);
+}
