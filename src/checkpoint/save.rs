@@ -283,6 +283,10 @@ impl<T: Target> Work<'_, T> {
                     _ => self.finish_one(&mut mover, &mut latency)?,
                 }
             };
+            // The wait for a chunk may have been long.
+            if self.is_to_stop() {
+                break;
+            }
             self.fill(task, &mut chunk);
             self.give(&mut mover, task, chunk)?;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::plan::{ObjectBalance, ObjectChecksum, ObjectPathStyle, Preallocate, RooflineFrom};
 use super::resolve::Check;
-use super::{SETTINGS, Settings};
+use super::{Origin, SETTINGS, Settings};
 use crate::objects::{Balance, Checksum, LEFT_OUT, ObjectOptions, ObjectUrl, PathStyle, Place};
 
 /// What a setting begins with that means something to an object store alone.
@@ -62,9 +62,11 @@ impl Check<'_> {
     /// What does not go with an object store, or means nothing without one.
     pub(super) fn objects(&mut self, settings: &Settings) {
         let Some(url) = settings.object_url() else {
+            // A configuration that was printed names every setting, so one of a file may be idle.
+            let typed = |key| self.origins.get(key) == Some(&Origin::CommandLine);
             let asked = SETTINGS
                 .iter()
-                .find(|setting| setting.key.starts_with(OWN_PREFIX) && self.is_given(setting.key));
+                .find(|setting| setting.key.starts_with(OWN_PREFIX) && typed(setting.key));
             if let Some(setting) = asked {
                 let other = self.name_of("cache_dir");
                 self.wrong(

@@ -18,7 +18,7 @@ pub struct ObjectCounts {
     pub sent_bytes: u64,
     /// Bytes of objects received.
     pub received_bytes: u64,
-    /// Connections made.
+    /// Connections opened to the endpoints of the store.
     pub connections: u64,
     /// Requests that were repeated, by what had gone wrong.
     pub retries: RetryCounts,
