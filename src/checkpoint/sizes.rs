@@ -4,8 +4,7 @@
 //! optimizer state, 4 of a master copy, 4 of momentum and 4 of variance: 14 in all (Rajbhandari et
 //! al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020, section 3.1,
 //! without the gradients, which are not saved). For 8 billion parameters that is 104 GiB, for 70
-//! billion 913 GiB, for 405 billion 5.2 TiB: the sizes that MLPerf Storage prescribes for its
-//! Llama 3 checkpoints.
+//! billion 913 GiB, for 405 billion 5.2 TiB.
 //!
 //! *Sharding.* Tensor and pipeline parallelism divide the parameters among `tensor × pipeline`
 //! ranks; the groups of ranks that are left are data-parallel copies of each other. Of copies one
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_that_mlperf_storage_prescribes() {
+    fn sizes_are_fourteen_bytes_a_parameter_of_the_published_models() {
         for (billions, expected) in [(8, 104.3), (70, 912.7), (405, 5280.6)] {
             let found = gib(job(billions * 1_000_000_000).shard_bytes()[0]);
             assert!((found - expected).abs() < 0.1, "{billions}: {found}");
