@@ -150,6 +150,8 @@ impl Shard {
             self.grow_where_due();
             match step {
                 Admission::Granted(grant) => {
+                    // It is asked for again if the grant turns out to be worth nothing.
+                    let _returned = state.take_baton();
                     drop(baton);
                     return Ok(Some(grant));
                 }
