@@ -53,6 +53,8 @@ pub fn engine(plan: &Plan) -> RunSettings {
         },
         io_size_bytes: u64::from(plan.io_size_bytes),
         queue_depth: plan.queue_depth,
+        depth_search: plan.depth_search,
+        submission_thread: plan.sqpoll,
         io_buffer_bytes: plan.io_buffer_bytes,
         durability: match plan.durability {
             Durability::Flush => shard::Durability::Flush,
