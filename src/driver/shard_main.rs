@@ -148,8 +148,8 @@ impl Driver {
         }
     }
 
-    /// The single I/Os since this was called last, if they were to be kept; `goes_on`: whether those
-    /// to come are.
+    /// The single I/Os since this was called last, if they were to be kept; `goes_on`: whether
+    /// those to come are.
     pub fn take_interval(&self, goes_on: bool) -> Option<IoInterval> {
         self.shard().measure().take_interval(self.clock.now(), goes_on)
     }

@@ -13,8 +13,8 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, DepthFigures, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage, TierState,
-    TimelineSecond, WatchdogReport, Window,
+    CacheStats, DepthFigures, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage,
+    TierState, TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::objects::ObjectCounts;

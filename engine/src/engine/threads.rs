@@ -163,7 +163,7 @@ impl Engine {
         Ok(statistics)
     }
 
-    /// Has each shard keep at most `depth` I/Os in flight on each drive from now on: at least 1, and
+    /// Has each shard keep at most `depth` I/Os in flight on each drive from now on: at least 1 and
     /// no more than [`EngineBuilder::queue_depth`], for which its rings and buffers were made.
     ///
     /// # Errors

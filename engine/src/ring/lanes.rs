@@ -80,7 +80,9 @@ impl LaneRing {
         assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
         let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
         let mut setup = match polling {
-            Polling::None => RingSetup::new(RingConfig { entries: lanes, ..RingConfig::default() })?,
+            Polling::None => {
+                RingSetup::new(RingConfig { entries: lanes, ..RingConfig::default() })?
+            }
             Polling::Submission => {
                 let ring = IoUring::builder().setup_sqpoll(SQ_THREAD_IDLE_MS).build(lanes);
                 RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)

@@ -279,8 +279,7 @@ impl<B: IoMemory + 'static> Turnable for Ring<B> {
         }
         let mut ring = self.ring.borrow_mut();
         let queue = ring.submission();
-        let sleeps =
-            self.features.submission_thread && !queue.is_empty() && queue.need_wakeup();
+        let sleeps = self.features.submission_thread && !queue.is_empty() && queue.need_wakeup();
         sleeps || queue.taskrun() || queue.cq_overflow()
     }
 

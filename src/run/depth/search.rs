@@ -148,7 +148,8 @@ impl Search {
         let steps = &self.steps[self.since..];
         let best = steps.iter().map(|step| step.bytes_per_s).fold(0.0, f64::max);
         // What is next to it in time has the same load.
-        let above = steps.iter().rev().find(|above| rung > 0 && above.depth == self.ladder[rung - 1]);
+        let above =
+            steps.iter().rev().find(|above| rung > 0 && above.depth == self.ladder[rung - 1]);
         step.bytes_per_s >= KNEE_SHARE * best
             && above.is_none_or(|above| step.total_us() <= WAIT_TIMES * above.total_us())
     }

@@ -35,8 +35,12 @@ pub enum TunerOrder {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     New,
-    Settling { until: Nanos },
-    Measuring { until: Nanos },
+    Settling {
+        until: Nanos,
+    },
+    Measuring {
+        until: Nanos,
+    },
     /// Answers are on their way.
     Collecting,
     Over,
