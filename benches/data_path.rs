@@ -71,7 +71,8 @@ fn run(job: &Job) {
     let file = options.open(&job.file).unwrap();
     let blocks = file.metadata().unwrap().len() / job.block_bytes;
     let pool = BufferPool::new(job.block_bytes as usize, job.depth).unwrap();
-    let mut setup = RingSetup::new(RingConfig { entries: job.depth }).unwrap();
+    let mut setup =
+        RingSetup::new(RingConfig { entries: job.depth, ..RingConfig::default() }).unwrap();
     let (start, bytes) = pool.region();
     // SAFETY: the pool outlives the ring, which is dropped first, at the end of this function.
     unsafe { setup.register_buffers(start, bytes, job.block_bytes as usize).unwrap() };

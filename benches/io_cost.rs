@@ -249,7 +249,8 @@ fn run(case: &Case, clock: Clock) -> Figures {
             let file = DataFile::new(file, path.clone(), Preallocate::Reserve).unwrap();
             file.prepare(ENTRIES).unwrap();
             let file = Arc::new(file);
-            let mut setup = RingSetup::new(RingConfig { entries: 64 }).unwrap();
+            let mut setup =
+                RingSetup::new(RingConfig { entries: 64, ..RingConfig::default() }).unwrap();
             setup.register_file(file.raw_fd()).unwrap();
             let ring = Rc::new(Ring::new(setup, file.raw_fd(), clock.clone()).unwrap());
             let files = [Arc::clone(&file)];

@@ -372,3 +372,49 @@ fn an_interrupted_simulation_keeps_what_it_has() {
         assert_eq!(told.as_u64().unwrap(), lines - 1, "{name}");
     }
 }
+
+/// A search on each described drive: it is no slower than the usual depth, its single I/Os are no
+/// later, and it says what it tried.
+#[test]
+fn a_searched_depth_reaches_the_bandwidth_of_the_usual_one_with_less_in_flight() {
+    let scratch = Scratch::new("depth");
+    for device in ["fast-nvme.yaml", "slow-vmfs.yaml"] {
+        let run = |depth: &str| -> Value {
+            let device = format!("{DEVICES}/{device}");
+            let line = format!(
+                "simulate --device {device} --model tiny-1b --num-users 60 --duration 20 --warmup \
+                 20 --arrival closed --generation-mode none --cpu-mem-gb 0 --shards 2 --seed 5 \
+                 --storage-capacity-gb 500 --output result.json --html-output r.html --queue-depth \
+                 {depth}"
+            );
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ended = output(ringfall(&scratch, &words));
+            assert_eq!(ended.status.code(), Some(0), "{line}: {}", text(&ended));
+            let json = scratch.json();
+            assert_valid(&json);
+            if depth == "auto" {
+                assert!(text(&ended).contains("queue depth  "), "{}", text(&ended));
+                let page = std::fs::read_to_string(scratch.file("r.html")).unwrap();
+                assert!(page.contains("<h2>Queue depth</h2>"));
+            }
+            json
+        };
+        let (usual, found) = (run("standard"), run("auto"));
+        assert!(usual["ringfall"]["queue_depth"].is_null());
+        let search = &found["ringfall"]["queue_depth"];
+        assert_eq!(search["reason"], "knee", "{device}: {search:#}");
+        let chosen = search["chosen"].as_u64().unwrap();
+        assert!((1..64).contains(&chosen), "{device}: {search:#}");
+        assert_eq!(found["ringfall"]["config"]["queue_depth"].as_u64(), Some(chosen));
+        assert!(search["steps"].as_array().unwrap().len() >= 4);
+        let of = |json: &Value, pointer: &str| json.pointer(pointer).unwrap().as_f64().unwrap();
+        let moved = |json: &Value| {
+            let of_io = |io: &str| of(json, &format!("/ringfall/io/{io}/bandwidth_gib_per_s"));
+            of_io("read") + of_io("write")
+        };
+        let share = moved(&found) / moved(&usual);
+        assert!(share >= 0.93, "{device}: {share} of the bandwidth at depth {chosen}");
+        let p50 = |json: &Value| of(json, "/ringfall/io/write/latency_ms/p50");
+        assert!(p50(&found) <= p50(&usual), "{device}: {} and {}", p50(&found), p50(&usual));
+    }
+}

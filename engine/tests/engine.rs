@@ -166,6 +166,57 @@ fn stopping_ends_what_has_begun_and_refuses_the_rest() {
 }
 
 #[test]
+fn the_depth_of_the_queue_changes_while_entries_are_written() {
+    let directory = scratch("depth");
+    let engine = builder(&directory).shards(2).queue_depth(8).io_bytes(4 * KIB).start().unwrap();
+    let entries = engine.entries();
+    // The first is less than the least, the last more than the rings were made for.
+    for (depth, in_flight_max) in [(0, 2), (3, 6), (1_000, 16)] {
+        engine.set_queue_depth(depth).unwrap();
+        let begun: Vec<_> = (0..32)
+            .map(|key| {
+                let (key, mode) = (EntryKey(key), WriteMode::Replace);
+                entries.begin_write(key, 600 * KIB, mode, Urgency(2)).unwrap()
+            })
+            .collect();
+        for write in begun {
+            // A flush of each shard runs beside the writes.
+            let in_flight = engine.statistics().unwrap().in_flight;
+            assert!(in_flight <= in_flight_max + 2, "{in_flight} in flight at depth {depth}");
+            assert!(matches!(write.wait().unwrap(), WriteOutcome::Written { .. }));
+        }
+    }
+    engine.stop().unwrap();
+}
+
+#[test]
+fn entries_go_through_a_kernel_thread_that_takes_submissions() {
+    let directory = scratch("sqpoll");
+    let engine = builder(&directory).shards(2).queue_depth(8).io_bytes(4 * KIB);
+    let engine = engine.verify(VerifyMode::Full).submission_thread(true).start().unwrap();
+    let ring = engine.facts()[0].ring;
+    assert!(ring.submission_thread && !ring.defer_taskrun, "{ring:?}");
+    let entries = engine.entries();
+    let keys = || (0..40).map(EntryKey);
+    for round in 0..3u64 {
+        let bytes = 100 * KIB + round;
+        let write = |key| entries.begin_write(key, bytes, WriteMode::Replace, Urgency(0)).unwrap();
+        for begun in keys().map(write).collect::<Vec<_>>() {
+            assert!(matches!(begun.wait().unwrap(), WriteOutcome::Written { .. }));
+        }
+        for key in keys() {
+            let read = entries.read(key).unwrap();
+            assert!(matches!(read, ReadOutcome::Hit { bytes: had, .. } if had == bytes));
+        }
+        // Longer than the thread spins: it sleeps, and must be woken for the next round.
+        std::thread::sleep(std::time::Duration::from_millis(150));
+    }
+    let statistics = engine.statistics().unwrap();
+    assert_eq!((statistics.errors.len(), statistics.metrics.verify.blocks_bad), (0, 0));
+    engine.stop().unwrap();
+}
+
+#[test]
 fn a_dropped_engine_gives_its_directory_back() {
     let directory = scratch("drop");
     let engine = builder(&directory).start().unwrap();

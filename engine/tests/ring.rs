@@ -33,7 +33,7 @@ impl Bed {
         let file = options.open(&path).unwrap();
         file.set_len(BLOCKS * 4096).unwrap();
         let pool = BufferPool::new(4096, buffers).unwrap();
-        let mut setup = RingSetup::new(RingConfig { entries }).unwrap();
+        let mut setup = RingSetup::new(RingConfig { entries, ..RingConfig::default() }).unwrap();
         let (start, bytes) = pool.region();
         // SAFETY: the pool is a field declared after the ring, hence dropped after it.
         unsafe { setup.register_buffers(start, bytes, 4096).unwrap() };
@@ -140,7 +140,7 @@ impl Lender for Library {
 #[test]
 fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_ends() {
     let bed = Bed::new("lent", 8, 1);
-    let setup = RingSetup::new(RingConfig { entries: 8 }).unwrap();
+    let setup = RingSetup::new(RingConfig { entries: 8, ..RingConfig::default() }).unwrap();
     let ring: Ring<Ticket> = Ring::new(setup, bed.file.as_raw_fd(), Clock::Os).unwrap();
     let tickets = Tickets::new(BufferPool::new(8192, 1).unwrap(), 1);
     let cx = &mut Context::from_waker(Waker::noop());

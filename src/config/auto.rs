@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ringfall_engine::drive::DRIVES_MAX;
 use ringfall_engine::units::{GIB, MIB};
 
+use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;
 use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
 use super::values::{Auto, Size};
@@ -17,9 +18,6 @@ const CPU_BYTES_MAX: u64 = 32 * GIB;
 pub(super) const CPU_STEP_BYTES: u64 = 64 * MIB;
 /// `--max-inflight-requests auto` is at most this.
 const INFLIGHT_MAX: i64 = 500;
-/// `--queue-depth auto`: a shard, and all shards together.
-const QUEUE_DEPTH: i64 = 64;
-const QUEUE_DEPTH_ALL_MAX: i64 = 1_024;
 /// `--io-buffer-mb auto` is at most this, unless one I/O a shard needs more.
 const IO_BUFFER_BYTES_MAX: u64 = GIB;
 
@@ -49,13 +47,15 @@ pub(super) fn shards(_: &Options, facts: &Facts) -> Auto<i64> {
     Auto::Given(i64::from(facts.cores).clamp(1, SHARDS_MAX))
 }
 
-pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Auto<i64> {
-    Auto::Given(QUEUE_DEPTH.min(QUEUE_DEPTH_ALL_MAX / shards_of(settings)).max(1))
+pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Depth {
+    Depth::Given(Depth::standard(shards_of(settings)))
 }
 
 pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
-    let depth = settings.queue_depth.and_then(Auto::given).unwrap_or(1).clamp(1, QUEUE_DEPTH_MAX);
     let Size(io_size_bytes) = settings.io_size.unwrap_or(Size(MIB));
+    let depth = settings.queue_depth.unwrap_or(Depth::Standard);
+    let depth = depth.built_for(shards_of(settings), io_size_bytes.max(1));
+    let depth = depth.clamp(1, QUEUE_DEPTH_MAX);
     // At most 64 MiB × 1,024 shards × 64 drives × 4,096: fits.
     let drives =
         settings.cache_dir.as_ref().map_or(1, |places| places.0.len().clamp(1, DRIVES_MAX));

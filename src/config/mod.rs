@@ -3,6 +3,7 @@
 
 mod auto;
 mod bounds;
+mod depth;
 mod device_file;
 mod effective;
 mod eviction;
@@ -27,6 +28,7 @@ pub mod values;
 mod workload;
 
 pub use bounds::advice;
+pub use depth::{Depth, SEARCH_WARMUP_S};
 pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY};
 pub use effective::render;
 pub use eviction::Eviction;

@@ -9,6 +9,7 @@ use ringfall_engine::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
+use super::depth::Depth;
 use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
 use super::places::Places;
 use super::table::{Setting, settings};
@@ -268,11 +269,19 @@ settings! {
         pin: bool = "true", "BOOL", keeps demo;
         /// Size of the largest single I/O
         io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
-        /// Number of I/Os in flight per shard on each drive
+        /// Number of I/Os in flight per shard on each drive, or `auto` to find it
         ///
-        /// auto: 64, or fewer so that all shards together have at most 1024.
-        queue_depth: Auto<u32> = "auto", "N", in 1..=QUEUE_DEPTH_MAX, auto auto::queue_depth,
-            keeps demo;
+        /// standard: 64, or fewer so that all shards together have at most 1024. auto: the smallest
+        /// depth that reaches the drives' bandwidth with this run's own I/Os. It is found during
+        /// the warm-up, which is then at least 20 seconds long, and lies between 1 and 64, or up to
+        /// 512 with I/Os below 1 MiB.
+        queue_depth as depth: Depth = "standard", "N", in 1..=QUEUE_DEPTH_MAX,
+            auto auto::queue_depth, keeps demo;
+        /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
+        ///
+        /// The thread spins for as long as its shard is busy: it pays where there are as many idle
+        /// cores as shards, and slows the run down where there are not.
+        sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used";
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for io_size × queue_depth on every shard and drive, at most 1024.

@@ -475,6 +475,10 @@ pub struct Plan {
     pub model_spec: ModelSpec,
     /// Simulated users when the run begins, 1..=100,000.
     pub users: u32,
+    /// I/Os in flight at most, each shard on each drive: what rings and buffers are made for.
+    pub queue_depth: u32,
+    /// Whether the warm-up finds a smaller depth that is enough; and the depth where it can't.
+    pub depth_search: Option<u32>,
     /// GPU tier, all GPUs together, as asked for or, once a run has begun, as it is; 0: no such
     /// tier.
     pub gpu_memory_bytes: u64,

@@ -7,6 +7,7 @@ use ringfall_engine::units::MIB;
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
 use super::RooflineFrom;
+use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::nearest::nearest;
 use super::options::SETTINGS;
 use super::page::defaults_page;
@@ -297,8 +298,11 @@ impl Check<'_> {
         let precondition = self.precondition(&settings, &typed);
         self.without_storage(&settings);
         self.objects(&settings);
+        let (queue_depth, depth_search) = self.queue_depth(&mut settings, autoscaler.is_some());
         let mut plan = Plan {
             model_spec: model_spec?,
+            queue_depth,
+            depth_search,
             users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),
             gpu_memory_bytes: settings.gpu_memory_bytes_each * u64::from(settings.gpus),
             gpu_indices,
@@ -320,6 +324,36 @@ impl Check<'_> {
         };
         self.whole_plan(&mut plan, facts);
         Some(plan)
+    }
+
+    /// The depth that rings are made for; where it is searched for, what is taken if that fails.
+    fn queue_depth(&mut self, settings: &mut Settings, scales: bool) -> (u32, Option<u32>) {
+        let (shards, io_size) = (i64::from(settings.shards), u64::from(settings.io_size_bytes));
+        // Within the bounds of the setting, or below those of a search.
+        let narrow = |depth: i64| u32::try_from(depth).unwrap_or(1).max(1);
+        let depth = narrow(settings.depth.built_for(shards, io_size));
+        let search = (settings.depth == Depth::Auto).then(|| narrow(Depth::standard(shards)));
+        if search.is_some() && scales {
+            let other = self.name_of("enable_autoscaling");
+            self.wrong(
+                "queue_depth",
+                format_args!(
+                    "auto and {other} cannot be combined: the depth would be that of the users at \
+                     the beginning, and hold up those who come later; give a number"
+                ),
+            );
+        }
+        let least = SEARCH_WARMUP_S;
+        if search.is_some() && settings.warmup_s < least {
+            let (name, other) = (self.name_of("queue_depth"), self.name_of("warmup"));
+            let asked = settings.warmup_s;
+            self.tell(format!(
+                "{name} auto needs {least} s before the measurement to find the depth: the warm-up \
+                 lasts that long, and not {asked} s as {other} says"
+            ));
+            settings.warmup_s = least;
+        }
+        (depth, search)
     }
 
     /// The targets, the autoscaler's steps and the limits of one's own.
@@ -394,6 +428,7 @@ impl Check<'_> {
         let other = self.name_of("disable_storage");
         let asked = [
             ("storage_capacity_gb", settings.storage_capacity_bytes > 0),
+            ("queue_depth", settings.depth == Depth::Auto),
             ("precondition", settings.is_preconditioned),
             ("roofline", settings.roofline.is_some()),
             ("enable_latency_tracing", settings.latency_tracing),

@@ -130,6 +130,22 @@ fn the_defaults_are_those_of_the_reference() {
 }
 
 #[test]
+fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
+    let found = plan("--users 9 --queue-depth auto --warmup 5");
+    assert_eq!((found.queue_depth, found.depth_search, found.warmup_s), (64, Some(64), 20));
+    assert!(found.told.iter().any(|told| told.contains("20 s before")), "{:?}", found.told);
+    let small = plan("--users 9 --queue-depth auto --warmup 60 --io-size 4k");
+    assert_eq!((small.queue_depth, small.depth_search, small.warmup_s), (256, Some(64), 60));
+    assert_eq!((small.io_buffer_bytes, small.told.len()), (4 * MIB, 0));
+    let usual = plan("--users 9 --queue-depth standard");
+    assert_eq!((usual.queue_depth, usual.depth_search, usual.warmup_s), (64, None, 0));
+    let wrong = resolve(&typed("--queue-depth auto --enable-autoscaling"), None, &facts());
+    assert!(wrong.unwrap_err().to_string().contains("cannot be combined"));
+    let wrong = resolve(&typed("--queue-depth auto --disable-storage"), None, &facts());
+    assert!(wrong.unwrap_err().to_string().contains("--queue-depth has no effect"));
+}
+
+#[test]
 fn many_cores_share_depth_and_buffers() {
     let facts = Facts { cores: 96, ..facts() };
     let plan = resolve(&typed("--users 9"), None, &facts).unwrap();
@@ -428,7 +444,7 @@ proptest! {
         use crate::config::values::{Auto, Size};
         let options = Options {
             num_users: Some(users),
-            queue_depth: Some(Auto::Given(depth)),
+            queue_depth: Some(Depth::Given(depth)),
             shards: Some(Auto::Given(shards)),
             io_buffer_mb: Some(Auto::Given(buffer)),
             io_size: Some(Size(u64::from(size))),

@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Size {
 }
 
 /// Any YAML scalar, read by the type's `FromStr`.
-struct FromText<T>(PhantomData<T>);
+pub(super) struct FromText<T>(pub(super) PhantomData<T>);
 
 impl<T: FromStr<Err = String>> Visitor<'_> for FromText<T> {
     type Value = T;

@@ -7,7 +7,7 @@ use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::key::ShardId;
 use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{SpaceFigures, TierCounts};
-use ringfall_engine::shard::{Links, Message, Second, ShardFacts};
+use ringfall_engine::shard::{IoInterval, Links, Message, Second, ShardFacts};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_workloads::WorkloadStats;
 
@@ -33,6 +33,12 @@ pub enum Command {
     },
     /// Have so many users, all shards together.
     SetUsers(u32),
+    /// Keep at most so many I/Os in flight on each drive; an interval under way is dropped.
+    SetQueueDepth(u32),
+    /// An interval of I/Os begins.
+    BeginInterval,
+    /// It ends; answer [`Notice::Interval`].
+    EndInterval,
     /// Answer [`Notice::Drained`] now, whatever is in flight: nobody waits for it any more.
     Report,
     /// Answer [`Notice::Kept`] now, and go on.
@@ -125,6 +131,8 @@ pub enum Notice {
     Populated(ShardId, u64),
     /// Progress, once a second; the requests' seconds when there is an autoscaler.
     Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
+    /// The I/Os of the interval that was asked for.
+    Interval(ShardId, Box<IoInterval>),
     /// What it has measured so far; its seconds are not sent again.
     Kept(ShardId, Box<ShardReport>),
     /// Stopped, nothing in flight.

@@ -6,7 +6,7 @@ use flume::{Receiver, Sender};
 use ringfall_engine::clock::{Clock, Nanos, SECOND};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::key::ShardId;
-use ringfall_engine::shard::{Gauges, Shard, ShardFacts, executor, open_shard};
+use ringfall_engine::shard::{Gauges, IoInterval, Shard, ShardFacts, executor, open_shard};
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::contract::Outcome;
 
@@ -72,6 +72,15 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
                 let _sent = notices.send(Notice::Kept(id, Box::new(driver.report())));
             }
             Inbound::Command(Command::SetUsers(users)) => driver.set_users(users),
+            Inbound::Command(Command::SetQueueDepth(depth)) => {
+                driver.shard().set_queue_depth(depth);
+                drop(driver.take_interval(false));
+            }
+            Inbound::Command(Command::BeginInterval) => drop(driver.take_interval(true)),
+            Inbound::Command(Command::EndInterval) => {
+                let interval = Box::new(driver.take_interval(false).unwrap_or_default());
+                let _sent = notices.send(Notice::Interval(id, interval));
+            }
             Inbound::Command(Command::Poke) => {}
             Inbound::Command(Command::Exit) => break,
         }
@@ -137,6 +146,12 @@ impl Driver {
             populated,
             population,
         }
+    }
+
+    /// The single I/Os since this was called last, if they were to be kept; `goes_on`: whether
+    /// those to come are.
+    pub fn take_interval(&self, goes_on: bool) -> Option<IoInterval> {
+        self.shard().measure().take_interval(self.clock.now(), goes_on)
     }
 
     /// Writes the population, many entries at once; how many failed.

@@ -4,6 +4,7 @@
 //! What must not be here: how they are measured, what they mean, how they are written.
 
 mod cache;
+mod depth;
 mod drive;
 mod gpu;
 mod requests;
@@ -14,6 +15,7 @@ mod timeline;
 mod window;
 
 pub use cache::CacheStats;
+pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, metrics_by_drive, slow_drives};
 pub use gpu::{GpuBacking, GpuOutcome};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};

@@ -193,6 +193,8 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
         preallocate: Preallocate::Reserve,
         io_size_bytes,
         queue_depth,
+        depth_search: None,
+        submission_thread: false,
         io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
         durability: if rng.random() { Durability::Flush } else { Durability::None },
         verify: VerifyMode::Full,

@@ -7,6 +7,7 @@ pub(crate) mod autoscaling;
 pub mod cold;
 pub mod configuration;
 pub(crate) mod correlation;
+mod deep_queue;
 pub mod document;
 pub(crate) mod health;
 mod json;

@@ -13,8 +13,8 @@ use ringfall_workloads::source::ValidationTrace;
 use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage, TierState,
-    TimelineSecond, WatchdogReport, Window,
+    CacheStats, DepthFigures, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage,
+    TierState, TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::objects::ObjectCounts;
@@ -61,6 +61,8 @@ pub struct RunResult {
     pub workload: WorkloadStats,
     /// What the autoscaler found.
     pub autoscale: Option<Conclusion>,
+    /// What the search for a queue depth found.
+    pub queue_depth: Option<DepthFigures>,
     /// What the source of requests was, and what reading it came to.
     pub source: SourceFacts,
     /// What reading a trace came to.
@@ -99,4 +101,12 @@ pub struct RunResult {
     pub simulation: Option<SimulationReport>,
     /// What a reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
+}
+
+impl RunResult {
+    /// I/Os in flight at most in the window, each shard on each drive.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.queue_depth.as_ref().map_or(self.plan.queue_depth, |found| found.chosen)
+    }
 }

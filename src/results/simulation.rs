@@ -198,7 +198,7 @@ fn io_places(result: &RunResult) -> (f64, f64) {
     let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
     let window_ns = (result.window.seconds * 1e9).max(1.0);
     let (bytes, io_bytes) = (plan.io_buffer_bytes, u64::from(plan.io_size_bytes));
-    let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, plan.queue_depth);
+    let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, result.depth());
     let drives = result.drives.len().max(1) as u64;
     let places = u64::from(plan.shards) * u64::from(buffers) * drives;
     (waited_ns as f64 / window_ns, places as f64)

@@ -46,6 +46,7 @@ pub(crate) fn nothing() -> RunResult {
         allocation_wait: Histogram::new(),
         workload: Default::default(),
         autoscale: None,
+        queue_depth: None,
         source: crate::source::SourceFacts::default(),
         feed: None,
         validation: None,

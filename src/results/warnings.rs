@@ -13,6 +13,7 @@ use crate::facts::{GpuBacking, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::cold::{ColdReads, ColdVerdict};
+use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
 use crate::saturate::Roofline;
@@ -101,6 +102,9 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     of_the_reads(result, warnings);
     of_the_drives(result, warnings);
+    if let Some(text) = deep_queue::told(result) {
+        warnings.push(warning("deep_queue", text, Some("--queue-depth auto")));
+    }
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");
         warnings.push(warning("not_traced", text, None));

@@ -3,6 +3,7 @@
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
+mod depth;
 mod fleet;
 mod over_ranks;
 mod phases;
@@ -33,6 +34,7 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
+use crate::facts::DepthFigures;
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, FeedFigures, OpenTrace};
@@ -92,8 +94,12 @@ pub struct RunSettings {
     pub preallocate: Preallocate,
     /// Size of one I/O, bytes.
     pub io_size_bytes: u64,
-    /// I/Os in flight a shard.
+    /// I/Os in flight a shard on each drive, at most.
     pub queue_depth: u32,
+    /// Whether the warm-up finds a smaller one that is enough; and the depth where it can't.
+    pub depth_search: Option<u32>,
+    /// Whether a kernel thread takes each shard's submissions.
+    pub submission_thread: bool,
     /// Memory for I/O buffers, whole engine, bytes.
     pub io_buffer_bytes: u64,
     /// Flush after each entry or not.
@@ -204,6 +210,8 @@ pub struct RunOutcome {
     pub lost_drives: Vec<(usize, Nanos)>,
     /// What the autoscaler found.
     pub autoscale: Option<Conclusion>,
+    /// What the search for a queue depth found.
+    pub queue_depth: Option<DepthFigures>,
     /// Users of each second, when the autoscaler changed them.
     pub users: Vec<u32>,
     /// What reading the trace came to.
@@ -219,6 +227,15 @@ pub struct RunOutcome {
 }
 
 impl RunSettings {
+    /// The search for a queue depth, if there is one, in a warm-up that lasts from the workload's
+    /// time 0 to the window's beginning.
+    fn tuner(&self, drives: usize, (origin, window): (Nanos, Nanos)) -> Option<depth::Tuner> {
+        let standard = self.depth_search?;
+        // At most 1,024 shards on 64 drives.
+        let queues = u32::from(self.shards) * drives.max(1) as u32;
+        Some(depth::Tuner::new([self.queue_depth, standard], queues, (origin, window)))
+    }
+
     /// How long the phases last and what ends them, on real time.
     #[must_use]
     pub fn phase_plan(&self) -> PhasePlan {
@@ -249,6 +266,7 @@ impl RunOutcome {
             shortages: Vec::new(),
             lost_drives: Vec::new(),
             autoscale: None,
+            queue_depth: None,
             users: Vec::new(),
             feed: None,
             watchdog: WatchdogFigures::default(),
@@ -397,6 +415,7 @@ fn engine_of(settings: &RunSettings, drives_bytes: &[u64]) -> EngineBuilder {
         .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)
         .queue_depth(settings.queue_depth)
+        .submission_thread(settings.submission_thread)
         .buffer_bytes(settings.io_buffer_bytes)
         .durability(settings.durability)
         .verify(settings.verify)

@@ -10,6 +10,7 @@ use ringfall_engine::drive::DriveId;
 use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
 
+use super::depth::{Tuner, TunerOrder};
 use super::fleet::Fleet;
 use super::phases::{Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
@@ -49,6 +50,9 @@ pub(super) struct Threads<'a> {
     start: Awaited,
     /// Whether what was measured is handed over as soon as the run ends early.
     keeps_early: bool,
+    /// The search for a queue depth, while the run warms up; and what it is made of.
+    tuner: Option<Tuner>,
+    settings: &'a RunSettings,
     /// Start of the window, once it is known.
     window_began: Option<Nanos>,
     /// The first shard that was lost, or what happened to the store.
@@ -77,7 +81,7 @@ struct Shard {
 
 impl<'a> Threads<'a> {
     pub(super) fn new(
-        settings: &RunSettings,
+        settings: &'a RunSettings,
         interrupt: &'a Interrupt,
         observer: &'a mut dyn Observer,
         store: &'a Store,
@@ -98,6 +102,8 @@ impl<'a> Threads<'a> {
             users,
             start: Awaited::new(settings.start.clone()),
             keeps_early: settings.keeps_early,
+            tuner: None,
+            settings,
             window_began: None,
             failure: None,
             next_store_check: monotonic_now() + STORE_CHECK,
@@ -132,6 +138,11 @@ impl<'a> Threads<'a> {
                     scaling.add(id.index(), over, intervals, status.queued);
                 }
             }
+            Notice::Interval(_, interval) => {
+                if let Some(tuner) = &mut self.tuner {
+                    tuner.add(&interval);
+                }
+            }
             Notice::Kept(id, report) => self.shards[id.index()].kept = Some(report),
             Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
         }
@@ -150,6 +161,22 @@ impl<'a> Threads<'a> {
                 self.fleet.tell(Command::SetUsers(users));
             }
             Decision::Stop => self.has_answer = true,
+        }
+    }
+
+    /// Carries out what the search for a queue depth wants done by now.
+    fn tune(&mut self) {
+        let alive = (0..self.shards.len()).filter(|index| !self.fleet.is_lost(*index)).count();
+        let Some(tuner) = &mut self.tuner else { return };
+        while let Some(order) = tuner.next(monotonic_now(), alive) {
+            self.fleet.tell(match order {
+                TunerOrder::Depth(depth) => Command::SetQueueDepth(depth),
+                TunerOrder::Begin => Command::BeginInterval,
+                TunerOrder::End => Command::EndInterval,
+            });
+            if let Some(figures) = tuner.figures() {
+                tracing::info!("queue depth {}: {}", figures.chosen, figures.told());
+            }
         }
     }
 
@@ -243,6 +270,7 @@ impl<'a> Threads<'a> {
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),
             lost_drives: self.lost_drives.clone(),
+            queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             watchdog: self.fleet.watchdog_figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
             ..RunOutcome::empty(ending, (began, window_end))
@@ -262,6 +290,7 @@ impl<'a> Threads<'a> {
             feed: self.feed.as_ref().map(Feed::figures),
             watchdog: self.fleet.watchdog_figures(),
             lost_drives: std::mem::take(&mut self.lost_drives),
+            queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
             ..RunOutcome::empty(phases.ending(), window)
         };
@@ -320,9 +349,12 @@ impl Shards for Threads<'_> {
             Order::Populate => self.fleet.tell(Command::Populate),
             Order::Start { origin, window } => {
                 self.window_began = Some(window.0);
+                self.tuner = self.settings.tuner(self.store.drives.len(), (origin, window.0));
                 self.fleet.tell(Command::Start { origin, window });
             }
             Order::BeginWindow => {
+                // Its time is over by now: it says so, if it had not come to an end.
+                self.tune();
                 self.fleet.forget_gaps();
                 self.observer.window_began();
             }
@@ -342,7 +374,9 @@ impl Shards for Threads<'_> {
             self.phase = (phase, now);
         }
         let left = until.saturating_sub(now);
-        let mut next = self.fleet.next_notice(LOOK.min(left.max(MILLISECOND).as_duration()));
+        let due = self.tuner.as_ref().map_or(Nanos::MAX, Tuner::due).saturating_sub(now);
+        let patience = left.min(due).max(MILLISECOND).as_duration();
+        let mut next = self.fleet.next_notice(LOOK.min(patience));
         while let Some(notice) = next {
             self.take(notice);
             next = self.fleet.next_notice(Duration::ZERO);
@@ -352,6 +386,9 @@ impl Shards for Threads<'_> {
         }
         self.check_store(phase);
         self.check_drives();
+        if phase == Phase::WarmUp {
+            self.tune();
+        }
         if phase == Phase::Measure {
             self.scale();
         }

@@ -77,6 +77,8 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         preallocate: Preallocate::Reserve,
         io_size_bytes: MIB,
         queue_depth: 4,
+        depth_search: None,
+        submission_thread: false,
         io_buffer_bytes: 8 * MIB,
         durability: Durability::None,
         verify: VerifyMode::Sample,

@@ -3,6 +3,7 @@
 //! What must not be here: deciding what a figure is or whether it can be trusted (`results`).
 
 mod audit;
+mod depth;
 mod discover;
 mod fio_job;
 mod gpu;

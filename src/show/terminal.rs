@@ -8,7 +8,7 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
-use super::{gpu, prose, total, verdict};
+use super::{depth, gpu, prose, total, verdict};
 use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
@@ -23,7 +23,7 @@ use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 use crate::results::{Document, RunResult, Warning, autoscaling, health, source};
 
 /// What fits every terminal.
-const COLUMNS: usize = 80;
+pub(super) const COLUMNS: usize = 80;
 
 /// Whether to colour. Colour never carries meaning alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,11 +132,11 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     }
     writeln!(
         out,
-        "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
+        "  engine    {} shards{}, I/O {} KiB × {}, {} MiB of buffers",
         plan.shards,
         if plan.pin { " (pinned)" } else { "" },
         plan.io_size_bytes / 1024,
-        plan.queue_depth,
+        depth::planned(plan),
         banner.buffer_bytes >> 20,
     )?;
     writeln!(
@@ -242,6 +242,7 @@ pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> 
         .and_then(|()| verdict::metrics(&mut text, document))
         .and_then(|()| latencies(&mut text, style, result))
         .and_then(|()| tiers(&mut text, style, result))
+        .and_then(|()| depth::line(&mut text, result))
         .and_then(|()| footing(&mut text, style, result));
     text
 }

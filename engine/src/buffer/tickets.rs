@@ -36,7 +36,9 @@ enum Waiter {
 }
 
 struct State {
-    places_free: u32,
+    out: u32,
+    /// Tickets that may be out at once now, 1 to all places.
+    limit: u32,
     queues: [VecDeque<u32>; URGENCY_LEVELS],
     waiters: Vec<Waiter>,
     waiters_free: Vec<u32>,
@@ -56,7 +58,8 @@ impl Tickets {
         let places = queue_depth.min(pool.count());
         assert!(places > 0, "an engine with no place in its queue never moves a byte");
         let state = State {
-            places_free: places,
+            out: 0,
+            limit: places,
             queues: Default::default(),
             waiters: Vec::new(),
             waiters_free: Vec::new(),
@@ -73,7 +76,14 @@ impl Tickets {
     /// Tickets out now.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.places - self.state.borrow().places_free
+        self.state.borrow().out
+    }
+
+    /// Lets at most `tickets` be out at once from now on, at least 1 and no more than there are
+    /// places. Those that are out beyond that stay until they are given back.
+    pub fn set_limit(&self, tickets: u32) {
+        self.state.borrow_mut().limit = tickets.clamp(1, self.places);
+        self.grant();
     }
 
     /// The pool the buffers come from.
@@ -90,11 +100,11 @@ impl Tickets {
 
     fn try_take(&self) -> Option<Buffer> {
         let mut state = self.state.borrow_mut();
-        if state.places_free == 0 || state.queues.iter().any(|q| !q.is_empty()) {
+        if state.out >= state.limit || state.queues.iter().any(|q| !q.is_empty()) {
             return None;
         }
         let buffer = self.pool.take()?;
-        state.places_free -= 1;
+        state.out += 1;
         Some(buffer)
     }
 
@@ -103,13 +113,13 @@ impl Tickets {
         loop {
             let waker = {
                 let mut state = self.state.borrow_mut();
-                if state.places_free == 0 {
+                if state.out >= state.limit {
                     return;
                 }
                 let Some(queue) = state.queues.iter_mut().find(|q| !q.is_empty()) else { return };
                 let Some(buffer) = self.pool.take() else { return };
                 let Some(index) = queue.pop_front() else { return };
-                state.places_free -= 1;
+                state.out += 1;
                 let slot = &mut state.waiters[index as usize];
                 let Waiter::Waiting(waker) = std::mem::replace(slot, Waiter::Granted(buffer))
                 else {
@@ -176,7 +186,7 @@ impl IoMemory for Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         drop(self.buffer.take());
-        self.tickets.state.borrow_mut().places_free += 1;
+        self.tickets.state.borrow_mut().out -= 1;
         self.tickets.grant();
     }
 }
@@ -306,6 +316,36 @@ mod tests {
         // Granted to `first`, which has not been polled yet: a newcomer must not take it.
         assert!(poll(&mut all.acquire(Urgency(0))).is_pending());
         assert!(poll(&mut first).is_ready());
+    }
+
+    #[test]
+    fn a_lower_limit_waits_for_tickets_to_come_back_and_a_higher_one_serves_who_waits() {
+        let all = pool_of(4);
+        let take = |all: &Rc<Tickets>| match poll(&mut all.acquire(Urgency(0))) {
+            Poll::Ready(ticket) => Some(ticket),
+            Poll::Pending => None,
+        };
+        let mut out: Vec<Ticket> = std::iter::from_fn(|| take(&all)).collect();
+        assert_eq!(out.len(), 4);
+        all.set_limit(2);
+        let mut waiting: Vec<Acquire> = (0..4).map(|_| all.acquire(Urgency(0))).collect();
+        assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()));
+        out.truncate(2);
+        assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()), "2 are out");
+        out.truncate(1);
+        assert_eq!(all.in_flight(), 2, "the first that waits has the place");
+        all.set_limit(99);
+        assert_eq!(all.in_flight(), 4, "no more than there are places");
+        let ready = |acquire: &mut Acquire| match poll(acquire) {
+            Poll::Ready(ticket) => Some(ticket),
+            Poll::Pending => None,
+        };
+        let served: Vec<Ticket> = waiting.iter_mut().filter_map(ready).collect();
+        assert_eq!(served.len(), 3);
+        all.set_limit(0);
+        drop((out, served, waiting));
+        let held = take(&all);
+        assert!(held.is_some() && take(&all).is_none(), "a limit is never below 1");
     }
 
     #[test]

@@ -56,6 +56,10 @@ pub(super) enum Request {
     Statistics {
         answer: Sender<ShardStatistics>,
     },
+    QueueDepth {
+        depth: u32,
+        answer: Sender<()>,
+    },
     /// Take nothing more from outside; answer when what was taken has ended.
     Drain {
         answer: Sender<()>,
@@ -165,6 +169,10 @@ impl Served {
             }
             Request::Statistics { answer } => {
                 let _heard = answer.send(self.statistics());
+            }
+            Request::QueueDepth { depth, answer } => {
+                shard.set_queue_depth(depth);
+                let _heard = answer.send(());
             }
             Request::Drain { .. } => unreachable!("answered above"),
         }

@@ -163,6 +163,16 @@ impl Engine {
         Ok(statistics)
     }
 
+    /// Has each shard keep at most `depth` I/Os in flight on each drive from now on: at least 1 and
+    /// no more than [`EngineBuilder::queue_depth`], for which its rings and buffers were made.
+    ///
+    /// # Errors
+    /// A shard that has ended.
+    pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
+        let answers = self.entries.ask_all(|answer| Request::QueueDepth { depth, answer })?;
+        answers.into_iter().try_for_each(Pending::wait)
+    }
+
     /// Ends it: operations under way end first, later ones are refused with
     /// [`EngineError::Stopped`]. Then the threads end, and the files it made are deleted.
     ///

@@ -96,7 +96,7 @@ impl ChunkRing {
     /// When `piece_bytes` is no multiple of 4 KiB: a bug of the caller.
     pub fn new(pool: &ChunkPool, piece_bytes: usize) -> Result<ChunkRing, SetupError> {
         assert!(piece_bytes > 0 && piece_bytes.is_multiple_of(BLOCK_BYTES as usize));
-        let mut setup = RingSetup::new(RingConfig { entries: ENTRIES })?;
+        let mut setup = RingSetup::new(RingConfig { entries: ENTRIES, ..RingConfig::default() })?;
         let (start, bytes) = pool.region();
         // SAFETY: the pool lives in the same struct as the ring, whose `Drop` waits until nothing
         // is in flight; the kernel holds registered pages whatever is unmapped.

@@ -10,15 +10,13 @@ use io_uring::{IoUring, opcode, types};
 
 use super::op::IoKind;
 use super::probe::setup_failure;
-use super::setup::{RingConfig, RingSetup};
+use super::setup::{RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
 use crate::buffer::Mapping;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 
 /// Registered number of the file.
 const FILE: types::Fixed = types::Fixed(0);
-/// How long the kernel's submission thread spins before it sleeps, ms.
-const SQ_THREAD_IDLE_MS: u32 = 100;
 
 /// Who looks for work and for completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,7 +80,9 @@ impl LaneRing {
         assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
         let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
         let mut setup = match polling {
-            Polling::None => RingSetup::new(RingConfig { entries: lanes })?,
+            Polling::None => {
+                RingSetup::new(RingConfig { entries: lanes, ..RingConfig::default() })?
+            }
             Polling::Submission => {
                 let ring = IoUring::builder().setup_sqpoll(SQ_THREAD_IDLE_MS).build(lanes);
                 RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)

@@ -10,6 +10,8 @@ pub struct RingFeatures {
     pub defer_taskrun: bool,
     /// `COOP_TASKRUN` + `TASKRUN_FLAG` (5.19), where `DEFER_TASKRUN` is not there.
     pub coop_taskrun: bool,
+    /// `SQPOLL`: a kernel thread takes submissions, so that handing one over is no system call.
+    pub submission_thread: bool,
     /// Buffers registered with the kernel, so that pages are not pinned for each I/O.
     pub registered_buffers: bool,
     /// The data files registered, so that its reference count is not touched for each I/O.

@@ -50,7 +50,8 @@ pub struct Ring<B: 'static> {
     registered_span_bytes: usize,
     clock: Clock,
     bell: CompletionBell,
-    /// I/Os in the submission queue that the kernel has not taken, oldest first.
+    /// I/Os in the submission queue that the kernel has not taken, oldest first. None where a
+    /// kernel thread takes them: from then on they are the kernel's, whatever becomes of the ring.
     queued: RefCell<VecDeque<SlotToken>>,
     /// How many of them, the youngest, have not been handed over yet.
     fresh: Cell<usize>,
@@ -154,11 +155,16 @@ impl<B: IoMemory + 'static> Ring<B> {
 
     /// Puts an entry in the submission queue; false when that is full.
     fn queue(&self, entry: &squeue::Entry) -> bool {
+        let token = SlotToken(entry.get_user_data());
+        if self.features.submission_thread {
+            // The kernel may have it before we look again.
+            self.slots.handed_over(token, self.clock.now());
+        }
         // SAFETY: the buffer is owned by the slot until the completion carrying this token, and the
         // pool that it came from outlives the ring (see `Drop`).
         let pushed = unsafe { self.ring.borrow_mut().submission().push(entry) }.is_ok();
-        if pushed {
-            self.queued.borrow_mut().push_back(SlotToken(entry.get_user_data()));
+        if pushed && !self.features.submission_thread {
+            self.queued.borrow_mut().push_back(token);
             self.fresh.set(self.fresh.get() + 1);
         }
         pushed
@@ -273,7 +279,8 @@ impl<B: IoMemory + 'static> Turnable for Ring<B> {
         }
         let mut ring = self.ring.borrow_mut();
         let queue = ring.submission();
-        queue.taskrun() || queue.cq_overflow()
+        let sleeps = self.features.submission_thread && !queue.is_empty() && queue.need_wakeup();
+        sleeps || queue.taskrun() || queue.cq_overflow()
     }
 
     fn enter(&self) {

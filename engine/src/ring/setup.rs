@@ -14,12 +14,18 @@ use crate::units::GIB;
 const REGISTERED_BUFFER_MAX_BYTES: u64 = GIB;
 
 /// What a ring is made for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RingConfig {
     /// Submission queue entries; rounded up to a power of two by the kernel. The completion queue
     /// has twice as many.
     pub entries: u32,
+    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`). It spins while there are
+    /// any, which costs a core.
+    pub submission_thread: bool,
 }
+
+/// How long the kernel's submission thread spins before it sleeps, ms.
+pub(super) const SQ_THREAD_IDLE_MS: u32 = 100;
 
 /// A ring fresh from the kernel, before it moves into the reactor.
 pub struct RingSetup {
@@ -42,6 +48,9 @@ impl RingSetup {
     /// # Errors
     /// When io_uring is missing, forbidden or out of a resource.
     pub fn new(config: RingConfig) -> Result<RingSetup, SetupError> {
+        if config.submission_thread {
+            return RingSetup::with_submission_thread(config.entries);
+        }
         let mut features = RingFeatures { defer_taskrun: true, ..RingFeatures::default() };
         let best = IoUring::builder()
             .setup_single_issuer()
@@ -67,6 +76,19 @@ impl RingSetup {
             }
             Err(error) => return Err(setup_failure(error.raw_os_error().unwrap_or(0))),
         };
+        Ok(RingSetup { ring, features, registered_span_bytes: 0 })
+    }
+
+    /// One whose submissions a kernel thread takes. That excludes `DEFER_TASKRUN`: completions are
+    /// posted as they come, and the bell rings for them.
+    fn with_submission_thread(entries: u32) -> Result<RingSetup, SetupError> {
+        let ring = IoUring::builder()
+            .setup_sqpoll(SQ_THREAD_IDLE_MS)
+            .setup_submit_all()
+            .setup_cqsize(entries.next_power_of_two() * 2)
+            .build(entries)
+            .map_err(|error| SetupError::Polling { name: "SQPOLL", reason: error.to_string() })?;
+        let features = RingFeatures { submission_thread: true, ..RingFeatures::default() };
         Ok(RingSetup { ring, features, registered_span_bytes: 0 })
     }
 

@@ -31,7 +31,8 @@ impl RingTrial {
     pub fn run(entries: u32, buffer_bytes: u64) -> Result<RingTrial, SetupError> {
         let bytes = usize::try_from(buffer_bytes).unwrap_or(usize::MAX / 2).max(1);
         let memory = Mapping::new(bytes, true)?;
-        let mut setup = RingSetup::new(RingConfig { entries: entries.max(1) })?;
+        let config = RingConfig { entries: entries.max(1), ..RingConfig::default() };
+        let mut setup = RingSetup::new(config)?;
         // SAFETY: `memory` outlives `setup`, which is declared after it and so dropped before it;
         // and the kernel holds registered pages whatever is unmapped.
         let registered =

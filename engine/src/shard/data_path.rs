@@ -241,14 +241,7 @@ impl DataPath {
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
     fn count_wait(&self, wait: Nanos, now: Nanos) {
-        self.config.measure.record(now, |metrics| {
-            let waits = &mut metrics.waits;
-            let waits = match self.limited_by_buffers {
-                true => &mut waits.buffer,
-                false => &mut waits.queue_place,
-            };
-            waits.record(wait.as_ns());
-        });
+        self.config.measure.ticket_wait(wait, self.limited_by_buffers, now);
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {

@@ -9,6 +9,7 @@ use crate::key::{TIER_COUNT, Tier};
 use crate::metrics::{Histogram, Metrics};
 use crate::ring::{Completion, IoKind};
 
+use super::interval::IoInterval;
 use super::message::OperationTimes;
 
 /// Entries that left a tier together.
@@ -137,6 +138,8 @@ struct Inner {
     /// Entries that wait for the storage device, and until when they are accounted for.
     waiting: u32,
     waits_until: Nanos,
+    /// I/Os of the span that somebody looks at, if anybody does.
+    interval: Option<Box<IoInterval>>,
 }
 
 /// Failures kept whole; more are counted only.
@@ -162,6 +165,7 @@ impl Default for Measure {
                 ended_ever: 0,
                 waiting: 0,
                 waits_until: Nanos::ZERO,
+                interval: None,
             }),
         }
     }
@@ -210,8 +214,14 @@ impl Measure {
         completion: Completion,
     ) {
         let now = completion.completed;
-        let Some(mut inner) = self.ended(now) else { return };
         let latency = now.saturating_sub(completion.submitted);
+        if kind != IoKind::Flush
+            && let Some(interval) = &mut self.inner.borrow_mut().interval
+        {
+            interval.bytes += bytes;
+            interval.latency.record(latency.as_ns());
+        }
+        let Some(mut inner) = self.ended(now) else { return };
         let metrics = match kind {
             IoKind::Read => &mut inner.metrics.io_read,
             IoKind::Write => &mut inner.metrics.io_write,
@@ -235,6 +245,30 @@ impl Measure {
         let second = &mut inner.second;
         second.tiers[Tier::Storage.index()][direction as usize].bytes += bytes;
         second.io[direction as usize].record(latency);
+    }
+
+    /// An I/O that ended had waited so long for its ticket: for a buffer, where those are fewer
+    /// than the places in the queue, or else for a place.
+    pub(super) fn ticket_wait(&self, wait: Nanos, for_buffer: bool, now: Nanos) {
+        if let Some(interval) = &mut self.inner.borrow_mut().interval {
+            interval.waits += wait;
+        }
+        self.record(now, |metrics| {
+            let waits = &mut metrics.waits;
+            let waits = if for_buffer { &mut waits.buffer } else { &mut waits.queue_place };
+            waits.record(wait.as_ns());
+        });
+    }
+
+    /// The I/Os since this was called last, and whether those to come are kept for the next call.
+    /// None when nobody had asked for them.
+    #[must_use]
+    pub fn take_interval(&self, now: Nanos, goes_on: bool) -> Option<IoInterval> {
+        let inner = &mut *self.inner.borrow_mut();
+        let next = goes_on.then(|| Box::new(IoInterval::beginning(now)));
+        let mut interval = *std::mem::replace(&mut inner.interval, next)?;
+        interval.length = now.saturating_sub(interval.began);
+        Some(interval)
     }
 
     /// An entry was moved to or from the storage device, whoever asked for it.

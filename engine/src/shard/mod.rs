@@ -9,6 +9,7 @@ mod drives;
 pub mod executor;
 mod gpu_path;
 mod hollow;
+mod interval;
 mod lanes;
 pub mod local;
 mod losses;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 pub use data_path::{Content, Durability};
 pub use hollow::{Hollow, HollowMemory};
+pub use interval::IoInterval;
 pub use measure::{
     COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
     VictimCounts,
@@ -246,6 +248,12 @@ impl Shard {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.path.config.device.in_flight()
+    }
+
+    /// Keeps at most `depth` I/Os in flight on each drive from now on: at least 1, and no more than
+    /// the shard was opened for. Those in flight beyond that end as they would have.
+    pub fn set_queue_depth(&self, depth: u32) {
+        self.path.config.tickets.iter().for_each(|tickets| tickets.set_limit(depth));
     }
 
     /// Ends operations under way at their next I/O, as cancelled, so that a run of entries of many

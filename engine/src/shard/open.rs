@@ -42,6 +42,8 @@ pub struct Blueprint {
     pub io_bytes: u64,
     /// I/Os in flight at most, each shard on each drive.
     pub queue_depth: u32,
+    /// Whether a kernel thread takes each shard's submissions.
+    pub submission_thread: bool,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
     /// How much of what is read is checked.
@@ -202,7 +204,8 @@ pub fn open_shard(
     let mut shortfalls = Vec::new();
     // One more place a drive for the flush that runs beside its reads and writes.
     let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
-    let mut setup = RingSetup::new(RingConfig { entries })?;
+    let submission_thread = blueprint.submission_thread;
+    let mut setup = RingSetup::new(RingConfig { entries, submission_thread })?;
     let pool = registered_pool(&blueprint, &mut setup, &mut shortfalls)?;
     let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
     if let Err(error) = setup.register_files(&descriptors) {

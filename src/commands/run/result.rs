@@ -61,6 +61,7 @@ pub(super) fn result_of(
         allocation_wait: outcome.totals.allocation_wait,
         workload: outcome.workload,
         autoscale: outcome.autoscale,
+        queue_depth: outcome.queue_depth,
         source: SourceFacts::default(),
         feed: outcome.feed,
         validation: None,

@@ -53,6 +53,8 @@ pub fn engine(plan: &Plan) -> RunSettings {
         },
         io_size_bytes: u64::from(plan.io_size_bytes),
         queue_depth: plan.queue_depth,
+        depth_search: plan.depth_search,
+        submission_thread: plan.sqpoll,
         io_buffer_bytes: plan.io_buffer_bytes,
         durability: match plan.durability {
             Durability::Flush => shard::Durability::Flush,
@@ -74,22 +76,27 @@ pub fn engine(plan: &Plan) -> RunSettings {
         ends_when_exhausted: plan.max_requests.is_some()
             || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
         autoscale_requests_max: plan.autoscaler.and(plan.max_requests),
-        autoscale: plan.autoscaler.map(|scale| autoscale::Settings {
-            mode: match scale.mode {
-                AutoscalerMode::Qos => autoscale::Mode::Qos,
-                AutoscalerMode::Slo => autoscale::Mode::Slo,
-                AutoscalerMode::Capacity => autoscale::Mode::Capacity,
-            },
-            initial_users: scale.initial_users,
-            users_min: plan.workload.autoscaler.users_min,
-            users_max: plan.workload.autoscaler.users_max,
-            scale_up_factor: plan.workload.autoscaler.scale_up_factor,
-            scale_down_factor: plan.workload.autoscaler.scale_down_factor,
-            target_saturation: scale.target_saturation,
-            targets_ns: plan.workload.qos_targets_ms.p95_ns(),
-            storage: plan.workload.saturation_targets.storage(),
-        }),
+        autoscale: autoscaler(plan),
     }
+}
+
+/// The autoscaler's side of a plan; none where users stay.
+fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
+    plan.autoscaler.map(|scale| autoscale::Settings {
+        mode: match scale.mode {
+            AutoscalerMode::Qos => autoscale::Mode::Qos,
+            AutoscalerMode::Slo => autoscale::Mode::Slo,
+            AutoscalerMode::Capacity => autoscale::Mode::Capacity,
+        },
+        initial_users: scale.initial_users,
+        users_min: plan.workload.autoscaler.users_min,
+        users_max: plan.workload.autoscaler.users_max,
+        scale_up_factor: plan.workload.autoscaler.scale_up_factor,
+        scale_down_factor: plan.workload.autoscaler.scale_down_factor,
+        target_saturation: scale.target_saturation,
+        targets_ns: plan.workload.qos_targets_ms.p95_ns(),
+        storage: plan.workload.saturation_targets.storage(),
+    })
 }
 
 /// The cores that shards are pinned to; none where they are not.

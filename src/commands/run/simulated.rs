@@ -16,7 +16,7 @@ use super::{
     unless_reader_left, write_results,
 };
 use crate::config::values::Auto;
-use crate::config::{DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
+use crate::config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use crate::exit::Exit;
 use crate::facts::DriveOutcome;
 use crate::interrupt::Interrupt;
@@ -58,7 +58,8 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     plan.queue_depth = LOGICAL_DEPTH;
     let buffer_mib = u64::from(LOGICAL_IO_BYTES) * u64::from(LOGICAL_DEPTH) * shards / MIB;
     plan.io_buffer_bytes = buffer_mib * MIB;
-    plan.effective.queue_depth = Some(Auto::Given(i64::from(LOGICAL_DEPTH)));
+    plan.depth_search = None;
+    plan.effective.queue_depth = Some(Depth::Given(i64::from(LOGICAL_DEPTH)));
     plan.effective.io_buffer_mb = i64::try_from(buffer_mib).ok().map(Auto::Given);
     one(&plan, &ideal, command_line)
 }

@@ -75,7 +75,8 @@ pub struct ConfigReport {
     pub pin: Option<bool>,
     /// Size of the largest single I/O, bytes.
     pub io_size_bytes: Option<u32>,
-    /// Largest number of I/Os in flight per shard.
+    /// Largest number of I/Os in flight per shard on each drive; with --queue-depth auto, the one
+    /// that the search chose.
     pub queue_depth: Option<u32>,
     /// Memory for the I/O buffers of all shards, bytes.
     pub io_buffer_bytes: Option<u64>,
@@ -185,7 +186,7 @@ impl ConfigReport {
             shards: Some(plan.shards),
             pin: Some(plan.pin),
             io_size_bytes: Some(plan.io_size_bytes),
-            queue_depth: Some(plan.queue_depth),
+            queue_depth: Some(result.depth()),
             io_buffer_bytes: Some(plan.io_buffer_bytes),
             demo: Some(plan.demo),
             origins: plan.origins.iter().map(origin).collect(),

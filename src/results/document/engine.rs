@@ -370,6 +370,9 @@ pub struct ShardReport {
     /// Whether the ring runs completions only when its thread asks for them
     /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
     pub defer_taskrun: bool,
+    /// Whether a kernel thread took the I/Os of this shard (`IORING_SETUP_SQPOLL`).
+    #[serde(default)]
+    pub sqpoll: bool,
     /// Whether the I/O buffers are registered with the kernel.
     pub registered_buffers: bool,
     /// Whether the data file is registered with the kernel.
@@ -394,6 +397,7 @@ impl EngineReport {
     pub(super) fn of(result: &RunResult) -> EngineReport {
         let shards = result.facts.iter().zip(&result.space).map(|(facts, space)| ShardReport {
             defer_taskrun: facts.ring.defer_taskrun,
+            sqpoll: facts.ring.submission_thread,
             registered_buffers: facts.ring.registered_buffers,
             registered_file: facts.ring.registered_file,
             huge_pages: facts.huge_pages,

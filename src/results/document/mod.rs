@@ -9,6 +9,7 @@
 mod cache;
 mod cache_stats;
 mod config;
+mod depth;
 mod derive;
 mod drives;
 pub(crate) mod engine;
@@ -34,6 +35,7 @@ mod tracing;
 pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
+pub use depth::{DepthStepReport, QueueDepthReport};
 pub use drives::{DriveDirection, DriveReport};
 pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,

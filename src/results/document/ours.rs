@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
 use super::config::ConfigReport;
+use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
 use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
@@ -87,6 +88,9 @@ pub struct Ours {
     /// The drives of the storage tier, one row each; of merged results, those of each.
     #[serde(default)]
     pub drives: Rows<DriveReport>,
+    /// What the search for a queue depth tried, and what it chose; null without --queue-depth auto.
+    #[serde(default)]
+    pub queue_depth: OfRun<QueueDepthReport>,
     /// CPU time, memory and context switches of this process in the window.
     pub cost: Part<CostReport>,
     /// Limits of the device from `--roofline`, and the share of them that the run used; null
@@ -393,6 +397,7 @@ impl Ours {
             gpu: OfRun::maybe(GpuReport::of(result)),
             device: Part(DeviceReport::of(result)),
             drives: DriveReport::all(result),
+            queue_depth: OfRun::maybe(result.queue_depth.as_ref().map(QueueDepthReport::of)),
             cost: Part(CostReport::of(result)),
             roofline: OfRun::maybe(RooflineReport::of(result)),
             precondition: OfRun::maybe(result.precondition.clone()),

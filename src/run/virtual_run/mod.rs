@@ -23,6 +23,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
+use super::depth::{Tuner, TunerOrder};
 use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
 use super::scaling::Scaling;
 use super::{Load, RunOutcome, RunSettings, Timeline};
@@ -116,6 +117,7 @@ pub fn simulate(
         log,
         timeline: Timeline::default(),
         scaling: Scaling::of(settings),
+        tuner: None,
         feed: load.rows.map(|trace| Feed::new(trace, shards)),
         steps: 0,
         found: Found::default(),
@@ -146,6 +148,8 @@ struct Simulation<'a> {
     log: Option<&'a Rc<TraceWriter>>,
     timeline: Timeline,
     scaling: Option<Scaling>,
+    /// The search for a queue depth.
+    tuner: Option<Tuner>,
     feed: Option<Feed>,
     steps: u32,
     found: Found,
@@ -214,8 +218,11 @@ impl Shards for Simulation<'_> {
                     self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
                 }
                 self.world.start(origin, window);
+                self.tuner = self.settings.tuner(self.world.drives.len(), (origin, window.0));
             }
             Order::BeginWindow => {
+                // Its time is over by now: it says so, if it had not come to an end.
+                self.tune();
                 self.busy[0] = self.busy();
                 self.window_begin = self.world.time.now();
                 self.next_tick = self.window_begin + SECOND;
@@ -241,7 +248,10 @@ impl Shards for Simulation<'_> {
                     self.look();
                 }
             }
-            Phase::WarmUp => self.run_until(until, self.settings.ends_when_exhausted),
+            Phase::WarmUp => {
+                let due = self.tune();
+                self.run_until(until.min(due), self.settings.ends_when_exhausted);
+            }
             Phase::Drain => self.run_until(until, false),
             Phase::Measure => {
                 let tick = self.next_tick.min(until);
@@ -262,6 +272,7 @@ impl Simulation<'_> {
         let window = phases.window();
         let mut outcome = RunOutcome::empty(phases.ending(), window);
         outcome.population_failed = self.population_failed.get();
+        outcome.queue_depth = self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned());
         outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
         for driver in &self.world.drivers {
             outcome.add(driver.report(), &mut self.timeline);
@@ -301,6 +312,27 @@ impl Simulation<'_> {
                 failed.set(failed.get() + driver.populate_all().await);
             }));
         }
+    }
+
+    /// Carries out what the search for a queue depth wants done by now; when it wants more.
+    fn tune(&mut self) -> Nanos {
+        let Some(tuner) = &mut self.tuner else { return Nanos::MAX };
+        let drivers = &self.world.drivers;
+        while let Some(order) = tuner.next(self.world.time.now(), drivers.len()) {
+            for driver in drivers {
+                match order {
+                    TunerOrder::Depth(depth) => {
+                        driver.shard().set_queue_depth(depth);
+                        drop(driver.take_interval(false));
+                    }
+                    TunerOrder::Begin => drop(driver.take_interval(true)),
+                    TunerOrder::End => {
+                        tuner.add(&driver.take_interval(false).unwrap_or_default());
+                    }
+                }
+            }
+        }
+        tuner.due()
     }
 
     /// Runs until that time, or until something is found that may end the run before.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{Named, STYLE, block, gpu, parts, shown, verdict};
+use super::{Named, STYLE, block, depth, gpu, parts, shown, verdict};
 use crate::escape;
 use crate::results::Document;
 use crate::results::document::{
@@ -65,6 +65,7 @@ pub(super) fn page(results: &[Named]) -> String {
          kernel (bpftrace): from before the shards began until the window's end.",
         &block::block_layer(results),
     );
+    depth::section(&mut html, results);
     tiers(&mut html, results);
     device(&mut html, results);
     configuration(&mut html, results);

@@ -1,0 +1,122 @@
+//! What the search for a queue depth tried, and what it chose.
+
+/// What the storage tier did over an interval at one depth, all shards and drives together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DepthStep {
+    /// I/Os that might be in flight, each shard on each drive.
+    pub depth: u32,
+    /// Length of the interval, s.
+    pub seconds: f64,
+    /// Single reads and writes that ended in it.
+    pub ios: u64,
+    /// Their bytes a second.
+    pub bytes_per_s: f64,
+    /// From submission to completion: mean, median and P99, µs.
+    pub latency_us: [f64; 3],
+    /// Mean time that an I/O had waited for its place in the queue, µs.
+    pub wait_us: f64,
+}
+
+impl DepthStep {
+    /// I/Os that ended in a second.
+    #[must_use]
+    pub fn ios_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.ios as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Mean number of I/Os in flight, by Little's law: their rate times their latency.
+    #[must_use]
+    pub fn in_flight(&self) -> f64 {
+        self.ios_per_s() * self.latency_us[0] / 1e6
+    }
+
+    /// Mean time of an I/O with its wait for a place, µs.
+    #[must_use]
+    pub fn total_us(&self) -> f64 {
+        self.latency_us[0] + self.wait_us
+    }
+}
+
+/// Why a depth was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DepthReason {
+    /// A smaller one costs bandwidth, or has I/Os wait for a place; a larger one only adds latency.
+    Knee,
+    /// Bandwidth still rises at the largest depth that was tried.
+    StillRises,
+    /// Hardly any I/O reached the storage tier, so that there was nothing to judge by.
+    TooFewIos,
+    /// The warm-up was over before the search was.
+    OutOfTime,
+}
+
+impl DepthReason {
+    /// A stable name, for scripts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DepthReason::Knee => "knee",
+            DepthReason::StillRises => "still_rises",
+            DepthReason::TooFewIos => "too_few_ios",
+            DepthReason::OutOfTime => "out_of_time",
+        }
+    }
+}
+
+/// What the search came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DepthFigures {
+    /// The depth of the measurement, each shard on each drive.
+    pub chosen: u32,
+    /// The largest that was tried.
+    pub deepest: u32,
+    /// Queues: shards times drives.
+    pub queues: u32,
+    /// Why this one.
+    pub reason: DepthReason,
+    /// What was tried, in that order.
+    pub steps: Vec<DepthStep>,
+    /// How long it took, s.
+    pub seconds: f64,
+}
+
+impl DepthFigures {
+    /// The last interval at that depth.
+    #[must_use]
+    pub fn last_at(&self, depth: u32) -> Option<&DepthStep> {
+        self.steps.iter().rev().find(|step| step.depth == depth)
+    }
+
+    /// Why this depth, in a sentence without a full stop.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let (chosen, deepest) = (self.chosen, self.deepest);
+        let mib_per_s = |step: &DepthStep| step.bytes_per_s / f64::from(1 << 20);
+        match (self.reason, self.last_at(chosen), self.last_at(deepest)) {
+            (DepthReason::Knee, Some(here), Some(there)) => format!(
+                "the smallest depth that reaches the bandwidth of depth {deepest}: {:.0} of {:.0} \
+                 MiB/s, single I/O P50 {:.3} instead of {:.3} ms",
+                mib_per_s(here),
+                mib_per_s(there),
+                here.latency_us[1] / 1e3,
+                there.latency_us[1] / 1e3
+            ),
+            (DepthReason::StillRises, ..) => format!(
+                "depth {} costs bandwidth or has I/Os wait, and {deepest} is the largest that was \
+                 tried: a larger number may be faster still",
+                self.steps.iter().map(|step| step.depth).min().unwrap_or(deepest)
+            ),
+            (DepthReason::OutOfTime, Some(_), _) => format!(
+                "the warm-up was over after {} steps, before the search was: a longer --warmup \
+                 lets it end",
+                self.steps.len()
+            ),
+            (DepthReason::TooFewIos | DepthReason::Knee | DepthReason::OutOfTime, ..) => {
+                "hardly any I/O reached the storage tier during the warm-up, so that there was \
+                 nothing to judge by: a longer --warmup, a smaller --cpu-mem-gb or more users \
+                 bring more"
+                    .to_owned()
+            }
+        }
+    }
+}

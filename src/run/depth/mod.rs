@@ -1,0 +1,12 @@
+//! `--queue-depth auto`: finds, while a run warms up, the smallest depth that the drive needs for
+//! this run's own sizes and mix. `search` decides from what was measured, `tuner` says when to
+//! measure; both are pure, and drive the threads of a real run and simulated shards alike.
+
+mod search;
+mod tuner;
+
+pub use tuner::{Tuner, TunerOrder};
+
+#[cfg(test)]
+#[path = "depth_test.rs"]
+mod tests;

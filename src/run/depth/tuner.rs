@@ -1,0 +1,189 @@
+//! When to change the depth and when to measure, on the clock of a warm-up that is as long as it
+//! is: the search must have its answer before the window opens.
+
+use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::shard::IoInterval;
+
+use super::search::{Next, Search};
+use crate::facts::{DepthFigures, DepthReason, DepthStep};
+
+/// For a load that has just begun to fill the queues.
+const RAMP: Nanos = SECOND;
+/// Time for a new depth to come about, at least and at most; between them, twice the latency of an
+/// I/O, after which all that was in flight before has ended.
+const SETTLES: [Nanos; 2] = [Nanos::from_ms(250), Nanos::from_secs(2)];
+/// Steps for which the warm-up has time: the ladder from 512 has ten rungs, the one that fails may
+/// take six more, and so may the one above it.
+const STEPS: u64 = 24;
+/// Shortest and longest interval: of many I/Os, and no longer than the warm-up has room for.
+const INTERVALS: [Nanos; 2] = [Nanos::from_ms(500), Nanos::from_secs(3)];
+/// The answer comes so long before the window, in which the depth is to be the measured one.
+const LEAD: Nanos = Nanos::from_ms(500);
+
+/// What the shards are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunerOrder {
+    /// Keep so many I/Os in flight on each drive, and forget the interval under way, if there is
+    /// one.
+    Depth(u32),
+    /// An interval begins.
+    Begin,
+    /// It ends: each shard answers with it ([`Tuner::add`]).
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    New,
+    Settling {
+        until: Nanos,
+    },
+    Measuring {
+        until: Nanos,
+    },
+    /// Answers are on their way.
+    Collecting,
+    Over,
+}
+
+/// The search on a clock.
+#[derive(Debug)]
+pub struct Tuner {
+    search: Search,
+    state: State,
+    /// The depth that is tried.
+    depth: u32,
+    queues: u32,
+    began: Nanos,
+    deadline: Nanos,
+    interval: Nanos,
+    /// What the shards have answered, and how many of them.
+    sum: IoInterval,
+    answers: usize,
+    figures: Option<DepthFigures>,
+}
+
+impl Tuner {
+    /// For shards whose load begins at `began` and is measured from `window` on: depths up to
+    /// `deepest`, and `standard` where nothing can be found out. `queues`: shards times drives.
+    #[must_use]
+    pub fn new(
+        [deepest, standard]: [u32; 2],
+        queues: u32,
+        (began, window): (Nanos, Nanos),
+    ) -> Tuner {
+        let deadline = window.saturating_sub(LEAD).max(began);
+        let interval = ((deadline - began) / STEPS).clamp(INTERVALS[0], INTERVALS[1]);
+        Tuner {
+            search: Search::new(deepest, standard.min(deepest)),
+            state: State::New,
+            depth: deepest,
+            queues,
+            began,
+            deadline,
+            interval,
+            sum: IoInterval::default(),
+            answers: 0,
+            figures: None,
+        }
+    }
+
+    /// What came of it, once it is over.
+    #[must_use]
+    pub fn figures(&self) -> Option<&DepthFigures> {
+        self.figures.as_ref()
+    }
+
+    /// When [`Tuner::next`] has something to say without an answer; `MAX` when it is over.
+    #[must_use]
+    pub fn due(&self) -> Nanos {
+        match self.state {
+            State::New => Nanos::ZERO,
+            State::Settling { until } | State::Measuring { until } => until.min(self.deadline),
+            State::Collecting => self.deadline,
+            State::Over => Nanos::MAX,
+        }
+    }
+
+    /// A shard's interval.
+    pub fn add(&mut self, interval: &IoInterval) {
+        // Answers may come when it has been given up.
+        if self.state == State::Collecting {
+            self.sum.merge(interval);
+            self.answers += 1;
+        }
+    }
+
+    /// What to tell the shards now, of which `shards` are alive; none: nothing until
+    /// [`Tuner::due`].
+    pub fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
+        if self.state != State::Over && now >= self.deadline {
+            let answer = self.search.give_up();
+            return Some(self.follow(answer, now, SETTLES[0]));
+        }
+        match self.state {
+            State::New => {
+                let settles = self.began.saturating_sub(now) + RAMP;
+                Some(self.follow(Next::Try(self.depth), now, settles))
+            }
+            State::Settling { until } if now >= until => {
+                self.state = State::Measuring { until: now.saturating_add(self.interval) };
+                Some(TunerOrder::Begin)
+            }
+            State::Measuring { until } if now >= until => {
+                self.state = State::Collecting;
+                (self.sum, self.answers) = (IoInterval::default(), 0);
+                Some(TunerOrder::End)
+            }
+            State::Collecting if self.answers >= shards => {
+                let step = step_of(self.depth, &self.sum);
+                let settles = Nanos::from_ns_f64(step.latency_us[0] * 2e3);
+                let next = self.search.judge(step);
+                Some(self.follow(next, now, settles.clamp(SETTLES[0], SETTLES[1])))
+            }
+            State::Settling { .. } | State::Measuring { .. } | State::Collecting | State::Over => {
+                None
+            }
+        }
+    }
+
+    fn follow(&mut self, next: Next, now: Nanos, settles: Nanos) -> TunerOrder {
+        match next {
+            Next::Try(depth) => {
+                self.depth = depth;
+                self.state = State::Settling { until: now.saturating_add(settles) };
+                TunerOrder::Depth(depth)
+            }
+            Next::Choose(depth, reason) => {
+                self.state = State::Over;
+                self.figures = Some(self.conclude(depth, reason, now));
+                TunerOrder::Depth(depth)
+            }
+        }
+    }
+
+    fn conclude(&self, chosen: u32, reason: DepthReason, now: Nanos) -> DepthFigures {
+        DepthFigures {
+            chosen,
+            deepest: self.search.deepest(),
+            queues: self.queues,
+            reason,
+            steps: self.search.steps().to_vec(),
+            seconds: now.saturating_sub(self.began).as_secs_f64(),
+        }
+    }
+}
+
+fn step_of(depth: u32, interval: &IoInterval) -> DepthStep {
+    let (latency, seconds) = (&interval.latency, interval.length.as_secs_f64());
+    let ios = latency.count();
+    let us = |quantile| latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
+    DepthStep {
+        depth,
+        seconds,
+        ios,
+        bytes_per_s: if seconds > 0.0 { interval.bytes as f64 / seconds } else { 0.0 },
+        latency_us: [latency.mean_ns().map_or(0.0, |ns| ns / 1e3), us(0.5), us(0.99)],
+        wait_us: if ios > 0 { interval.waits.as_ns_f64() / 1e3 / ios as f64 } else { 0.0 },
+    }
+}
