@@ -140,6 +140,7 @@ impl Shard {
     async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
         let mut baton: Option<Turn> = None;
         loop {
+            self.heed_stop(Operation::Write, Tier::Storage)?;
             // From before the look: a task that is spawned may run at once, and a step of growth be
             // over before anybody waits for it.
             let changed = self.changed.notified();
