@@ -65,7 +65,8 @@ pub fn engine(plan: &Plan) -> RunSettings {
         },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
-        keeps_early: plan.rank.as_ref().and_then(Rank::several).is_some(),
+        // What is no plain file would hold both what is kept and the results.
+        keeps_early: !plan.output.exists() || plan.output.is_file(),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
