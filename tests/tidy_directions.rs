@@ -84,7 +84,7 @@ const PROGRAM: Table = &[
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config", "content", "mlperf", "objects", "suite"]),
+    ("cli", &["analysis", "config", "content", "host", "mlperf", "objects", "suite"]),
     (
         "commands",
         &[

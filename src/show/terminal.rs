@@ -15,6 +15,7 @@ use crate::escape;
 use crate::facts::{
     GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
 };
+use crate::host::counted;
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
@@ -123,8 +124,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     }
     writeln!(
         out,
-        "  engine    {} shards{}, I/O {} KiB × {} deep each, {} MiB of buffers",
-        plan.shards,
+        "  engine    {}{}, I/O {} KiB × {} deep each, {} MiB of buffers",
+        counted(plan.shards.into(), "shard"),
         if plan.pin { " (pinned)" } else { "" },
         plan.io_size_bytes / 1024,
         plan.queue_depth,
@@ -161,8 +162,11 @@ fn who(plan: &Plan) -> String {
         (arrival, _) => format!("{} arrivals", arrival.name()),
     };
     let users = match plan.autoscaler {
-        Some(scale) => format!("{} users at first ({} mode)", plan.users, scale.mode.name()),
-        None => format!("{} users", plan.users),
+        Some(scale) => {
+            let users = counted(plan.users.into(), "user");
+            format!("{users} at first ({} mode)", scale.mode.name())
+        }
+        None => counted(plan.users.into(), "user"),
     };
     match &plan.traffic {
         Traffic::Drawn => format!("{users}, {arrival}"),
@@ -274,7 +278,11 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
         let (gib, failed) = (gib(bytes), result.population_failed);
         let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
-        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before{but}")?;
+        writeln!(
+            text,
+            "               {} ({gib:.2} GiB) written before{but}",
+            counted(objects, "entry")
+        )?;
     }
     let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
     if let Some(rate) = quotient(hits, hits + misses) {
@@ -387,8 +395,8 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             let left = result.engine.evicted_entries(tier);
             writeln!(
                 text,
-                "  {name:<12} {} entries, {:.1} of {:.1} GiB, {left} evicted{backing}",
-                state.entries,
+                "  {name:<12} {}, {:.1} of {:.1} GiB, {left} evicted{backing}",
+                counted(state.entries, "entry"),
                 gib(state.used_bytes),
                 gib(state.capacity_bytes),
             )?;
@@ -462,8 +470,8 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
     }
     writeln!(
         text,
-        "  verified     {} blocks, {} bad   first touch {:.1} GiB   errors {}",
-        engine.verify.blocks_checked,
+        "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
+        counted(engine.verify.blocks_checked, "block"),
         engine.verify.blocks_bad,
         gib(engine.first_touch_bytes),
         engine.error_count(),
