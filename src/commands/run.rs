@@ -14,6 +14,7 @@ use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::group::Group;
+use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
 use crate::run::{self, Load, Start};
@@ -241,8 +242,8 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         why.push(format!("{lost} of {} drives failed during the run", result.drives.len()));
     }
     if result.engine.verify.blocks_bad > 0 {
-        let blocks = result.engine.verify.blocks_bad;
-        why.push(format!("{blocks} blocks were read back other than they were written"));
+        let blocks = counted(result.engine.verify.blocks_bad, "block");
+        why.push(format!("{blocks} came back other than written"));
     }
     if result.requests.refused_share() > REFUSED_SHARE_MAX {
         why.push(format!(
@@ -252,8 +253,8 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         ));
     }
     if result.population_failed > 0 {
-        let entries = result.population_failed;
-        why.push(format!("{entries} entries that the run reads could not be written before it"));
+        let entries = counted(result.population_failed, "entry");
+        why.push(format!("{entries} that the run reads could not be written before it"));
     }
     if result.plan.fail_on_health && judge(result).overall_status == "FAIL" {
         why.push("the storage's health is FAIL, which --fail-on-health makes an error".to_owned());

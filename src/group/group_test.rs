@@ -137,7 +137,7 @@ fn what_dead_launches_left_is_reclaimed_and_what_lives_is_not() {
         }
         path
     };
-    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let gone = [put("left", true, minutes(2)), put("dead", false, minutes(25 * 60))];
     let kept = [put("alive", false, minutes(2)), put("just-left", true, minutes(0))];
     join(&directory, 0, 2).leave();

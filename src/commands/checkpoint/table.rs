@@ -36,7 +36,7 @@ pub(super) fn page(result: &CheckpointResult) -> String {
         }
     }
     if result.retries > 0 {
-        let _infallible = writeln!(page, "  retries      {} requests", result.retries);
+        let _infallible = writeln!(page, "  retries      {}", counted(result.retries, "request"));
     }
     page
 }
