@@ -8,9 +8,10 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
+use super::who::who;
 use super::{gpu, prose, total, verdict};
 use crate::blocktrace::Bucket;
-use crate::config::{Arrival, Plan, Traffic};
+use crate::config::Plan;
 use crate::escape;
 use crate::facts::{
     GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
@@ -84,6 +85,15 @@ pub struct Banner<'a> {
     pub gpu: Option<&'a GpuOutcome>,
 }
 
+/// What storage can make of the content, where that is not as usual.
+fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    let (dedupe, compress) = (plan.dedupe_ratio, plan.compress_ratio);
+    if dedupe > 1.0 || compress > 1.0 {
+        writeln!(out, "  content   deduplicable {dedupe} : 1, compressible {compress} : 1")?;
+    }
+    Ok(())
+}
+
 /// Writes the banner.
 ///
 /// # Errors
@@ -138,6 +148,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         plan.verify.name(),
         plan.preallocate.name(),
     )?;
+    print_content(out, plan)?;
     if let Some(rank) = &plan.rank {
         writeln!(out, "  rank      {}", escape::terminal(&rank.to_string()))?;
     }
@@ -152,36 +163,6 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         writeln!(out, "  {}", style.bold(text))?;
     }
     out.flush()
-}
-
-/// Who asks when, in a few words.
-fn who(plan: &Plan) -> String {
-    let arrival = match (plan.arrival, plan.request_rate_per_s) {
-        (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),
-        (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),
-        (arrival, _) => format!("{} arrivals", arrival.name()),
-    };
-    let users = match plan.autoscaler {
-        Some(scale) => {
-            let users = counted(plan.users.into(), "user");
-            format!("{users} at first ({} mode)", scale.mode.name())
-        }
-        None => counted(plan.users.into(), "user"),
-    };
-    match &plan.traffic {
-        Traffic::Drawn => format!("{users}, {arrival}"),
-        Traffic::ShareGpt { path, .. } => {
-            format!("{users}, {arrival}, conversations of {}", path.display())
-        }
-        Traffic::Trace { path, speedup, .. } => {
-            let pace = match (plan.request_rate_per_s, *speedup) {
-                (rate, _) if rate > 0.0 => arrival,
-                (_, 0.0) => "no gaps".to_owned(),
-                (_, speedup) => format!("{speedup} times its speed"),
-            };
-            format!("{} trace {}, {pace}", plan.traffic.name(), path.display())
-        }
-    }
 }
 
 fn ms(ns: Option<u64>) -> String {
