@@ -66,8 +66,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         shape: fill::Shape { dedupe_ratio: plan.dedupe_ratio, compress_ratio: plan.compress_ratio },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
-        // What is no plain file would hold both what is kept and the results.
-        keeps_early: !plan.output.exists() || plan.output.is_file(),
+        keeps_early: is_plain(&plan.output),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
@@ -91,6 +90,11 @@ pub fn engine(plan: &Plan) -> RunSettings {
             storage: plan.workload.saturation_targets.storage(),
         }),
     }
+}
+
+/// Whether results written there take the place of those before, as they do not in a pipe.
+fn is_plain(output: &std::path::Path) -> bool {
+    !output.exists() || output.is_file()
 }
 
 /// The cores that shards are pinned to; none where they are not.
