@@ -75,7 +75,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
                 log_to_stderr(plan.log_level);
                 ended(commands::run::run(&plan, typed))
             }
-            Err(error) => wrong(&error),
+            Err(error) => {
+                tell_ranks(&args, &error);
+                wrong(&error)
+            }
         },
         cli::Command::Replay(args) => match replay_plan(&args) {
             Ok(plan) => {
@@ -114,6 +117,23 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look();
     config::resolve(&args.typed()?, file.as_ref(), &facts)
+}
+
+/// Has the other ranks of a launch hear that this one's settings, which may be right for them, are
+/// wrong.
+fn tell_ranks(args: &cli::RunArgs, error: &InputError) {
+    let Ok(typed) = args.typed() else { return };
+    let file = args.config.as_deref().map(ConfigFile::read).and_then(Result::ok);
+    let file = file.map(|file| file.options).unwrap_or_default();
+    // Who is given a time waits for nobody.
+    if typed.start_at.or(file.start_at).is_some() {
+        return;
+    }
+    let output = typed.output.or(file.output).unwrap_or_else(|| "results/auto".into());
+    let ranks = typed.ranks.or(file.ranks).unwrap_or(config::Ranks::Auto);
+    if let Ok(Some(rank)) = config::Rank::for_command(ranks, &output) {
+        commands::run::tell_ranks(&rank, &error.to_string());
+    }
 }
 
 /// The longest a run may last: a replay ends with its trace.

@@ -92,7 +92,7 @@ fn a_damaged_block_is_named() {
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[!byte[0]], at).unwrap();
     file.sync_all().unwrap();
-    let words = ["1 blocks of 4 KiB", "block 1797 of rank 1", "offset 7360512", "rank-00001"];
+    let words = ["1 block of 4 KiB", "block 1797 of rank 1", "offset 7360512", "rank-00001"];
     assert_fails(&checkpoint(&scratch, "read", &[]), 1, &words);
     // The head of the block is whole.
     done(&scratch, "read", &["--verify", "sample"]);

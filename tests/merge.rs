@@ -55,6 +55,10 @@ fn real_results_are_merged_and_what_can_t_be_is_named() {
         serde_json::from_slice(&std::fs::read(scratch.file("a.json")).unwrap()).unwrap();
     let two: Value =
         serde_json::from_slice(&std::fs::read(scratch.file("m.json")).unwrap()).unwrap();
+    let output = merge(&scratch.path, &["a.json", "b.json", "--output", "-"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told.pointer("/summary"), two.pointer("/summary"), "to standard output");
+    assert!(!scratch.file("-").exists());
     // Twice the same: twice the counts, the same percentiles and rates.
     let at = |document: &Value, place: &str| document.pointer(place).unwrap().as_f64().unwrap();
     for place in ["/requests_completed", "/summary/cache_stats/total_read_bytes"] {

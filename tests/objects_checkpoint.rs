@@ -93,7 +93,7 @@ fn bytes_that_the_store_changed_are_found() {
     done(&scratch, &write(&scratch, &server, &[]));
     server.fault("GET", "rank-", 1, Wrong::Corrupts);
     let read = output(checkpoint(&scratch, &server, "read", &[]));
-    assert_fails(&read, 1, &["1 blocks of 4 KiB are not what was written"]);
+    assert_fails(&read, 1, &["1 block of 4 KiB is not what was written"]);
 }
 
 #[test]

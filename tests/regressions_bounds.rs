@@ -20,6 +20,14 @@ fn limited(command: &Command, flag: &str, limit: &str) -> Command {
     shell
 }
 
+/// It was ended by the kernel, without a word.
+#[test]
+fn a_tiny_stack_is_enough() {
+    let scratch = Scratch::new("stack");
+    let output = output(limited(&scratch.run_command(&["--duration", "1"]), "-s", "64"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
 /// A run that may have 1 GiB.
 fn in_a_gib(scratch: &Scratch, more: &[&str]) -> Output {
     output(limited(&scratch.run_command(more), "-v", ADDRESS_SPACE_KIB))

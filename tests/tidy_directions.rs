@@ -83,7 +83,7 @@ const PROGRAM: Table = &[
         ],
     ),
     ("log_lines", &["config", "escape", "host", "show"]),
-    ("cli", &["analysis", "config", "mlperf", "objects", "suite"]),
+    ("cli", &["analysis", "config", "host", "mlperf", "objects", "suite"]),
     (
         "commands",
         &[

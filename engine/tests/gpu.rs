@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::error::ErrorKind;
+use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
+use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::faulty::{GpuFlaw, GpuFlawPlan};
@@ -307,4 +309,35 @@ fn operations_dropped_at_any_step_leave_no_job_and_no_memory_behind() {
         assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0), "{dropped_after}");
         bed.assert_at_rest();
     }
+}
+
+/// One shard's entries leave every second half of its chunks idle, which another shard cannot use:
+/// the room that the other one evicts for, with the tier's baton in hand, is worth nothing.
+#[test]
+fn a_grant_that_proves_worth_nothing_after_an_eviction_is_passed_over() {
+    let bed = Bed::new(BedConfig {
+        shards: 2,
+        gpu_bytes: 26 * MIB,
+        cpu_bytes: 64 * MIB,
+        watermarks: Watermarks { evict_target_permille: 1_000, ..Watermarks::default() },
+        verify: VerifyMode::Off,
+        ..three_tiers()
+    });
+    // The first lies beside where the shard lands what it reads, the others two to a chunk.
+    for key in 0..25 {
+        bed.write(0, key, ENTRY);
+    }
+    for key in (0..25).step_by(2) {
+        bed.read(0, key);
+    }
+    // The other shard can have six chunks and half a one: 13 MiB. The tier has as much after it has
+    // let go of the oldest: the odd ones and the first.
+    let outcome = bed.write(1, 100, 13 * MIB + 1);
+    assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Cpu, .. }), "{outcome:?}");
+    let passed: u64 =
+        bed.shards.iter().map(|shard| shard.measure().snapshot().passed_over_entries).sum();
+    assert_eq!(passed, 1);
+    let outcome = bed.write(1, 101, ENTRY);
+    assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Gpu, .. }), "{outcome:?}");
+    bed.assert_at_rest();
 }

@@ -4,11 +4,13 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::device::{Fault, FaultPlan};
 use ringfall_engine::error::ErrorKind;
+use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
@@ -356,6 +358,51 @@ fn operations_dropped_at_any_step_leak_nothing_and_harm_nobody() {
         }
         let metrics = bed.shards[0].measure().snapshot();
         assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0), "{dropped_after}");
+        bed.assert_at_rest();
+    }
+}
+
+/// 36 s of drain were seen after a window of 1 s: entries of many GiB were made in the CPU tier,
+/// and evicted for, to their ends.
+#[test]
+fn a_drain_waits_for_no_memory_that_is_still_to_be_copied_or_to_come() {
+    const LARGE: u64 = 24 * MIB;
+    for (full, what) in [(false, "a write to the CPU tier"), (true, "a write that evicts")] {
+        let bed = Bed::new(BedConfig {
+            cpu_bytes: 2 * LARGE,
+            storage_blocks: 4 * LARGE / BLOCK_BYTES,
+            segment_blocks: 64,
+            verify: VerifyMode::Off,
+            ..BedConfig::default()
+        });
+        for key in 0..if full { 4 } else { 1 } {
+            bed.write(0, key, LARGE / 2);
+        }
+        let outcomes = Rc::new(RefCell::new(Vec::new()));
+        for key in [100, 101] {
+            let (shard, outcomes) = (Rc::clone(&bed.shards[0]), Rc::clone(&outcomes));
+            bed.runtime.spawn(Box::pin(async move {
+                let home = shard.id();
+                let write = shard.write(home, EntryKey(key), LARGE, Urgency(1), WriteMode::Replace);
+                let written = write.await;
+                outcomes.borrow_mut().push(format!("{written:?}"));
+                let read = shard.read(home, EntryKey(0), Urgency(1)).await;
+                outcomes.borrow_mut().push(format!("{read:?}"));
+            }));
+        }
+        for _ in 0..8 {
+            bed.step();
+        }
+        let written = |bed: &Bed| bed.shards[0].counts(Tier::Cpu).entries;
+        let before = written(&bed);
+        bed.shards[0].stop();
+        bed.settle();
+        let outcomes = outcomes.borrow();
+        assert_eq!(outcomes.len(), 4, "{what}: {outcomes:?}");
+        let is_ended = |told: &String| told.contains("Cancelled") || told == "Miss";
+        assert!(outcomes.iter().all(is_ended), "{what}: {outcomes:?}");
+        assert!(written(&bed) <= before, "{what}: nothing came to be");
+        assert_eq!(bed.shards[0].measure().snapshot().error_count(), 0, "{what}: on purpose");
         bed.assert_at_rest();
     }
 }

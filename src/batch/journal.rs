@@ -16,8 +16,8 @@ use crate::config::InputError;
 const NAME: &str = "batch.journal";
 /// Differences that a refusal lists.
 const DIFFERENCES_SHOWN: usize = 5;
-/// Largest journal that is read: a thousand times what a large sweep writes.
-const BYTES_MAX: u64 = 1 << 30;
+/// Largest journal that is read, into memory: a hundred times what a large sweep writes.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// The first line: what a resumed batch must agree with.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

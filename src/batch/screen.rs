@@ -5,14 +5,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::escape::{terminal, terminal_page};
-use crate::host::is_watched;
+use crate::host::{is_watched, live_line};
 
 /// How often the line changes on a terminal.
 const LIVE_PERIOD: Duration = Duration::from_millis(500);
 /// How often a line is written elsewhere.
 const PLAIN_PERIOD: Duration = Duration::from_secs(60);
-/// What a live line may take of 80 columns, so that none wraps.
-const LIVE_COLUMNS: usize = 79;
 /// Names of running jobs on the line.
 const NAMES_SHOWN: usize = 2;
 
@@ -91,9 +89,8 @@ impl Screen {
         self.next = Some(now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD });
         let line = terminal(&line(&standing()));
         let _nobody_may_read_it = if self.live {
-            let line: String = line.chars().take(LIVE_COLUMNS).collect();
             self.shown = true;
-            write!(self.progress, "\r{line}\x1b[K").and_then(|()| self.progress.flush())
+            write!(self.progress, "{}", live_line(&line)).and_then(|()| self.progress.flush())
         } else {
             writeln!(self.progress, "{line}")
         };
@@ -103,7 +100,7 @@ impl Screen {
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _nobody_may_read_it =
-                write!(self.progress, "\r\x1b[K").and_then(|()| self.progress.flush());
+                write!(self.progress, "{}", live_line("")).and_then(|()| self.progress.flush());
             self.next = None;
         }
     }

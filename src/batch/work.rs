@@ -76,7 +76,7 @@ impl Batch {
 
     /// Runs the jobs that are not done yet, until all have ended or `is_interrupted` says so.
     /// `rows` makes the table's lines of each that has ended, also of those that had before. To be
-    /// called by the main thread: jobs end with the thread that started them.
+    /// called by a thread that lives as long as the program: jobs end with the one that began them.
     ///
     /// # Errors
     /// The directory holds another batch or can't be used, or no process can be started: what was

@@ -41,7 +41,7 @@ pub struct MergeArgs {
     /// ranks, those of each trial are merged first, and then the trials.
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// File for the merged result in JSON
+    /// File for the merged result in JSON; `-` writes it to standard output, as --json does
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Merge results even if their configurations differ

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
@@ -40,6 +40,7 @@ pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
 use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
+use crate::host::terminal_columns;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -204,8 +205,18 @@ pub enum Stop {
 /// # Errors
 /// [`Stop`]: help was asked for, or something is wrong with it.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
-    Cli::try_parse_from(with_subcommand(args.into_iter().collect())).map_err(explain)
+    let mut command = Cli::command();
+    // Narrower, a description would be a column of letters: the terminal breaks its lines instead.
+    if terminal_columns().is_some_and(|columns| columns < HELP_COLUMNS_MIN) {
+        command = command.term_width(HELP_COLUMNS_MIN);
+    }
+    let args = with_subcommand(args.into_iter().collect());
+    let matches = command.try_get_matches_from_mut(args).map_err(explain)?;
+    Cli::from_arg_matches(&matches).map_err(|error| explain(error.format(&mut command)))
 }
+
+/// Least width of the help: a flag's description gets half of it.
+const HELP_COLUMNS_MIN: usize = 60;
 
 /// Names of the reference's program: who calls this one so means its only thing to do, a run.
 const REFERENCE_NAMES: [&str; 3] = ["kv-cache", "kv_cache", "mlperf-kv-cache"];

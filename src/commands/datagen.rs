@@ -21,7 +21,7 @@ use crate::datagen::{
     bench, items_of, measure_numpy, verify_file, write_file,
 };
 use crate::exit::Exit;
-use crate::host::{Machine, Room, human, is_watched};
+use crate::host::{Machine, Room, counted, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::results::write_json;
 
@@ -350,7 +350,10 @@ fn verify(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
     line.end();
     let shown = args.path.display();
     match checked.first_bad_offset {
-        None => super::print(&format!("{shown}: {} blocks of 4 KiB, 0 bad\n", checked.blocks)),
+        None => super::print(&format!(
+            "{shown}: {} of 4 KiB, 0 bad\n",
+            counted(checked.blocks, "block")
+        )),
         Some(offset) => Err(anyhow::anyhow!(
             "{} of {} blocks of {shown} are not what `datagen write` writes with these flags, the \
              first at offset {offset}: give the flags with which it was written, or look at dmesg",
@@ -407,5 +410,5 @@ fn rewrite(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stderr().lock();
     // Nobody may read it any more; the work goes on.
-    let _told = write!(out, "\r{text}\x1b[K").and_then(|()| out.flush());
+    let _told = write!(out, "{}", live_line(text)).and_then(|()| out.flush());
 }

@@ -31,14 +31,15 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
         Expanded::Results(files) => merge_files(files, args.allow_different, command_line)?,
         Expanded::Trials(trials) => merge_trials(trials, args.allow_different, command_line)?,
     };
-    if let Some(output) = &args.output {
+    let is_to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if let Some(output) = args.output.as_ref().filter(|_| !is_to_stdout) {
         refuse_input("--output", output, expanded.files())?;
         write_json(&sorted(&merged.document)?, output).with_context(|| {
             format!("the merged result can't be written to {}", output.display())
         })?;
         merged.page.push_str(&format!("results      {}\n", terminal_path(output)));
     }
-    if args.json {
+    if args.json || is_to_stdout {
         return print_json(&sorted(&merged.document)?);
     }
     print(&merged.page)

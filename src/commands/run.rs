@@ -14,6 +14,7 @@ use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::group::Group;
+use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
 use crate::run::{self, Load, Start};
@@ -42,8 +43,9 @@ use result::result_of;
 use screen::{output, show, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
-use together::Together;
+pub use together::tell_ranks;
 pub(super) use together::{LEAVE_PATIENCE, Launch};
+use together::{Together, or_tell_ranks};
 
 /// Runs the plan and writes its results.
 ///
@@ -57,17 +59,17 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.trials > 1 {
         return trials::run(plan, command_line, &interrupt);
     }
-    check_outputs(plan)?;
-    check_device_may_be_destroyed(plan)?;
-    tell_advice(plan);
-    // Before the handler is there, Ctrl-C ends the reading with the process.
-    let sources = Sources::open(plan, &Reading::new(|| false, !plan.quiet))?;
+    let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
+    let sources = or_tell_ranks(waiting, prepare(plan))?;
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
     let measured =
-        measure(plan, sources, command_line.clone(), &interrupt, with_banner, group.clone())?;
-    let Measured { result, cleaned } = measured;
+        measure(plan, sources, command_line.clone(), &interrupt, with_banner, group.clone());
+    if let (Some(group), Err(error)) = (&group, &measured) {
+        group.fail(&format!("{error:#}"));
+    }
+    let Measured { result, cleaned } = measured?;
     let document = document_of(&result);
     let written = write_results(plan, &document);
     let is_complete = is_complete(&result) && written.is_ok();
@@ -93,6 +95,15 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     cleaned?;
     together?;
     Ok(exit_of(&result))
+}
+
+/// What is found wanting before anything is opened, and what is read.
+fn prepare(plan: &Plan) -> Result<Sources> {
+    check_outputs(plan)?;
+    check_device_may_be_destroyed(plan)?;
+    tell_advice(plan);
+    // Before the handler is there, Ctrl-C ends the reading with the process.
+    Sources::open(plan, &Reading::new(|| false, !plan.quiet))
 }
 
 /// Whether it came to its end.
@@ -231,8 +242,8 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         why.push(format!("{lost} of {} drives failed during the run", result.drives.len()));
     }
     if result.engine.verify.blocks_bad > 0 {
-        let blocks = result.engine.verify.blocks_bad;
-        why.push(format!("{blocks} blocks were read back other than they were written"));
+        let blocks = counted(result.engine.verify.blocks_bad, "block");
+        why.push(format!("{blocks} came back other than written"));
     }
     if result.requests.refused_share() > REFUSED_SHARE_MAX {
         why.push(format!(
@@ -242,8 +253,8 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         ));
     }
     if result.population_failed > 0 {
-        let entries = result.population_failed;
-        why.push(format!("{entries} entries that the run reads could not be written before it"));
+        let entries = counted(result.population_failed, "entry");
+        why.push(format!("{entries} that the run reads could not be written before it"));
     }
     if result.plan.fail_on_health && judge(result).overall_status == "FAIL" {
         why.push("the storage's health is FAIL, which --fail-on-health makes an error".to_owned());

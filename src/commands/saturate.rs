@@ -23,7 +23,7 @@ use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::group::Group;
-use crate::host::{Machine, Room, human, is_watched};
+use crate::host::{Machine, Room, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::objects::Place;
 use crate::results::document::ResultFile;
@@ -464,7 +464,7 @@ impl Teller {
 
     fn live_line(&mut self, text: &str) {
         if let (Some(out), true) = (&mut self.out, self.live) {
-            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
+            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
         }
     }
 

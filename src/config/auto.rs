@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use ringfall_engine::drive::DRIVES_MAX;
-use ringfall_engine::units::{GIB, MIB};
+use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;
@@ -60,7 +60,7 @@ pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
     let drives =
         settings.cache_dir.as_ref().map_or(1, |places| places.0.len().clamp(1, DRIVES_MAX));
     let queues = shards_of(settings).unsigned_abs() * drives as u64;
-    let least = io_size_bytes.min(IO_SIZE_BYTES_MAX) * queues;
+    let least = io_size_bytes.clamp(BLOCK_BYTES, IO_SIZE_BYTES_MAX) * queues;
     let here = facts.rank.as_ref().map_or(1, |rank| u64::from(Rank::of(rank).ranks_here()));
     let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX / here).max(least);
     Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{AutoscalerPlan, Settings, WorkloadSection};
 
 /// Longest target: a day.
-const TARGET_MS_MAX: u64 = 86_400_000;
+pub(crate) const TARGET_MS_MAX: u64 = 86_400_000;
 /// Longest queue that is a target: as many requests as there may be users.
-const QUEUE_DEPTH_MAX: u64 = USERS_MAX as u64;
+pub(crate) const WAITING_MAX: u64 = USERS_MAX as u64;
 /// Largest factor between two numbers of users.
 const SCALE_UP_MAX: f64 = 100.0;
 
@@ -107,9 +107,9 @@ impl SaturationTargets {
                 "saturation_targets.{name} is {ms}: give a time above 0, to {TARGET_MS_MAX} ms"
             ));
         }
-        (!(1..=QUEUE_DEPTH_MAX).contains(&self.queue_depth)).then(|| {
+        (!(1..=WAITING_MAX).contains(&self.queue_depth)).then(|| {
             format!(
-                "saturation_targets.queue_depth is {}: give a number from 1 to {QUEUE_DEPTH_MAX}",
+                "saturation_targets.queue_depth is {}: give a number from 1 to {WAITING_MAX}",
                 self.queue_depth
             )
         })

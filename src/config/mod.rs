@@ -36,6 +36,7 @@ pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
 pub use health::HealthCriteria;
 pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
+pub(crate) use judging::{TARGET_MS_MAX, WAITING_MAX};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};

@@ -48,6 +48,14 @@ fn complaint(line: &str) -> String {
 }
 
 #[test]
+fn a_wrong_value_is_complained_of_once_and_not_for_what_follows_from_it() {
+    for line in ["--io-size 0", "--io-size 5000", "--queue-depth 0", "--shards 0"] {
+        let error = resolve(&typed(line), None, &facts()).unwrap_err();
+        assert_eq!(error.sentences.len(), 1, "{line}: {error}");
+    }
+}
+
+#[test]
 fn the_default_page_names_every_key_and_nothing_else() {
     let defaults = file(&defaults_page()).unwrap().options;
     assert_eq!(defaults.given(), Options::KEYS);

@@ -18,6 +18,8 @@ pub struct TierShortage {
     /// Since when, s after the start of the measurement window (negative: before it); none: since
     /// the run began.
     pub since_s: Option<f64>,
+    /// When it began to grow again, by the same clock; none: it did not.
+    pub until_s: Option<f64>,
     /// Why: what comes after "because".
     pub why: String,
 }
@@ -30,15 +32,27 @@ impl fmt::Display for TierShortage {
             Tier::Storage => "storage tier",
         };
         let (given, wanted) = (human(self.given_bytes), human(self.wanted_bytes));
-        write!(f, "the {tier} holds {given} instead of {wanted}")?;
-        match self.since_s {
-            None => {}
-            Some(since_s) if since_s < 0.0 => {
-                write!(f, " since {:.1} s before the measurement", -since_s)?;
-            }
-            Some(since_s) => write!(f, " since {since_s:.1} s into the measurement")?,
+        let verb = if self.until_s.is_some() { "held" } else { "holds" };
+        write!(f, "the {tier} {verb} {given} instead of {wanted}")?;
+        if let Some(since_s) = self.since_s {
+            write!(f, " since {}", Moment(since_s))?;
+        }
+        if let Some(until_s) = self.until_s {
+            write!(f, " until it could grow again {}", Moment(until_s))?;
         }
         write!(f, ", because {}", self.why)
+    }
+}
+
+/// A time in a sentence, s after the start of the measurement.
+struct Moment(f64);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            before if before < 0.0 => write!(f, "{:.1} s before the measurement", -before),
+            into => write!(f, "{into:.1} s into the measurement"),
+        }
     }
 }
 
@@ -54,6 +68,7 @@ mod tests {
             wanted_bytes: 100 * GIB,
             given_bytes: 40 * GIB,
             since_s: Some(12.34),
+            until_s: None,
             why: "the file system gave no more".to_owned(),
         };
         let text = "the storage tier holds 40.0 GiB instead of 100.0 GiB since 12.3 s into the \
@@ -61,7 +76,11 @@ mod tests {
         assert_eq!(shortage.to_string(), text);
         shortage.since_s = Some(-3.0);
         assert!(shortage.to_string().contains("since 3.0 s before the measurement, because"));
-        shortage.since_s = None;
+        shortage.until_s = Some(30.0);
+        let text = shortage.to_string();
+        assert!(text.contains("storage tier held 40.0 GiB"), "{text}");
+        assert!(text.contains("until it could grow again 30.0 s into the measurement"), "{text}");
+        (shortage.since_s, shortage.until_s) = (None, None);
         assert!(shortage.to_string().contains("100.0 GiB, because the file"));
     }
 }

@@ -10,15 +10,18 @@ use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
 use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::placement::{EntryLayout, Watermarks};
 use ringfall_engine::shard::Durability;
-use ringfall_engine::tier::gpu::GpuSpace;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
+use ringfall_engine::tier::gpu::{self, GpuSpace};
 use ringfall_engine::units::{BLOCK_BYTES, KIB, MIB};
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use crate::run::{Load, RunSettings};
+
+/// Tells the draws of a GPU tier's memory from all others of a seed.
+const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");
 
 /// What is run.
 pub(super) struct Scenario {
@@ -102,7 +105,7 @@ impl Scenario {
             return Ok(None);
         }
         let (bytes, shards) = (settings.gpu_capacity_bytes, settings.shards);
-        let memory = GpuSpace::memory_bytes(bytes, 1, shards, settings.io_size_bytes);
+        let memory = gpu_memory_bytes(bytes, shards, settings);
         let memory = EmulatedMemory::new(1, memory).map_err(|error| error.to_string())?;
         let memory = FaultyMemory::new(memory, self.gpu_flaws);
         settings.gpu_memory = Some(memory.clone());
@@ -130,6 +133,20 @@ fn rates(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> FlawRates {
 fn gpu_capacity_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
     let bytes = scale * rng.random_range(32..=2_048) * KIB;
     if rng.random() { bytes } else { 0 }
+}
+
+/// Half of the GPU tiers have less memory than they were to have, so that room in them may prove
+/// worth nothing: what the shards' first chunks take, and some of the tier's own.
+fn gpu_memory_bytes(capacity_bytes: u64, shards: u16, settings: &RunSettings) -> u64 {
+    let whole = GpuSpace::memory_bytes(capacity_bytes, 1, shards, settings.io_size_bytes);
+    // Drawn apart, as drives are.
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(settings.seed ^ GPU_MEMORY_STREAM);
+    let landing_chunks = GpuSpace::landing_bytes(settings.io_size_bytes).div_ceil(gpu::CHUNK_BYTES);
+    let chunks = u64::from(shards) * landing_chunks + capacity_bytes / 4 / gpu::CHUNK_BYTES;
+    match rng.random() {
+        true => chunks * gpu::CHUNK_BYTES,
+        false => whole,
+    }
 }
 
 /// What goes wrong with a GPU tier: nothing where nothing goes wrong at all.

@@ -28,6 +28,17 @@ pub trait Board: Send {
     /// Something of it could not be taken away.
     fn clear(&mut self, lost: &[u32]) -> Result<()>;
 
+    /// Takes away what all ranks showed, once every one of them has come and has left.
+    ///
+    /// # Errors
+    /// Something of it could not be taken away.
+    fn clear_up(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes away what launches have left that ended long ago, where there is such a thing.
+    fn reclaim(&mut self) {}
+
     /// That rank reads nothing any more.
     fn forget(&mut self, _rank: u32) {}
 

@@ -3,11 +3,12 @@
 
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ringfall_engine::clock::Nanos;
 
 use super::board::{Board, Pace};
+use super::card::{Card, Machine, Posts as _};
 
 /// Time for a word to reach all others: several looks, on a file system that is shared.
 const LEAD: Nanos = Nanos::from_secs(2);
@@ -17,11 +18,22 @@ const PERIOD_WAITING: Duration = Duration::from_millis(250);
 const PERIOD_RUNNING: Duration = Duration::from_secs(1);
 const PERIOD_TALKING: Duration = Duration::from_millis(100);
 
+/// What the name of such a directory begins with.
+const PREFIX: &str = ".ringfall-ranks-";
+/// Nobody comes to a launch any more whose ranks that came have all ended, so long after.
+const ENDED_FOR: Duration = Duration::from_secs(60);
+/// A launch of which nothing has changed for so long is over, whatever its cards say: a rank that
+/// lives renews its own every second.
+const STILL_FOR: Duration = Duration::from_secs(86_400);
+
 /// See the module.
 #[derive(Debug)]
 pub struct Directory {
+    /// Where it lies, beside those of other launches.
+    common: PathBuf,
     path: PathBuf,
     rank: u32,
+    size: u32,
 }
 
 impl Directory {
@@ -33,13 +45,30 @@ impl Directory {
         };
         let name = launch.map_or_else(|| format!("of-{size}"), plain);
         let common = if common.as_os_str().is_empty() { Path::new(".") } else { common };
-        let path = common.join(format!(".ringfall-ranks-{name}"));
-        Directory { path, rank }
+        let path = common.join(format!("{PREFIX}{name}"));
+        Directory { common: common.to_owned(), path, rank, size }
     }
 
     fn file(&self, rank: u32, name: &str) -> PathBuf {
         self.path.join(format!("rank_{rank}.{name}"))
     }
+}
+
+/// Whether nobody uses a directory of another launch any more.
+fn is_abandoned(path: &Path, here: &Machine) -> Result<bool> {
+    let (mut age_min, mut have_all_ended) = (None::<Duration>, true);
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let changed = entry.metadata()?.modified()?;
+        let age = SystemTime::now().duration_since(changed).unwrap_or_default();
+        age_min = Some(age_min.map_or(age, |least| least.min(age)));
+        if entry.path().extension().is_some_and(|ending| ending == "card") {
+            let card = serde_json::from_slice::<Card>(&std::fs::read(entry.path())?);
+            have_all_ended &= card.is_ok_and(|card| card.has_left || card.is_gone(here));
+        }
+    }
+    // An empty one has just been made, or is about to be taken away.
+    Ok(age_min.is_some_and(|age| age > STILL_FOR || (have_all_ended && age > ENDED_FOR)))
 }
 
 fn remove(file: &Path) -> Result<()> {
@@ -95,6 +124,34 @@ impl Board for Directory {
                 Err(error)
             }
             _ => Ok(()),
+        }
+    }
+
+    fn clear_up(&mut self) -> Result<()> {
+        let here = Machine::this();
+        let all: Vec<u32> = (0..self.size).collect();
+        let mut has_ended = |rank: &u32| {
+            let card = self.card(*rank);
+            card.is_ok_and(|card| card.is_some_and(|card| card.has_left || card.is_gone(&here)))
+        };
+        if all.iter().all(&mut has_ended) { self.clear(&all) } else { Ok(()) }
+    }
+
+    /// What can't be looked at or removed is somebody else's, or goes the next time.
+    fn reclaim(&mut self) {
+        let Ok(entries) = std::fs::read_dir(&self.common) else { return };
+        let here = Machine::this();
+        let is_other = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(PREFIX) && *path != self.path
+        };
+        for path in entries.flatten().map(|entry| entry.path()).filter(is_other) {
+            if is_abandoned(&path, &here).unwrap_or(false)
+                && let Err(error) = std::fs::remove_dir_all(&path)
+            {
+                let directory = path.display();
+                tracing::warn!(%directory, %error, "what an earlier launch left can't be removed");
+            }
         }
     }
 

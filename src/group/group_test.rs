@@ -106,6 +106,46 @@ fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// One that could not begin had come and gone before the others looked: they waited ten minutes.
+#[test]
+fn a_rank_that_fails_before_the_others_join_ends_them_and_the_last_out_takes_all_away() {
+    let directory = scratch("fails-first");
+    let first = join(&directory, 1, 2);
+    first.fail("too few open files");
+    drop(first);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "the others have to hear of it");
+    let other = join(&directory, 0, 2);
+    other.ready();
+    let why = eventually(|| other.failure());
+    assert!(why.contains("rank 1 on node1 ended early: too few open files"), "{why}");
+    drop(other);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "nobody is to come any more");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn what_dead_launches_left_is_reclaimed_and_what_lives_is_not() {
+    let directory = scratch("reclaims");
+    let put = |launch: &str, has_left: bool, age: Duration| {
+        let path = directory.join(format!(".ringfall-ranks-{launch}"));
+        std::fs::create_dir_all(&path).unwrap();
+        let card = Card { has_left, ..Card::new(0, "node", 5) };
+        for (name, bytes) in [("rank_0.card", serde_json::to_vec(&card).unwrap()), ("x", vec![])] {
+            std::fs::write(path.join(name), bytes).unwrap();
+            let file = std::fs::File::options().write(true).open(path.join(name)).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+        path
+    };
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    let gone = [put("left", true, minutes(2)), put("dead", false, minutes(25 * 60))];
+    let kept = [put("alive", false, minutes(2)), put("just-left", true, minutes(0))];
+    join(&directory, 0, 2).leave();
+    assert!(gone.iter().all(|path| !path.exists()), "{gone:?}");
+    assert!(kept.iter().all(|path| path.exists()), "{kept:?}");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 #[test]
 fn a_moment_is_the_same_for_who_hears_of_it_later() {
     let directory = scratch("moment");

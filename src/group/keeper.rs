@@ -57,6 +57,9 @@ impl Keeper {
             said: 0,
             heard: BTreeMap::new(),
         };
+        if party.rank == 0 {
+            keeper.board.reclaim();
+        }
         keeper.board.put_card(&keeper.card)?;
         Ok(keeper)
     }
@@ -242,7 +245,7 @@ impl Keeper {
                 true => start.start_in_ns,
                 false => start.start_unix_ns.saturating_sub(unix_ns()),
             };
-            let begins = Some(monotonic_now() + Nanos::from_ns(ahead_ns));
+            let begins = Some(monotonic_now().saturating_add(Nanos::from_ns(ahead_ns)));
             self.members.begin();
             return Ok(News { begins, awaits: String::new() });
         }
@@ -317,7 +320,8 @@ impl Keeper {
             Leaving::Unsettled if self.card.state == State::Ended => self.board.clear(&[]),
             Leaving::Unsettled => {
                 self.card.has_left = true;
-                self.put_card()
+                // The last one out takes everything away: nobody is left who has to learn of it.
+                self.put_card().and_then(|()| self.board.clear_up())
             }
         };
         if let Err(error) = gone {

@@ -9,6 +9,10 @@ use super::card::{Card, Machine, State};
 /// Longest time without a sign of life: twenty renewals that did not come.
 const SILENCE_MAX: Nanos = Nanos::from_secs(20);
 
+/// The ranks of a launch begin within so long of each other: the card of one that failed at once
+/// was written so long before another looks at it, at the most.
+const START_SPREAD: Nanos = Nanos::from_secs(60);
+
 /// What a look at a rank's card has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sighting {
@@ -22,7 +26,7 @@ pub enum Sighting {
         card: Card,
         /// Its process is known to have ended.
         is_gone: bool,
-        /// It was written after this rank began.
+        /// It was written since this launch began, as far as this rank can tell.
         is_new: bool,
     },
 }
@@ -34,7 +38,7 @@ impl Sighting {
             None => Sighting::Nothing,
             Some(card) => Sighting::Card {
                 is_gone: card.is_gone(here),
-                is_new: card.written_unix_ns >= joined_unix_ns,
+                is_new: card.written_unix_ns.saturating_add(START_SPREAD.as_ns()) >= joined_unix_ns,
                 card,
             },
         }

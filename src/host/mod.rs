@@ -9,6 +9,7 @@ mod launcher;
 mod machine;
 mod pipe;
 mod room;
+mod screen;
 pub mod survey;
 
 pub use blockstat::{BlockCounters, BlockDelta};
@@ -19,4 +20,5 @@ pub use direct::takes_direct_io;
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use pipe::{is_strange_pipe, open_to_read, open_to_write};
-pub use room::{MemoryRoom, Room, human};
+pub use room::{MemoryRoom, Room, counted, human};
+pub use screen::{live_line, terminal_columns};

@@ -105,6 +105,16 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
+/// A number of things in words: `1 block`, `2 blocks`, `0 entries`.
+#[must_use]
+pub fn counted(count: u64, one: &str) -> String {
+    match (count, one.strip_suffix('y')) {
+        (1, _) => format!("1 {one}"),
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        _ => format!("{count} {one}s"),
+    }
+}
+
 fn machine_memory() -> Option<MemoryRoom> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let bytes = super::machine::kib_of(&meminfo, "MemAvailable")?;
@@ -251,6 +261,13 @@ mod tests {
         let own = "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/\n";
         assert_eq!(own_old_cgroup(own), Some("a/b"));
         assert_eq!(own_old_cgroup("5:memoryless:/a\n"), None);
+    }
+
+    #[test]
+    fn one_thing_is_not_told_as_several() {
+        let told = [counted(1, "block"), counted(2, "block"), counted(0, "entry")];
+        assert_eq!(told, ["1 block", "2 blocks", "0 entries"]);
+        assert_eq!([counted(1, "entry"), counted(2, "day")], ["1 entry", "2 days"]);
     }
 
     #[test]

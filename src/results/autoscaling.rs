@@ -5,6 +5,7 @@ use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeSha
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::counted;
 use crate::results::RunResult;
 use crate::results::saturation::{self, Bound};
 use crate::results::sla::CLASS_NAMES;
@@ -304,7 +305,7 @@ pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
     };
     let found = match &conclusion.answer {
         Answer::Capacity(answer) => answer.as_ref().map(|answer| answer.peak_users),
-        Answer::Qos(answer) => Some(answer.users),
+        Answer::Qos(answer) => last.map(|_| answer.users),
     };
     Some(AutoscalingSummary {
         initial_users: conclusion.initial_users,
@@ -322,6 +323,8 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         Answer::Capacity(answer) => (answer.as_ref(), None),
         Answer::Qos(answer) => (None, Some(answer)),
     };
+    // A search without a step has found nothing, and not that no number of users will do.
+    let qos = qos.filter(|_| !conclusion.entries.is_empty());
     Some(AutoscalerReport {
         mode: conclusion.mode,
         conclusive: conclusion.conclusive,
@@ -342,9 +345,15 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
 pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     let Some(report) = report(result) else { return Vec::new() };
     let mut lines = Vec::new();
+    let steps = report.curve.len() as u64;
+    // Without a step there is neither an answer nor a doubt about it.
+    if steps == 0 {
+        return vec![("search", report.reason)];
+    }
     match (report.peak_gib_per_s, report.peak_users, report.qos_users) {
         (Some(peak), Some(users), _) => {
-            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users} users")));
+            let users = counted(users.into(), "user");
+            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}")));
             if let Some(usl) = report.usl {
                 let (sigma, kappa, r2) = (usl.sigma, usl.kappa, usl.r_squared);
                 lines.push((
@@ -359,7 +368,7 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
                 Mode::Slo => "served in time",
                 _ => "within the target saturation of the storage tier",
             };
-            lines.push(("capacity", format!("{users} users {what}{doubt}")));
+            lines.push(("capacity", format!("{} {what}{doubt}", counted(users.into(), "user"))));
         }
         _ => {}
     }
@@ -369,13 +378,34 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             lines.push(("remedy", bound.remedy()));
         }
     }
-    lines.push(("search", format!("{} steps; {}", report.curve.len(), report.reason)));
+    lines.push(("search", format!("{}; {}", counted(steps, "step"), report.reason)));
     lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
+        let mut result = crate::results::tests::nothing();
+        result.autoscale = Some(ringfall_workloads::autoscale::Conclusion {
+            mode: Mode::Qos,
+            initial_users: 4,
+            conclusive: false,
+            reason: "the run ended after 0 steps".to_owned(),
+            answer: Answer::Qos(ringfall_workloads::autoscale::QosAnswer {
+                users: 0,
+                confirmed: false,
+                broke: None,
+            }),
+            entries: Vec::new(),
+        });
+        assert_eq!(lines(&result), [("search", "the run ended after 0 steps".to_owned())]);
+        let report = report(&result).unwrap();
+        assert_eq!((report.qos_users, report.qos_confirmed), (None, None));
+        assert_eq!(summary(&result).unwrap().final_users, 4);
+    }
 
     #[test]
     fn times_are_iso_8601_to_the_microsecond() {

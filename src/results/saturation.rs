@@ -5,7 +5,8 @@ use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResu
 
 use super::RunResult;
 use super::sla::CLASS_NAMES;
-use crate::config::SaturationTargets;
+use crate::config::{SaturationTargets, TARGET_MS_MAX, WAITING_MAX};
+use crate::host::counted;
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
@@ -86,10 +87,7 @@ impl<'a> Bound<'a> {
 
     /// What broke, with its value and its target; a whole sentence but for its full stop.
     pub(crate) fn what(&self) -> String {
-        let users = match self.broke.users {
-            1 => "1 user".to_owned(),
-            users => format!("{users} users"),
-        };
+        let users = counted(self.broke.users.into(), "user");
         let Some(part) = self.broke.part else {
             return format!("with {users} no request finished in the step");
         };
@@ -144,7 +142,7 @@ impl<'a> Bound<'a> {
         let target = self.target_saturation;
         match (part, self.latency(part)) {
             (Part::Class(class), Some((p95, _))) => {
-                if let Some(ms) = needed(p95, target) {
+                if let Some(ms) = needed(p95, target, TARGET_MS_MAX) {
                     let name = CLASS_NAMES[class];
                     ways.push(format!("a P95 of {ms} ms in workload.qos_targets_ms.{name}"));
                 }
@@ -152,14 +150,14 @@ impl<'a> Bound<'a> {
             }
             (Part::StorageRead | Part::StorageWrite, Some((p95, of))) => {
                 let key = if part == Part::StorageRead { "read_p95_ms" } else { "write_p95_ms" };
-                if let Some(ms) = needed(p95 * self.share_used(p95, of), target) {
+                if let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX) {
                     ways.push(format!("workload.saturation_targets.{key}: {ms}"));
                 }
                 ways.push("a larger --cpu-mem-gb, a smaller --model or a faster drive".to_owned());
             }
             (Part::StorageQueue, _) => {
                 let waiting = self.step.map_or(0.0, |step| step.storage.entries_waiting);
-                if let Some(depth) = needed(waiting, target) {
+                if let Some(depth) = needed(waiting, target, WAITING_MAX) {
                     ways.push(format!("workload.saturation_targets.queue_depth: {depth}"));
                 }
                 ways.push("a larger --cpu-mem-gb, a smaller --model or a faster drive".to_owned());
@@ -186,10 +184,12 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The target that a value needs to be within a saturation; none where none would do.
-fn needed(value: f64, saturation: f64) -> Option<u64> {
+/// The target that a value needs to be within a saturation; none where none that may be set would
+/// do.
+fn needed(value: f64, saturation: f64, most: u64) -> Option<u64> {
     let needed = (value / saturation).ceil();
-    (needed.is_finite() && needed > 0.0).then_some(needed as u64)
+    // Up to 2⁵³ the cast is exact, and no target is so large.
+    (needed > 0.0 && needed <= most as f64).then_some(needed as u64)
 }
 
 /// What is to be said of an answer of 0; none of another.
@@ -199,4 +199,19 @@ pub(crate) fn why_none(result: &RunResult) -> Option<String> {
     };
     let bound = Bound::of(result).filter(|_| answer.users == 0)?;
     Some(format!("{}; {}", bound.what(), bound.remedy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_may_not_be_set_is_not_suggested() {
+        assert_eq!(needed(50.0, 0.5, 1_000), Some(100));
+        assert_eq!(needed(500.0, 0.5, 1_000), Some(1_000));
+        for value in [501.0, f64::INFINITY, f64::NAN, 1e300, 0.0, -1.0] {
+            assert_eq!(needed(value, 0.5, 1_000), None, "{value}");
+        }
+        assert_eq!(needed(1.0, 0.0, u64::MAX), None, "it was 18446744073709551615");
+    }
 }

@@ -217,8 +217,16 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         Traffic::Trace { speedup, .. } => *speedup > 0.0 || plan.request_rate_per_s > 0.0,
         _ => plan.arrival != Arrival::Closed,
     };
+    let (waiting, slots) = (result.workload.queued_at_end, plan.max_inflight_requests);
+    if is_paced && waiting > u64::from(slots) {
+        let why = format!(
+            "{drive}; requests arrive at set times, faster than they were served: at the end \
+             {waiting} waited for one of {slots} serving slots"
+        );
+        return (Binding::ServingSlots, why);
+    }
     if is_paced {
-        let why = format!("{drive}; requests arrive at set times, and did not have to wait");
+        let why = format!("{drive}; requests arrive at set times, and no more than can be served");
         return (Binding::Users, why);
     }
     let requests = &result.requests;
@@ -252,4 +260,22 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         percent(waiting)
     );
     (Binding::DriveLatency, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::nothing;
+
+    #[test]
+    fn requests_that_queue_up_did_have_to_wait() {
+        let figures = SimulationFigures::default();
+        let mut result = nothing();
+        result.plan.arrival = Arrival::Open;
+        let (binds, why) = binding(figures, &result);
+        assert!(binds == Binding::Users && why.contains("no more than can be served"), "{why}");
+        result.workload.queued_at_end = u64::from(result.plan.max_inflight_requests) + 3;
+        let (binds, why) = binding(figures, &result);
+        assert!(binds == Binding::ServingSlots && why.contains("faster than they were"), "{why}");
+    }
 }

@@ -82,6 +82,10 @@ pub struct Situation {
     pub queued_at_end: Option<u64>,
     /// Simulated users.
     pub users: Option<u64>,
+    /// Requests that may be served at once.
+    pub serving_slots: Option<u64>,
+    /// Requests that were served in the window.
+    pub served: Option<u64>,
     /// Length of the window, s.
     pub seconds: Option<f64>,
     /// Whether the run ended with its requests, not with its time.
@@ -125,6 +129,8 @@ impl Situation {
         Situation {
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
+            serving_slots: config.and_then(|c| c.max_inflight_requests).map(u64::from),
+            served: summary.total_requests.known(),
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
@@ -141,7 +147,7 @@ impl Situation {
 
     /// Whether more requests came than were served: as the run's own warning has it.
     fn backlog(&self) -> bool {
-        self.arrivals_open == Some(true) && self.queued_at_end > self.users
+        self.arrivals_open == Some(true) && self.queued_at_end > self.serving_slots.or(self.users)
     }
 
     fn keeps_up(&self) -> bool {
@@ -183,6 +189,13 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
             Some(Advice { metric, trust, why: why.to_owned(), published })
         })
         .collect();
+    if situations.iter().any(|situation| situation.served == Some(0)) {
+        let why = "no request was served in one of the runs: there is nothing to go by";
+        for advice in &mut all {
+            (advice.trust, advice.why, advice.published) = (Trust::No, why.to_owned(), None);
+        }
+        return all;
+    }
     if let Some(why) = unequal_lengths(situations)
         && let Some(amount) = all.iter_mut().find(|advice| advice.metric == DECODE_READ)
     {
@@ -344,6 +357,8 @@ mod tests {
             arrivals_open: Some(false),
             queued_at_end: Some(0),
             users: Some(50),
+            serving_slots: Some(50),
+            served: Some(1_000),
             seconds: Some(60.0),
             ended_by_requests: Some(false),
             storage_read_share: Some(0.5),
@@ -420,6 +435,17 @@ mod tests {
         let waits = keys(&Document::of(&result));
         assert_eq!((waits[0], waits.len()), (("storage_read_device_p95_ms", primary), 4));
         assert!(headlines(&Document::default()).is_empty());
+    }
+
+    #[test]
+    fn a_run_that_served_nothing_kept_up_with_nothing() {
+        let idle = Situation { arrivals_open: Some(true), served: Some(0), ..run(0) };
+        let all = advise(&[run(0), idle]);
+        assert!(all.iter().all(|advice| advice.trust == Trust::No), "{all:?}");
+        assert!(
+            all.iter().all(|advice| advice.why.starts_with("no request was served")),
+            "{all:?}"
+        );
     }
 
     #[test]

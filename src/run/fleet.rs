@@ -219,6 +219,10 @@ impl Fleet {
                 self.wake(index);
                 None
             }
+            Verdict::Stuck { hold: Hold::Gone, .. } => {
+                let reason = Hold::Gone.to_string();
+                Some(FleetError::Ended { shard, reason })
+            }
             Verdict::Stuck { silence, hold } => {
                 Some(FleetError::Stuck { shard, silent_s: silence / SECOND, hold })
             }

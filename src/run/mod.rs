@@ -113,7 +113,8 @@ pub struct RunSettings {
     /// When the load begins.
     pub start: Start,
     /// Whether what was measured is handed over as soon as the run ends early, before what is in
-    /// flight has ended: a launcher kills its processes a second after it has asked them to end.
+    /// flight has ended: a second Ctrl-C ends the process at once, and a launcher kills its
+    /// processes a second after it has asked them to end.
     pub keeps_early: bool,
     /// Unmeasured time at the start.
     pub warmup: Nanos,

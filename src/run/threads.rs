@@ -382,6 +382,8 @@ impl Shards for Threads<'_> {
             next = self.fleet.next_notice(Duration::ZERO);
         }
         if let Some(error) = self.fleet.watch() {
+            // As it happens: the run's own end may take a while.
+            tracing::error!("{error}; the run ends, and what the others measured is kept");
             self.failure.get_or_insert(error.to_string());
         }
         self.check_store(phase);

@@ -180,6 +180,11 @@ impl Watchdog {
         let vitals = &self.vitals[index];
         let seen = &mut self.seen[index];
         let verdict = seen.judge(vitals.last_beat(), now, self.late_after);
+        // A file to look for: only where something may be wrong.
+        let is_late = now.saturating_sub(vitals.last_beat()) >= self.late_after;
+        if is_late && vitals.has_ended() {
+            return Verdict::Stuck { silence: seen.silence, hold: Hold::Gone };
+        }
         if !matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled) {
             return verdict;
         }

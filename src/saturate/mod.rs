@@ -285,7 +285,8 @@ impl Bench<'_> {
         let at = |probe: &&Measured| {
             knee.is_some_and(|knee| probe.io_bytes == knee.io_bytes && probe.depth == knee.depth)
         };
-        let knee = probes.iter().find(at).cloned().unwrap_or_default();
+        // Where the climb saw nothing but what the best did not come to, the best is its knee.
+        let knee = confirmed.iter().chain(&probes).find(at).unwrap_or(&best).clone();
         Ok(Best { best, knee, probes, settled })
     }
 }

@@ -219,22 +219,33 @@ impl Search {
             && self.bounds.range_holds(point)
     }
 
-    /// The knee at the best point's size: the smallest depth that reaches 95 % of what this size
-    /// reaches.
+    /// The knee at the size of the climb: the smallest depth that reaches 95 % of what this size
+    /// reaches, and no more than the best does. What was measured for longer counts for more than
+    /// its probe: one lucky moment makes no knee.
     #[must_use]
     pub fn knee(&self) -> Option<Point> {
         self.knee_of(self.seen.first()?.0.io_bytes)
     }
 
     fn knee_of(&self, io_bytes: u32) -> Option<Point> {
-        let of_size = || self.seen.iter().filter(move |(point, _)| point.io_bytes == io_bytes);
-        let best = of_size().map(|(_, value)| *value).fold(0.0, f64::max);
-        of_size().find(|(_, value)| *value >= KNEE_SHARE * best).map(|(point, _)| *point)
+        let sure = self.confirmed.iter().map(|(_, value)| *value).reduce(f64::max);
+        let known = |&(point, probed): &(Point, f64)| {
+            let confirmed = self.confirmed.iter().find(|(known, _)| *known == point);
+            (point, confirmed.map_or(probed, |(_, value)| *value))
+        };
+        let of_size = || {
+            let seen = self.seen.iter().filter(move |(point, _)| point.io_bytes == io_bytes);
+            seen.map(known).filter(move |(_, value)| sure.is_none_or(|sure| *value <= sure))
+        };
+        let best = of_size().map(|(_, value)| value).fold(0.0, f64::max);
+        of_size().find(|(_, value)| *value >= KNEE_SHARE * best).map(|(point, _)| point)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ringfall_engine::key::mix64;
+
     use super::*;
 
     fn bounds() -> Bounds {
@@ -324,6 +335,33 @@ mod tests {
         }
         assert_eq!(confirmed.len(), 2);
         assert_eq!(confirmed[0].depth, 2);
+        assert_eq!(search.knee().map(|knee| knee.depth), Some(4), "nor is it the knee");
+    }
+
+    #[test]
+    fn the_best_does_no_less_than_the_knee_and_is_no_shallower() {
+        // Each probe is off by up to 30 %, and so is each longer look.
+        for seed in 0..2_000u64 {
+            let (mut search, mut looks) = (Search::new(Goal::Bandwidth, bounds()), seed << 8);
+            let (mut probed, mut confirmed): (Vec<(Point, f64)>, Vec<_>) = Default::default();
+            loop {
+                let step = search.step();
+                let (Step::Probe(point) | Step::Confirm(point)) = step else { break };
+                looks += 1;
+                let off = 0.7 + (mix64(looks) % 600) as f64 / 1_000.0;
+                let value = drive(3e9, 2e6)(point) * off;
+                search.observe(value);
+                let list =
+                    if matches!(step, Step::Probe(_)) { &mut probed } else { &mut confirmed };
+                list.push((point, value));
+            }
+            let (best, most) =
+                confirmed.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+            let Some(knee) = search.knee() else { continue };
+            let mut known = confirmed.iter().chain(&probed).filter(|(point, _)| *point == knee);
+            assert!(known.next().unwrap().1 <= most, "seed {seed}");
+            assert!(knee.io_bytes != best.io_bytes || knee.depth <= best.depth, "seed {seed}");
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use ringfall_engine::units::MIB;
 
 use super::prose::prose;
 use crate::escape::{self, terminal};
-use crate::host::human;
 use crate::host::survey::{Disk, FileSystem, Gpu, NumaNode, PciLink, PciPath, Survey};
+use crate::host::{counted, human};
 use crate::suite::{Discovery, Flag, Invocation};
 
 const WIDTH: usize = 80;
@@ -45,10 +45,6 @@ fn row(page: &mut String, name: &str, text: &str) {
     wrapped(page, &format!("{name:<13}"), text);
 }
 
-fn several(count: u32, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
-}
-
 fn processors(page: &mut String, machine: &Survey) {
     let own = &machine.processor;
     let model = own.model.as_deref().unwrap_or("of an unknown model");
@@ -62,9 +58,9 @@ fn processors(page: &mut String, machine: &Survey) {
     let usable = own.threads_allowed.filter(|usable| *usable != own.threads);
     let usable = usable.map(|usable| format!(" ({usable} usable)")).unwrap_or_default();
     let counts = [
-        several(own.sockets, "socket"),
-        several(own.cores, "core"),
-        several(own.threads, "thread"),
+        counted(own.sockets.into(), "socket"),
+        counted(own.cores.into(), "core"),
+        counted(own.threads.into(), "thread"),
     ];
     let mut facts = vec![format!("{}{usable}", counts.join(", "))];
     facts.extend(own.frequency_max_mhz.map(|mhz| format!("up to {mhz} MHz")));
@@ -75,7 +71,7 @@ fn processors(page: &mut String, machine: &Survey) {
         .iter()
         .filter(|cache| cache.kind != "Instruction")
         .map(|cache| {
-            let threads = several(cache.threads, "thread");
+            let threads = counted(cache.threads.into(), "thread");
             format!("L{} {} for {threads}", cache.level, human(cache.bytes))
         })
         .collect();

@@ -16,6 +16,7 @@ mod suite;
 mod terminal;
 mod verdict;
 mod what_if;
+mod who;
 
 pub use audit::audit_page;
 pub use discover::discovery_page;

@@ -6,15 +6,13 @@ use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
+use crate::host::{counted, live_line};
 use crate::run::{Phase, Progress};
 
 /// How often the line changes on a terminal.
 const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
 /// How often a line is written elsewhere.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
-
-/// What a live line may take of 80 columns, so that none wraps.
-const LIVE_COLUMNS: usize = 79;
 
 /// Where progress goes.
 pub struct ProgressLine<W: Write> {
@@ -44,10 +42,7 @@ impl<W: Write> ProgressLine<W> {
         self.next = now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD };
         let line = line(progress);
         if self.live {
-            // Back to the first column, the line, and clear what is left of the last one. One that
-            // wraps could not be rewritten.
-            let line: String = line.chars().take(LIVE_COLUMNS).collect();
-            write!(self.out, "\r{line}\x1b[K")?;
+            write!(self.out, "{}", live_line(&line))?;
             self.shown = true;
         } else {
             writeln!(self.out, "{line}")?;
@@ -61,7 +56,7 @@ impl<W: Write> ProgressLine<W> {
     /// What the writer says.
     pub fn finish(&mut self) -> std::io::Result<()> {
         if std::mem::take(&mut self.shown) {
-            write!(self.out, "\r\x1b[K")?;
+            write!(self.out, "{}", live_line(""))?;
             self.out.flush()?;
         }
         Ok(())
@@ -122,7 +117,7 @@ fn line(progress: &Progress<'_>) -> String {
         }
     }
     if status.errors > 0 {
-        line.push_str(&format!(" | {} errors", status.errors));
+        line.push_str(&format!(" | {}", counted(status.errors, "error")));
     }
     line
 }

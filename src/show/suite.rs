@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::prose::prose;
 use crate::config::PUBLISHED_SYSTEMS;
 use crate::escape::terminal;
+use crate::host::counted;
 use crate::results::metrics::Metric;
 use crate::suite::{FIGURES, GoBy, Invocation, Row, Table, Verdict};
 
@@ -137,7 +138,7 @@ pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     lines.extend(row.left_out.iter().map(|what| ("left out", what.clone())));
     lines.extend(row.found.iter().map(|what| ("found", what.clone())));
     if let Some(dropped) = row.dropped_entries.filter(|dropped| *dropped > 0) {
-        lines.push(("dropped", format!("{dropped} entries that fitted in no tier")));
+        lines.push(("dropped", format!("{} that fitted in no tier", counted(dropped, "entry"))));
     }
     lines.extend(row.go_by.iter().map(|metric| ("go by", go_by(metric))));
     for published in &row.published {

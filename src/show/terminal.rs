@@ -8,13 +8,15 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
+use super::who::who;
 use super::{depth, gpu, prose, total, verdict};
 use crate::blocktrace::Bucket;
-use crate::config::{Arrival, Plan, Traffic};
+use crate::config::Plan;
 use crate::escape;
 use crate::facts::{
     GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
 };
+use crate::host::counted;
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
@@ -132,8 +134,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     }
     writeln!(
         out,
-        "  engine    {} shards{}, I/O {} KiB × {}, {} MiB of buffers",
-        plan.shards,
+        "  engine    {}{}, I/O {} KiB × {}, {} MiB of buffers",
+        counted(plan.shards.into(), "shard"),
         if plan.pin { " (pinned)" } else { "" },
         plan.io_size_bytes / 1024,
         depth::planned(plan),
@@ -161,33 +163,6 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         writeln!(out, "  {}", style.bold(text))?;
     }
     out.flush()
-}
-
-/// Who asks when, in a few words.
-fn who(plan: &Plan) -> String {
-    let arrival = match (plan.arrival, plan.request_rate_per_s) {
-        (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),
-        (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),
-        (arrival, _) => format!("{} arrivals", arrival.name()),
-    };
-    let users = match plan.autoscaler {
-        Some(scale) => format!("{} users at first ({} mode)", plan.users, scale.mode.name()),
-        None => format!("{} users", plan.users),
-    };
-    match &plan.traffic {
-        Traffic::Drawn => format!("{users}, {arrival}"),
-        Traffic::ShareGpt { path, .. } => {
-            format!("{users}, {arrival}, conversations of {}", path.display())
-        }
-        Traffic::Trace { path, speedup, .. } => {
-            let pace = match (plan.request_rate_per_s, *speedup) {
-                (rate, _) if rate > 0.0 => arrival,
-                (_, 0.0) => "no gaps".to_owned(),
-                (_, speedup) => format!("{speedup} times its speed"),
-            };
-            format!("{} trace {}, {pace}", plan.traffic.name(), path.display())
-        }
-    }
 }
 
 fn ms(ns: Option<u64>) -> String {
@@ -285,7 +260,11 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
         let (gib, failed) = (gib(bytes), result.population_failed);
         let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
-        writeln!(text, "               {objects} entries ({gib:.2} GiB) were written before{but}")?;
+        writeln!(
+            text,
+            "               {} ({gib:.2} GiB) written before{but}",
+            counted(objects, "entry")
+        )?;
     }
     let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
     if let Some(rate) = quotient(hits, hits + misses) {
@@ -398,8 +377,8 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             let left = result.engine.evicted_entries(tier);
             writeln!(
                 text,
-                "  {name:<12} {} entries, {:.1} of {:.1} GiB, {left} evicted{backing}",
-                state.entries,
+                "  {name:<12} {}, {:.1} of {:.1} GiB, {left} evicted{backing}",
+                counted(state.entries, "entry"),
                 gib(state.used_bytes),
                 gib(state.capacity_bytes),
             )?;
@@ -473,8 +452,8 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
     }
     writeln!(
         text,
-        "  verified     {} blocks, {} bad   first touch {:.1} GiB   errors {}",
-        engine.verify.blocks_checked,
+        "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
+        counted(engine.verify.blocks_checked, "block"),
         engine.verify.blocks_bad,
         gib(engine.first_touch_bytes),
         engine.error_count(),

@@ -40,7 +40,8 @@ macro_rules! readers {
 
 readers! {
     results configuration device roofline spreadsheet table burst_trace block_trace operations
-    dataset validation compressed bpftrace iostat audit checkpoint
+    dataset validation compressed bpftrace iostat audit checkpoint suite
+    journal ranks
 }
 
 /// Long enough for anything but a hang.

@@ -8,9 +8,11 @@ use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
 use ringfall::audit::{Settings, audit};
+use ringfall::batch::{Batch, Ended, Job, Screen};
 use ringfall::checkpoint::{self, FileTarget, Io, Layout};
 use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
+use ringfall::group::{Group, Meeting, Party, Session, Topic};
 use ringfall::host::{MemoryRoom, Room};
 use ringfall::results::document::ResultFile;
 use ringfall::saturate::{Roofline, device_yaml};
@@ -19,6 +21,7 @@ use ringfall::show::{
     write_sheet,
 };
 use ringfall::source::{self, Reading, RowReader};
+use ringfall::suite::SavedSuite;
 use ringfall_engine::fill::VerifyMode;
 
 /// Rows of a trace that are read: then it goes on alike.
@@ -43,7 +46,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 16] = [
+pub const READERS: [Reader; 19] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -60,6 +63,9 @@ pub const READERS: [Reader; 16] = [
     Reader { name: "iostat", file: "x_iostat.log", read: iostat },
     Reader { name: "audit", file: "x.json", read: audited },
     Reader { name: "checkpoint", file: "checkpoint.json", read: checkpoint },
+    Reader { name: "suite", file: "suite.plan", read: suite },
+    Reader { name: "journal", file: "batch.journal", read: journal },
+    Reader { name: "ranks", file: "rank_0.card", read: ranks },
 ];
 
 /// Readers that do harm, to see that it is seen.
@@ -129,6 +135,49 @@ fn results(path: &Path) -> Result<String, String> {
     write_sheet(&named, &path.with_extension("xlsx")).map_err(error)?;
     write_html(&named, &path.with_extension("html")).map_err(error)?;
     Ok(format!("{outcome}; whole, {} lines", lines.len()))
+}
+
+fn suite(path: &Path) -> Result<String, String> {
+    let directory = path.parent().ok_or("the scratch directory has no file")?;
+    let saved = SavedSuite::read(directory).map_err(|error| said(&error))?;
+    let saved = saved.ok_or("there is a plan")?;
+    assert!(saved.differences(&saved).is_empty());
+    let other = SavedSuite { host: None, more_flags: Vec::new(), ..saved.clone() };
+    let _shown = saved.differences(&other);
+    Ok(format!("{} workloads, {} runs", saved.workloads.len().min(3), saved.invocations.len()))
+}
+
+/// A batch that goes on, and is told to end before it begins anything.
+fn journal(path: &Path) -> Result<String, String> {
+    let directory = path.parent().ok_or("the scratch directory has no file")?;
+    std::fs::write(directory.join("a.json"), "{}").map_err(|error| said(&error))?;
+    let jobs = vec![Job::new("a", ["run"], 1.0), Job::new("b", ["run", "--users", "5"], 2.0)];
+    let batch = Batch::new("sweep", directory, jobs);
+    let rows = &mut |ended: &Ended<'_>| vec![format!("{} {:?}", ended.job.name, ended.outcome)];
+    let report = batch.run(&|| true, &mut Screen::new(true), rows);
+    let report = report.map_err(|error| format!("{error:#}"))?;
+    Ok(format!("{} done, {} failed", report.done(), report.failed()))
+}
+
+/// Rank 1 sees what rank 0 shows: its card, when to begin, why to end.
+fn ranks(path: &Path) -> Result<String, String> {
+    let common = path.parent().ok_or("the scratch directory has no file")?.to_owned();
+    let board = common.join(".ringfall-ranks-of-2");
+    std::fs::create_dir_all(&board).map_err(|error| said(&error))?;
+    for name in ["rank_0.card", "rank_0.start", "rank_0.stop", "rank_0.word"] {
+        std::fs::copy(path, board.join(name)).map_err(|error| said(&error))?;
+    }
+    let party = Party { rank: 1, size: 2, host: "node".to_owned() };
+    let meeting = Meeting::Directory { common, launch: None };
+    let session = Session::open(&meeting, &party)?;
+    let group = Group::join(&party, session.board(&party)).map_err(|error| said(&error))?;
+    group.ready();
+    let looks = std::cell::Cell::new(0);
+    let is_over = || looks.replace(looks.get() + 1) > 0;
+    let heard = group.hear_first(Topic("word"), &is_over);
+    let _when = (group.begins(), group.awaits(), group.failure());
+    drop(group);
+    Ok(format!("{:?}", heard.is_ok()))
 }
 
 fn checkpoint(path: &Path) -> Result<String, String> {

@@ -2,9 +2,11 @@
 //!
 //! A step is due as soon as less than half of one is left, so that writers seldom wait for it, and
 //! whenever somebody does wait. One shard at a time takes a step for a tier. When none can be had,
-//! the tier is as large as it is from then on, and eviction goes on inside it.
+//! the tier is as large as it is from then on, and eviction goes on inside it; a step is tried
+//! again every few seconds, and with the first that is had the tier may grow as before.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use super::pool::StoragePool;
 use super::shared::{Ledger, SharedBudgets};
@@ -17,6 +19,12 @@ use crate::units::BLOCK_BYTES;
 
 /// What is taken of host memory is a multiple of a huge page.
 const MEMORY_UNIT_BYTES: u64 = 2 << 20;
+/// A tier that was refused a step is tried again after so long. Space that somebody else held for
+/// a while, as a copy of files does, is missed for a few seconds at the most; and a refused step
+/// costs a dozen system calls, on a thread beside the shards.
+const RETRY_AFTER: Nanos = Nanos::from_secs(5);
+/// A time that does not come, ns.
+const NEVER: u64 = u64::MAX;
 
 /// What the tiers have of their space at first. By default all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,19 +53,79 @@ pub struct Growth {
     pub step: Step,
 }
 
-/// A tier that got less space than it was to have.
+/// A tier that got less space than it was to have, for a while or to the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
     /// Which.
     pub tier: Tier,
     /// What it might have come to hold, bytes.
     pub wanted_bytes: u64,
-    /// What it may hold since, bytes.
+    /// What it could hold when it was last refused a step, bytes.
     pub given_bytes: u64,
-    /// Since when.
+    /// Since when: the first refusal.
     pub at: Nanos,
+    /// When it began to grow again; none: it did not, or was refused again.
+    pub until: Option<Nanos>,
     /// Why: what comes after "because".
     pub why: String,
+}
+
+/// What one tier or drive lacks of its space. Changed by whoever has the right to take its steps.
+#[derive(Debug)]
+pub(super) struct Lack {
+    first: OnceLock<Shortage>,
+    given_bytes: AtomicU64,
+    /// When it began to grow again, ns, or `NEVER`.
+    ended_at: AtomicU64,
+    /// When a step is to be tried again, ns; `NEVER` where none was refused, or one is being tried.
+    retry_at: AtomicU64,
+}
+
+impl Default for Lack {
+    fn default() -> Self {
+        Lack {
+            first: OnceLock::new(),
+            given_bytes: AtomicU64::new(0),
+            ended_at: AtomicU64::new(NEVER),
+            retry_at: AtomicU64::new(NEVER),
+        }
+    }
+}
+
+impl Lack {
+    fn shortage(&self) -> Option<Shortage> {
+        let ended_at = self.ended_at.load(SeqCst);
+        Some(Shortage {
+            given_bytes: self.given_bytes.load(SeqCst),
+            until: (ended_at != NEVER).then(|| Nanos::from_ns(ended_at)),
+            ..self.first.get()?.clone()
+        })
+    }
+
+    fn begin(&self, shortage: Shortage) {
+        self.given_bytes.store(shortage.given_bytes, SeqCst);
+        self.ended_at.store(NEVER, SeqCst);
+        self.retry_at.store((shortage.at + RETRY_AFTER).as_ns(), SeqCst);
+        self.first.get_or_init(|| shortage);
+    }
+
+    fn end(&self, now: Nanos) {
+        if self.first.get().is_some() && self.ended_at.load(SeqCst) == NEVER {
+            self.ended_at.store(now.as_ns(), SeqCst);
+        }
+    }
+
+    /// Whether a step is to be tried again now; then the caller alone may do so, or says
+    /// `put_off`.
+    fn claim_retry(&self, now: Nanos) -> bool {
+        let retry_at = self.retry_at.load(SeqCst);
+        let is_due = retry_at <= now.as_ns();
+        is_due && self.retry_at.compare_exchange(retry_at, NEVER, SeqCst, SeqCst).is_ok()
+    }
+
+    fn put_off(&self, now: Nanos) {
+        self.retry_at.store(now.as_ns(), SeqCst);
+    }
 }
 
 /// What grows: a tier above storage, or a drive of storage.
@@ -91,19 +159,44 @@ impl Grower<'_> {
         }
     }
 
+    /// Whatever it was refused.
     fn next_step(self) -> Step {
         let have_bytes = self.grown_bytes();
         let (steps, limit_bytes, unit_bytes) = match self {
-            Grower::Tier(_, ledger) => {
-                (Steps::MEMORY, ledger.capacity.load(SeqCst), MEMORY_UNIT_BYTES)
-            }
+            Grower::Tier(_, ledger) => (Steps::MEMORY, ledger.wanted, MEMORY_UNIT_BYTES),
             Grower::Drive(_, pool) => {
-                let limit_bytes = pool.capacity_blocks() * BLOCK_BYTES;
+                let limit_bytes = pool.wanted_blocks() * BLOCK_BYTES;
                 (Steps::STORAGE, limit_bytes, pool.segment_blocks() * BLOCK_BYTES)
             }
         };
         let want_bytes = steps.step_bytes(have_bytes, limit_bytes, unit_bytes);
         Step { have_bytes, want_bytes, unit_bytes }
+    }
+
+    /// It has so much now, and may come to have all that was wanted.
+    fn grow_to(self, bytes: u64) {
+        match self {
+            Grower::Tier(_, ledger) => {
+                ledger.grown.store(bytes, SeqCst);
+                ledger.capacity.store(ledger.wanted, SeqCst);
+            }
+            Grower::Drive(_, pool) => pool.grow_to(bytes / BLOCK_BYTES),
+        }
+    }
+
+    /// What it has is all it may have.
+    fn stop_growing(self) {
+        match self {
+            Grower::Tier(_, ledger) => ledger.capacity.store(ledger.grown.load(SeqCst), SeqCst),
+            Grower::Drive(_, pool) => pool.stop_growing(),
+        }
+    }
+
+    fn is_lost(self) -> bool {
+        match self {
+            Grower::Tier(..) => false,
+            Grower::Drive(_, pool) => pool.is_lost(),
+        }
     }
 
     /// Whether a step is due before anybody waits.
@@ -113,13 +206,13 @@ impl Grower<'_> {
 }
 
 impl SharedBudgets {
-    /// Tiers that have become smaller than they were to be; storage as often as one of its drives
-    /// has.
+    /// Tiers that were smaller than they were to be, for a while or to the end; storage as often as
+    /// one of its drives was.
     #[must_use]
     pub fn shortages(&self) -> Vec<Shortage> {
-        let upper = self.shortages.iter();
-        let all = upper.chain(self.pools.iter().map(|pool| &pool.shortage));
-        all.filter_map(|shortage| shortage.get().cloned()).collect()
+        let upper = self.lacks.iter();
+        let all = upper.chain(self.pools.iter().map(|pool| &pool.lack));
+        all.filter_map(Lack::shortage).collect()
     }
 
     /// Bytes of `tier` that have space by now.
@@ -159,11 +252,36 @@ impl SharedBudgets {
             is_growing.store(false, SeqCst);
             return None;
         }
+        Some(Self::growth(grower))
+    }
+
+    /// The right to try a step again that was refused, if it is time to.
+    fn begin_retry(&self, grower: Grower<'_>, now: Nanos) -> Option<Growth> {
+        let lack = self.lack(grower);
+        if grower.is_lost() || !lack.claim_retry(now) {
+            return None;
+        }
+        // A look of `begin_growth` may hold the right for a moment: what can't grow needs no step.
+        if self.is_growing(grower).swap(true, SeqCst) {
+            lack.put_off(now);
+            return None;
+        }
+        Some(Self::growth(grower))
+    }
+
+    fn growth(grower: Grower<'_>) -> Growth {
         let (tier, drive) = match grower {
             Grower::Tier(tier, _) => (tier, DriveId::default()),
             Grower::Drive(drive, _) => (Tier::Storage, drive),
         };
-        Some(Growth { tier, drive, step: grower.next_step() })
+        Growth { tier, drive, step: grower.next_step() }
+    }
+
+    fn lack(&self, grower: Grower<'_>) -> &Lack {
+        match grower {
+            Grower::Tier(tier, _) => &self.lacks[tier.index()],
+            Grower::Drive(drive, _) => &self.pools[drive.index()].lack,
+        }
     }
 
     fn grower(&self, growth: Growth) -> Grower<'_> {
@@ -174,21 +292,13 @@ impl SharedBudgets {
     }
 
     fn stop_growing(&self, growth: Growth, why: String, at: Nanos) {
-        let tier = growth.tier;
+        let (tier, grower) = (growth.tier, self.grower(growth));
         let wanted_bytes = self.capacity_bytes(tier);
-        let shortage = match self.grower(growth) {
-            Grower::Tier(_, ledger) => {
-                ledger.capacity.store(ledger.grown.load(SeqCst), SeqCst);
-                &self.shortages[tier.index()]
-            }
-            Grower::Drive(_, pool) => {
-                pool.stop_growing();
-                &pool.shortage
-            }
-        };
+        grower.stop_growing();
         let given_bytes = self.capacity_bytes(tier);
-        let is_first = shortage.set(Shortage { tier, wanted_bytes, given_bytes, at, why }).is_ok();
-        assert!(is_first, "{}: a tier stops growing once", tier.name());
+        let shortage = Shortage { tier, wanted_bytes, given_bytes, at, until: None, why };
+        self.lack(grower).begin(shortage);
+        self.is_lacking.store(true, SeqCst);
     }
 }
 
@@ -223,18 +333,29 @@ impl<D> Placement<D> {
         None
     }
 
+    /// Whether a tier was ever refused a step: only then is `take_retry` worth a look at the clock.
+    #[must_use]
+    pub fn may_retry(&self) -> bool {
+        self.shared.is_lacking.load(SeqCst)
+    }
+
+    /// A step to try again for a tier that was refused one some seconds ago; to be asked where
+    /// `take_growth` has none, and ended as its steps are.
+    pub fn take_retry(&mut self, now: Nanos) -> Option<Growth> {
+        let shared = &self.shared;
+        let of = |tier| shared.growers(tier).find_map(|grower| shared.begin_retry(grower, now));
+        Tier::ALL.into_iter().find_map(of)
+    }
+
     /// The step came to `taken` bytes, or to nothing, for that reason: then the tier is as large as
-    /// it is from `now` on. To be followed by `take_wakeup` and `take_growth`.
+    /// it is until a step is tried again. To be followed by `take_wakeup` and `take_growth`.
     pub fn end_growth(&mut self, growth: Growth, taken: Result<u64, String>, now: Nanos) {
         let tier = growth.tier;
         let grower = self.shared.grower(growth);
         match taken {
             Ok(bytes) => {
-                let to_bytes = growth.step.have_bytes + bytes;
-                match grower {
-                    Grower::Tier(_, ledger) => ledger.grown.store(to_bytes, SeqCst),
-                    Grower::Drive(_, pool) => pool.grow_to(to_bytes / BLOCK_BYTES),
-                }
+                grower.grow_to(growth.step.have_bytes + bytes);
+                self.shared.lack(grower).end(now);
             }
             Err(why) => self.shared.stop_growing(growth, why, now),
         }

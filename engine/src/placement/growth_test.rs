@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::sim_test::{Outcome, Sim, Supply};
 use super::*;
+use crate::clock::Nanos;
 use crate::key::{Tier, mix64};
 use crate::units::{BLOCK_BYTES, MIB};
 
@@ -92,11 +93,66 @@ fn a_step_that_fails_lowers_the_limit_and_eviction_goes_on_inside_it() {
     assert_eq!((*tier, *given_bytes), (Tier::Storage, held));
     assert_eq!((*wanted_bytes, why.as_str()), (blocks * BLOCK_BYTES, "no space left"));
     assert_eq!(sim.shared.capacity_bytes(Tier::Storage), held);
-    assert_eq!((sim.shards[0].len(), steps.get()), (8, 3), "nobody asks again");
+    assert_eq!((sim.shards[0].len(), steps.get()), (8, 3), "nobody asks again at once");
     assert_eq!(sim.shards[0].counts(Tier::Storage).evicted_entries, 4);
     sim.write(0, 99, held + 1);
     run(&mut sim, 7);
     assert_eq!(sim.outcomes.last(), Some(&Outcome::Refused));
+}
+
+/// Somebody takes the space and gives it back: the tiers grow again by their steps, to the end.
+#[test]
+fn a_tier_that_was_refused_space_grows_back_when_there_is_some_again() {
+    for (tier, config) in [
+        (Tier::Storage, config(2, 0, 64 * SEGMENT_BLOCKS + 5)),
+        (Tier::Cpu, config(2, 64 * MIB, 64 * SEGMENT_BLOCKS)),
+    ] {
+        let is_taken = Rc::new(Cell::new(false));
+        let (taken, tries) = (Rc::clone(&is_taken), Rc::new(Cell::new(0)));
+        let count = Rc::clone(&tries);
+        let supply: Supply = Box::new(move |growth| {
+            count.set(count.get() + u64::from(taken.get() && growth.tier == tier));
+            match taken.get() && growth.tier == tier {
+                false => Ok(growth.step.want_bytes),
+                true => Err("others have it".to_owned()),
+            }
+        });
+        let mut sim = Sim::growing(&config, NOTHING_YET, supply);
+        let whole_bytes = sim.shared.capacity_bytes(tier);
+        let mut key = 0;
+        let mut write = |sim: &mut Sim, writes: u32| {
+            for _ in 0..writes {
+                sim.write(key as usize % 2, key, 16 * BLOCK_BYTES * 16);
+                key += 1;
+                run(sim, 11);
+                sim.check_overlap();
+            }
+        };
+        write(&mut sim, 2);
+        is_taken.set(true);
+        write(&mut sim, 80);
+        let held_bytes = sim.shared.capacity_bytes(tier);
+        assert!(held_bytes < whole_bytes, "{tier:?}: it was refused");
+        let refused_at = sim.now;
+        let refusals = tries.get();
+        write(&mut sim, 10);
+        assert_eq!(tries.get(), refusals, "{tier:?}: not before it is time to");
+        sim.now += Nanos::from_secs(6);
+        write(&mut sim, 10);
+        assert_eq!(tries.get(), refusals + 1, "{tier:?}: tried once, in vain");
+        assert_eq!(sim.shared.capacity_bytes(tier), held_bytes);
+        is_taken.set(false);
+        write(&mut sim, 10);
+        assert_eq!(sim.shared.capacity_bytes(tier), held_bytes, "{tier:?}: not yet tried");
+        sim.now += Nanos::from_secs(6);
+        write(&mut sim, 300);
+        assert_eq!(sim.shared.capacity_bytes(tier), whole_bytes, "{tier:?}");
+        assert_eq!(sim.shared.grown_bytes(tier), whole_bytes, "{tier:?}: all of it");
+        let [shortage] = &sim.shared.shortages()[..] else { panic!("{tier:?}: one shortage") };
+        assert_eq!((shortage.tier, shortage.given_bytes), (tier, held_bytes));
+        let until = shortage.until.expect("it has ended");
+        assert!(shortage.at <= refused_at && until > refused_at + Nanos::from_secs(12));
+    }
 }
 
 /// More is promised than the memory that comes: what was promised is withdrawn, nobody hangs.

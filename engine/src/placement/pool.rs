@@ -2,10 +2,9 @@
 //! steps:
 //! what has not come yet belongs to nobody, and the limit falls when no more can be had.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use super::growth::Shortage;
+use super::growth::Lack;
 use crate::drive::DriveId;
 
 /// A segment a shard holds. Dropping it without giving it back loses its space for the run.
@@ -32,7 +31,7 @@ pub(super) struct Lot {
 /// it is counted, so whoever has counted down finds a bit.
 #[derive(Debug)]
 pub(super) struct StoragePool {
-    /// Blocks that it may come to have: what it has, once no more can be had.
+    /// Blocks that it may come to have: what it has, while no more can be had.
     limit_blocks: AtomicU64,
     /// Blocks that have space, from block 0 on: whole segments, or all of the limit. Changed by one
     /// shard at a time (`SharedBudgets::begin_growth`).
@@ -46,7 +45,7 @@ pub(super) struct StoragePool {
     bitmap: Box<[AtomicU64]>,
     /// Whether a shard takes a step of growth.
     pub(super) is_growing: AtomicBool,
-    pub(super) shortage: OnceLock<Shortage>,
+    pub(super) lack: Lack,
     /// The drive is lost: nothing of it is given out any more.
     is_lost: AtomicBool,
 }
@@ -66,17 +65,23 @@ impl StoragePool {
             available: AtomicU64::new(0),
             bitmap: (0..full_segments.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             is_growing: AtomicBool::new(false),
-            shortage: OnceLock::new(),
+            lack: Lack::default(),
             is_lost: AtomicBool::new(false),
         };
         pool.grow_to(grown_blocks);
         pool
     }
 
-    /// The blocks up to `blocks` have space. One caller at a time.
+    /// All that it was to have.
+    pub(super) fn wanted_blocks(&self) -> u64 {
+        self.full_segments * self.segment_blocks + self.short_blocks
+    }
+
+    /// The blocks up to `blocks` have space, and more may come. One caller at a time.
     pub(super) fn grow_to(&self, blocks: u64) {
         let before = self.grown_blocks.load(SeqCst);
-        let limit = self.limit_blocks.load(SeqCst);
+        let limit = self.wanted_blocks();
+        self.limit_blocks.store(limit, SeqCst);
         let is_all = blocks >= limit;
         let blocks =
             if is_all { limit } else { blocks / self.segment_blocks * self.segment_blocks };
@@ -93,7 +98,7 @@ impl StoragePool {
         self.available.fetch_add((full(blocks) - full(before)) << 1 | short, SeqCst);
     }
 
-    /// No more can be had: what it has is all there will be.
+    /// No more can be had: what it has is all there is, until it grows again.
     pub(super) fn stop_growing(&self) {
         self.limit_blocks.store(self.grown_blocks.load(SeqCst), SeqCst);
     }

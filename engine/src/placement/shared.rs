@@ -1,11 +1,11 @@
 //! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics
 //! only.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
 
 use super::gate::{SharedGate, shard_id};
-use super::growth::{Grown, Shortage};
+use super::growth::{Grown, Lack};
 use super::pool::StoragePool;
 use super::spread::{EntryLayout, Spread};
 use super::watermark::{UPPER_COUNT, Watermarks, below};
@@ -48,8 +48,10 @@ pub struct DriveBudget {
 /// The two ledgers of a tier above storage, in bytes.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// What may be committed: what is there, once no more memory can be had.
+    /// What may be committed: what is there, while no more memory can be had.
     pub(super) capacity: AtomicU64,
+    /// The capacity that the tier was to have.
+    pub(super) wanted: u64,
     /// What may be used: memory that is there already. Changed by one shard at a time
     /// (`begin_growth`).
     pub(super) grown: AtomicU64,
@@ -63,6 +65,7 @@ impl Ledger {
     fn new(capacity: u64, grown: u64) -> Ledger {
         Ledger {
             capacity: AtomicU64::new(capacity),
+            wanted: capacity,
             grown: AtomicU64::new(grown.min(capacity)),
             committed: AtomicU64::new(0),
             used: AtomicU64::new(0),
@@ -104,7 +107,9 @@ pub struct SharedBudgets {
     door_waiters: [AtomicU64; UPPER_COUNT],
     /// Whether a shard takes a step for the tier, which lies above storage.
     pub(super) is_growing: [AtomicBool; UPPER_COUNT],
-    pub(super) shortages: [OnceLock<Shortage>; UPPER_COUNT],
+    pub(super) lacks: [Lack; UPPER_COUNT],
+    /// Whether any tier was ever refused space.
+    pub(super) is_lacking: AtomicBool,
 }
 
 impl SharedBudgets {
@@ -161,7 +166,8 @@ impl SharedBudgets {
             room_waiter: AtomicU64::new(NO_WAITER),
             door_waiters: std::array::from_fn(|_| AtomicU64::new(NO_WAITER)),
             is_growing: std::array::from_fn(|_| AtomicBool::new(false)),
-            shortages: Default::default(),
+            lacks: Default::default(),
+            is_lacking: AtomicBool::new(false),
         })
     }
 

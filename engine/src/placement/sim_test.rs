@@ -214,7 +214,9 @@ impl Sim {
     }
 
     fn collect_growths(&mut self, shard: usize) {
-        while let Some(growth) = self.shards[shard].take_growth() {
+        let now = self.now;
+        let due = |p: &mut Placement<u128>| p.take_growth().or_else(|| p.take_retry(now));
+        while let Some(growth) = due(&mut self.shards[shard]) {
             self.messages.push(Message::Grow(shard, growth));
         }
     }

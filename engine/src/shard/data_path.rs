@@ -87,7 +87,7 @@ pub(super) struct DataPathConfig {
 pub(super) struct DataPath {
     pub(super) config: DataPathConfig,
     /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
-    stopping: Cell<bool>,
+    pub(super) stopping: Cell<bool>,
     pub(super) drives: Box<[DriveState]>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,

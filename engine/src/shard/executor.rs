@@ -142,6 +142,12 @@ impl Vitals {
         thread != 0 && std::fs::exists(format!("/proc/self/task/{thread}")).unwrap_or(true)
     }
 
+    /// Whether the thread had begun and is gone.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) != 0 && !self.is_thread_alive()
+    }
+
     /// Notes which thread it is: the one that calls.
     fn begin(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
@@ -332,6 +338,23 @@ mod tests {
     use super::*;
     use crate::clock::SECOND;
     use std::sync::atomic::AtomicBool;
+
+    /// It was told by heartbeats that did not come, seconds after.
+    #[test]
+    fn a_thread_that_panicked_is_known_to_have_ended_at_once() {
+        let (vitals, pulse) = (Arc::<Vitals>::default(), Pulse::of(1, 1));
+        assert!(!vitals.has_ended(), "it has not begun");
+        let executor = Executor::spawn("panics", None, pulse, Arc::clone(&vitals), || async {
+            glommio::spawn_local(async { panic!("as told") }).await
+        });
+        let executor: Executor<()> = executor.unwrap();
+        let deadline = monotonic_now() + Nanos::from_secs(60);
+        while !vitals.has_ended() {
+            assert!(monotonic_now() < deadline, "it never ends");
+            std::thread::yield_now();
+        }
+        assert!(matches!(executor.join_until(deadline), Err(JoinError::Died(_))));
+    }
 
     #[test]
     fn an_executor_lives_through_interruptions() {

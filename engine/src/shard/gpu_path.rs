@@ -43,6 +43,15 @@ enum Task<'a> {
     Land(&'a Rc<RefCell<CpuEntry>>, &'a Rc<GpuEntry>),
 }
 
+impl Task<'_> {
+    fn operation(&self) -> Operation {
+        match self {
+            Task::Check | Task::ToHost(_) => Operation::Read,
+            Task::Fill | Task::FromHost(_) | Task::Land(..) => Operation::Write,
+        }
+    }
+}
+
 impl Shard {
     fn lane(&self) -> &Rc<GpuLane> {
         self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane")
@@ -129,6 +138,9 @@ impl Shard {
         let mut running: VecDeque<(Range, GpuJob)> = VecDeque::new();
         let (mut sum, mut done, mut failure) = (Sum::default(), 0, None);
         while done < bytes || !running.is_empty() {
+            if done < bytes && failure.is_none() {
+                failure = self.heed_stop(task.operation(), Tier::Gpu).err();
+            }
             if done < bytes && failure.is_none() && running.len() < JOBS_AT_ONCE {
                 let range = Range { offset_bytes: done, length_bytes: most.min(bytes - done) };
                 let job = match &task {
@@ -162,13 +174,7 @@ impl Shard {
     ) -> Result<Nanos, IoError> {
         let now = self.clock.now();
         let error = match result {
-            Err(fault) => {
-                let operation = match task {
-                    Task::Check | Task::ToHost(_) => Operation::Read,
-                    Task::Fill | Task::FromHost(_) | Task::Land(..) => Operation::Write,
-                };
-                gpu_error(&fault, operation, range)
-            }
+            Err(fault) => gpu_error(&fault, task.operation(), range),
             Ok(done) => {
                 self.measure.record(now, |metrics| {
                     metrics.verify.blocks_checked += done.blocks_checked;

@@ -256,8 +256,9 @@ impl Shard {
         self.path.config.tickets.iter().for_each(|tickets| tickets.set_limit(depth));
     }
 
-    /// Ends operations under way at their next I/O, as cancelled, so that a run of entries of many
-    /// GiB can end promptly. Later ones end before their first.
+    /// Ends operations under way at their next I/O or their next piece of memory, as cancelled, and
+    /// those that wait for room, so that a run of entries of many GiB can end promptly. Later ones
+    /// end before their first.
     pub fn stop(&self) {
         self.path.stop();
         self.changed.notify_all();

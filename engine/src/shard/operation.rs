@@ -240,6 +240,7 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
+            self.heed_stop(Operation::Read, Tier::Cpu)?;
             let length = STEP_BYTES.min(bytes - done);
             device += self.read_piece(&entry.borrow(), &content, done, length)?;
             done += length;
@@ -276,6 +277,24 @@ impl Shard {
                 self.measure.error(&error, now);
                 Err(error)
             }
+        }
+    }
+
+    /// Ends work on memory, and waits for room, when the engine is stopping, as transfers end at
+    /// their next I/O: an entry may be many GiB, and a drain is to take no longer than what is in
+    /// flight. On purpose, hence not counted as a failure.
+    pub(super) fn heed_stop(&self, operation: Operation, tier: Tier) -> Result<(), IoError> {
+        match self.path.stopping.get() {
+            false => Ok(()),
+            true => Err(IoError {
+                kind: ErrorKind::Cancelled,
+                operation,
+                tier,
+                file: String::new(),
+                offset_bytes: 0,
+                length_bytes: 0,
+                errno: libc::ECANCELED,
+            }),
         }
     }
 
@@ -372,6 +391,7 @@ impl Shard {
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
+            self.heed_stop(Operation::Write, Tier::Cpu)?;
             let length = STEP_BYTES.min(bytes - done);
             let before = self.clock.now();
             entry.borrow_mut().make(done, length, &content);

@@ -13,7 +13,7 @@ use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{IoError, Operation};
 use crate::key::{EntryKey, ShardId, Tier};
-use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Victim};
+use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Placement, Victim};
 
 /// Demotions make room that somebody waits for.
 const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
@@ -140,6 +140,7 @@ impl Shard {
     async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
         let mut baton: Option<Turn> = None;
         loop {
+            self.heed_stop(Operation::Write, Tier::Storage)?;
             // From before the look: a task that is spawned may run at once, and a step of growth be
             // over before anybody waits for it.
             let changed = self.changed.notified();
@@ -199,7 +200,13 @@ impl Shard {
     /// writer that needs one is dropped.
     fn grow_where_due(self: &Rc<Self>) {
         loop {
-            let due = self.placement.borrow_mut().take_growth();
+            let due = {
+                let mut placement = self.placement.borrow_mut();
+                let retry = |p: &mut Placement<EntryData>| {
+                    p.may_retry().then(|| p.take_retry(self.clock.now())).flatten()
+                };
+                placement.take_growth().or_else(|| retry(&mut placement))
+            };
             let Some(growth) = due else { return };
             let shard = Rc::clone(self);
             self.spawn(async move {

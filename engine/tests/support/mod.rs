@@ -10,6 +10,7 @@ use ringfall_engine::device::{FaultDevice, FaultPlan, MemoryDevice};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::EntryKey;
+use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::{Content, Durability, ReadOutcome, Shard, WriteMode, WriteOutcome};
 use ringfall_engine::tier::cpu::CpuPool;
@@ -25,6 +26,7 @@ pub struct BedConfig {
     pub gpu_bytes: u64,
     pub promotes: bool,
     pub cpu_bytes: u64,
+    pub watermarks: Watermarks,
     pub storage_blocks: u64,
     pub segment_blocks: u64,
     pub io_blocks: u64,
@@ -40,6 +42,7 @@ impl Default for BedConfig {
             gpu_bytes: 0,
             promotes: false,
             cpu_bytes: 0,
+            watermarks: Watermarks::default(),
             storage_blocks: 1024,
             segment_blocks: 64,
             io_blocks: 4,
@@ -82,6 +85,7 @@ impl Bed {
             .storage_bytes(config.storage_blocks * BLOCK_BYTES)
             .segment_bytes(config.segment_blocks * BLOCK_BYTES)
             .cpu_bytes(config.cpu_bytes)
+            .watermarks(config.watermarks)
             .io_bytes(io_bytes)
             .queue_depth(config.queue_depth)
             .verify(config.verify)

@@ -23,7 +23,7 @@ use crate::cli::{
 };
 use crate::config::InputError;
 use crate::exit::Exit;
-use crate::host::{Room, human, reset_peak_rss};
+use crate::host::{Room, counted, human, reset_peak_rss};
 use crate::interrupt::Interrupt;
 use crate::results::write_json;
 use place::{AnyTarget, with_target};
@@ -285,8 +285,10 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
         )
     });
     crate::stderr::tell(format_args!(
-        "error: {bad} blocks of 4 KiB are not what was written{first}: look at dmesg and the \
-         drive's SMART log, and write the checkpoint again"
+        "error: {} of 4 KiB {} not what was written{first}: look at dmesg and the drive's SMART \
+         log, and write the checkpoint again",
+        counted(bad, "block"),
+        if bad == 1 { "is" } else { "are" }
     ));
     Ok(Exit::Failed)
 }

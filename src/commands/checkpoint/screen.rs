@@ -9,7 +9,7 @@ use ringfall_engine::units::gib;
 
 use crate::checkpoint::{Doing, Meter, Progress};
 use crate::cli::StreamArgs;
-use crate::host::is_watched;
+use crate::host::{is_watched, live_line};
 use crate::interrupt::Interrupt;
 
 /// How often the line changes on a terminal, and elsewhere.
@@ -50,7 +50,7 @@ fn show(line: &str, live: bool) {
     let mut out = std::io::stderr().lock();
     // Nobody may read it any more; the work goes on.
     let _told = match live {
-        true => write!(out, "\r{line}\x1b[K").and_then(|()| out.flush()),
+        true => write!(out, "{}", live_line(line)).and_then(|()| out.flush()),
         false => writeln!(out, "{line}"),
     };
 }

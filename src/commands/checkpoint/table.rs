@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ringfall_engine::units::{GIB, gib};
 
 use super::result::{CheckpointResult, Restore, Save};
-use crate::host::human;
+use crate::host::{counted, human};
 
 /// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
 const SECONDS_SHOWN: usize = 10;
@@ -36,7 +36,7 @@ pub(super) fn page(result: &CheckpointResult) -> String {
         }
     }
     if result.retries > 0 {
-        let _infallible = writeln!(page, "  retries      {} requests", result.retries);
+        let _infallible = writeln!(page, "  retries      {}", counted(result.retries, "request"));
     }
     page
 }
@@ -77,10 +77,10 @@ fn one_restore(page: &mut String, restore: &Restore) {
     let _infallible = writeln!(
         page,
         "  restored     in {:.2} s, {:.3} GiB/s\n  \
-         verified     {} blocks of 4 KiB, {} bad",
+         verified     {} of 4 KiB, {} bad",
         restore.elapsed_s,
         restore.gib_per_s(),
-        restore.blocks_checked,
+        counted(restore.blocks_checked, "block"),
         restore.blocks_bad
     );
     for bad in restore.bad_blocks.iter().take(BAD_SHOWN) {

@@ -14,7 +14,7 @@ use super::settings::pinned_cores;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::escape::terminal;
-use crate::host::{Machine, human};
+use crate::host::{Machine, human, live_line};
 use crate::interrupt::Interrupt;
 use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
 use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
@@ -52,7 +52,7 @@ impl Told {
         let Some(out) = &mut self.out else { return };
         // As everywhere: a closed pipe does not end what is measured for a file.
         if self.live {
-            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
+            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
         } else if Instant::now() >= self.next {
             self.next = Instant::now() + PLAIN_PERIOD;
             let _told = writeln!(out, "{}", terminal(text)).and_then(|()| out.flush());

@@ -17,7 +17,7 @@ use crate::show::{Style, print_summary};
 pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
     match told {
         Err(error) if error.downcast_ref().is_some_and(crate::commands::has_reader_left) => Ok(()),
-        other => other.context("what is to be read can't be written to the standard output"),
+        other => other.context("standard output"),
     }
 }
 

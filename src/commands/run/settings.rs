@@ -68,7 +68,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         shape: fill::Shape { dedupe_ratio: plan.dedupe_ratio, compress_ratio: plan.compress_ratio },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
-        keeps_early: plan.rank.as_ref().and_then(Rank::several).is_some(),
+        keeps_early: is_plain(&plan.output),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_inflight_requests: plan.max_inflight_requests,
@@ -97,6 +97,11 @@ fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
         targets_ns: plan.workload.qos_targets_ms.p95_ns(),
         storage: plan.workload.saturation_targets.storage(),
     })
+}
+
+/// Whether results written there take the place of those before, as they do not in a pipe.
+fn is_plain(output: &std::path::Path) -> bool {
+    !output.exists() || output.is_file()
 }
 
 /// The cores that shards are pinned to; none where they are not.

@@ -15,6 +15,7 @@ pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
         wanted_bytes: *wanted_bytes,
         given_bytes: plan.cpu_memory_bytes,
         since_s: None,
+        until_s: None,
         why: why.clone(),
     });
     let storage = store.wanted_bytes.map(|wanted_bytes| TierShortage {
@@ -22,6 +23,7 @@ pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
         wanted_bytes,
         given_bytes: store.capacity_bytes(),
         since_s: None,
+        until_s: None,
         why: "its file system has no more free".to_owned(),
     });
     [cpu, storage].into_iter().flatten().collect()
@@ -30,12 +32,13 @@ pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
 /// The same, and what could not be had while the run went on.
 pub(super) fn of(at_first: &[TierShortage], outcome: &RunOutcome) -> Vec<TierShortage> {
     let later = outcome.shortages.iter().map(|shortage| {
-        let seconds = Nanos::as_secs_f64;
+        let seconds = |at: Nanos| at.as_secs_f64() - outcome.window.0.as_secs_f64();
         TierShortage {
             tier: shortage.tier,
             wanted_bytes: shortage.wanted_bytes,
             given_bytes: shortage.given_bytes,
-            since_s: Some(seconds(shortage.at) - seconds(outcome.window.0)),
+            since_s: Some(seconds(shortage.at)),
+            until_s: shortage.until.map(seconds),
             why: shortage.why.clone(),
         }
     });
@@ -52,6 +55,7 @@ pub(super) fn tiers(
     Tier::ALL.map(|tier| {
         // A tier on several drives may have been lowered more than once.
         let lowered = outcome.shortages.iter().filter(|shortage| shortage.tier == tier);
+        let lowered = lowered.filter(|shortage| shortage.until.is_none());
         let lowered = lowered.min_by_key(|shortage| shortage.given_bytes);
         TierState {
             entries: outcome.tiers[tier.index()].entries,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_engine::clock::{MICROSECOND, Nanos};
+use ringfall_engine::clock::{MICROSECOND, Nanos, monotonic_now};
 use ringfall_engine::device::DeviceModel;
 use ringfall_engine::units::MIB;
 
+use super::document::begun_unix_s;
 use super::{
     Sources, Teller, check_outputs, exit_of, gpu, output, result_of, settings, show, tell_advice,
     unless_reader_left, write_results,
@@ -19,10 +20,11 @@ use crate::config::values::Auto;
 use crate::config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use crate::exit::Exit;
 use crate::facts::DriveOutcome;
+use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{Document, IoTraceReport, NO_DRIVE, RunResult, SimulationReport, warnings_of};
-use crate::run::{self, Load, VirtualGpus, VirtualSystem};
+use crate::run::{self, BEGIN, Load, VirtualGpus, VirtualSystem};
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
@@ -74,8 +76,10 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     if !plan.quiet {
         let what = format!(
-            "simulating {} s of {} users, seed {}…",
-            plan.duration_s, plan.users, plan.seed
+            "simulating {} s of {}, seed {}…",
+            plan.duration_s,
+            counted(plan.users.into(), "user"),
+            plan.seed
         );
         unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;
     }
@@ -149,8 +153,12 @@ pub fn run(
         },
     };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
+    // The simulated clock shows `BEGIN` now.
+    let began_unix_s = begun_unix_s(monotonic_now());
     let (outcome, figures) = run::simulate(&settings, load, &system, log.as_ref(), interrupt)?;
+    let start_unix_s = began_unix_s + outcome.window.0.saturating_sub(BEGIN).as_secs_f64();
     let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
+    result.window.start_unix_s = start_unix_s;
     result.source = opened.facts;
     result.validation = validation;
     if device.drives > 1 {

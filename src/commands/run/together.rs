@@ -92,6 +92,31 @@ impl Launch {
     }
 }
 
+/// Has the ranks that wait for this one hear that it can't begin, where it can't.
+///
+/// # Errors
+/// The result's own.
+pub(in crate::commands) fn or_tell_ranks<T>(rank: Option<&Rank>, result: Result<T>) -> Result<T> {
+    if let (Some(rank), Err(error)) = (rank, &result) {
+        tell_ranks(rank, &format!("{error:#}"));
+    }
+    result
+}
+
+/// Has the ranks that wait for a rank hear why it can't begin. By MPI they hear of it from the
+/// launcher.
+pub fn tell_ranks(rank: &Rank, why: &str) {
+    if rank.is_by_mpi {
+        return;
+    }
+    // Where it can't be told, they wait as long as for a rank that never came.
+    if let Ok(Some(launch)) = Launch::of(rank)
+        && let Ok(group) = launch.join()
+    {
+        group.fail(why);
+    }
+}
+
 /// What became of the group when its run was over.
 #[derive(Default)]
 pub(super) struct Together {

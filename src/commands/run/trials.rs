@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::{
     Launch, Measured, Sources, check_device_may_be_destroyed, check_output_writable, check_outputs,
-    exit_of, measure, output, tell_advice, together, unless_reader_left,
+    exit_of, measure, or_tell_ranks, output, tell_advice, together, unless_reader_left,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
@@ -54,13 +54,8 @@ pub(super) fn run(
         ))
         .into());
     }
-    check_outputs(plan)?;
-    check_device_may_be_destroyed(plan)?;
-    for trial in 1..=plan.trials {
-        check_output_writable("--output", &trial_path(&plan.output, trial))?;
-    }
-    tell_advice(plan);
-    let mut sources = Some(Sources::open(plan, &Reading::new(|| false, !plan.quiet))?);
+    let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
+    let mut sources = Some(or_tell_ranks(waiting, prepare(plan))?);
     let interrupt = interrupt()?;
     let launch = Launch::open(plan)?;
     let mut complete = Complete::default();
@@ -74,6 +69,17 @@ pub(super) fn run(
     let exit = ended?;
     summed_up?;
     Ok(exit)
+}
+
+/// What is found wanting before anything is opened, and what is read.
+fn prepare(plan: &Plan) -> Result<Sources> {
+    check_outputs(plan)?;
+    check_device_may_be_destroyed(plan)?;
+    for trial in 1..=plan.trials {
+        check_output_writable("--output", &trial_path(&plan.output, trial))?;
+    }
+    tell_advice(plan);
+    Sources::open(plan, &Reading::new(|| false, !plan.quiet))
 }
 
 /// The trials that were complete: of each its outline, and the file that has the rest.

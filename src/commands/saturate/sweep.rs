@@ -14,7 +14,7 @@ use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::{Room, human, is_watched};
+use crate::host::{Room, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectUrl, Objects, OpenError};
 use crate::results::write_json;
@@ -161,7 +161,7 @@ impl Teller {
 
     fn live_line(&mut self, text: &str) {
         if let (Some(out), true) = (&mut self.out, self.live) {
-            let _told = write!(out, "\r{}\x1b[K", terminal(text)).and_then(|()| out.flush());
+            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
         }
     }
 }

@@ -183,6 +183,9 @@ pub struct ShortageReport {
     /// Time from which the tier had that capacity, s after the start of the measurement window
     /// (negative: before it); null: from the start of the run.
     pub since_s: Option<f64>,
+    /// Time at which the tier began to grow again, by the same clock; null: it did not.
+    #[serde(default)]
+    pub until_s: Option<f64>,
     /// Why the tier got no more.
     pub why: String,
 }
@@ -194,6 +197,7 @@ impl ShortageReport {
             wanted_bytes: shortage.wanted_bytes,
             given_bytes: shortage.given_bytes,
             since_s: shortage.since_s,
+            until_s: shortage.until_s,
             why: shortage.why.clone(),
         }
     }
