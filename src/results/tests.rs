@@ -46,7 +46,7 @@ pub(crate) fn nothing() -> RunResult {
         allocation_wait: Histogram::new(),
         workload: Default::default(),
         autoscale: None,
-        source: crate::source::SourceFacts::default(),
+        source: crate::facts::SourceFacts::default(),
         feed: None,
         validation: None,
         space: Vec::new(),

@@ -9,13 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
-use crate::facts::{GpuBacking, metrics_by_drive, slow_drives};
+use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
-use crate::saturate::Roofline;
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

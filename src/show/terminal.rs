@@ -9,11 +9,10 @@ use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
 use super::{gpu, prose, total, verdict};
-use crate::blocktrace::Bucket;
 use crate::config::{Arrival, Plan, Traffic};
 use crate::escape;
 use crate::facts::{
-    GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
+    Bucket, GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
 };
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
