@@ -232,17 +232,17 @@ settings! {
         object_anonymous: bool = "false", "BOOL";
         /// File of certificates (PEM) to trust besides the system's
         object_ca_file: Optional = "none", "FILE";
-        /// Whether the bucket's name goes into the path or into the host's name
+        /// Whether the bucket's name goes into the path or into the host name
         object_path_style: ObjectPathStyle = "auto", "WHEN";
-        /// What protects data on its way to the store
+        /// What protects data in transit
         object_checksum: ObjectChecksum = "sha256", "KIND";
-        /// Number of requests in flight at most, all shards together
+        /// Largest number of requests in flight, all shards together
         object_concurrency: u32 = "64", "N", in 1..=1_024;
-        /// Number of times that a request is repeated before it counts as failed
+        /// Number of times to retry a request before it counts as failed
         object_retries: u32 = "10", "N", in 0..=100;
-        /// Longest that one attempt at a request may take, in seconds
+        /// Time limit for one attempt at a request, in seconds
         object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=3_600;
-        /// Longest that a connection may take to be made, in seconds
+        /// Time limit for making a connection, in seconds
         object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS", in 1..=3_600;
     }
 

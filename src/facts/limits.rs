@@ -18,30 +18,31 @@ const REPEATS_WITHIN: f64 = 1.1;
 pub struct Roofline {
     /// 1; also tells such a file from others.
     pub ringfall_roofline: u32,
-    /// Of the program.
+    /// Version of the program that measured.
     pub version: String,
     /// When it was measured, seconds since 1970.
     pub unix_s: f64,
-    /// Where.
+    /// Machine on which the limits were measured.
     pub machine: Machine,
-    /// Bytes of the file or device that I/Os went to; all of them had been written.
+    /// Size of the range of the file or device that I/Os went to, bytes; all of it had been
+    /// written.
     pub range_bytes: u64,
-    /// Threads, each with a ring of its own.
+    /// Number of threads, each with a ring of its own.
     pub threads: u32,
     /// `none`, `submission` (SQPOLL) or `completion` (IOPOLL).
     pub polling: String,
     /// When a point counted as steady.
     pub steady_rule: String,
-    /// How long the whole search took, s, with writing the range.
+    /// How long the whole search took, s, including the time to write the range.
     pub seconds: f64,
     /// How long it was allowed to take, s; null for as long as it needs.
     #[serde(default)]
     pub time_limit_s: Option<u32>,
-    /// Bytes that were asked for beyond `range_bytes`, but that the time limit left unwritten and
-    /// unused.
+    /// Bytes of the range asked for that the time limit left unwritten, and so unused; they are not
+    /// in `range_bytes`.
     #[serde(default)]
     pub range_left_bytes: u64,
-    /// Reads, writes and mixes; of several drives, of all at the same time.
+    /// Limits of reads, of writes and of mixes; for several drives, those of all at the same time.
     pub limits: Vec<Limit>,
     /// What several drives do at the same time, beside what each does alone; empty for one drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,20 +70,20 @@ pub struct RankOfLimits {
 pub struct Limit {
     /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
     pub read_percent: u32,
-    /// Most bytes a second.
+    /// Largest bandwidth that was found.
     pub bandwidth: Best,
-    /// Most I/Os a second, of the smallest size.
+    /// Largest rate of I/Os of the smallest size; null where it was not looked for.
     pub iops: Option<Best>,
 }
 
 /// The best that a search found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Best {
-    /// There, until steady.
+    /// The best point, measured until it was steady.
     pub best: Measured,
-    /// The smallest depth with 95 % of what the climb reached.
+    /// The point with the smallest depth that reached 95 % of the best one.
     pub knee: Measured,
-    /// All that was tried, in order.
+    /// All points that were tried, in order.
     pub probes: Vec<Measured>,
     /// Whether the search came to its own end; false where the time limit ended it, so that the
     /// device may do more than `best` says.

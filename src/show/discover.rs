@@ -257,7 +257,9 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
             .map(|queues| format!("{queues} queues to poll")),
     );
     facts.extend(disk.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
-    facts.extend((disk.rotational == Some(true)).then(|| "rotating, says the kernel".to_owned()));
+    facts.extend(
+        (disk.rotational == Some(true)).then(|| "rotating, according to the kernel".to_owned()),
+    );
     facts.extend(disk.read_only.then(|| "read-only".to_owned()));
     facts.extend(disk.is_encrypted.then(|| "encrypted".to_owned()));
     if !disk.members.is_empty() {
@@ -334,7 +336,8 @@ fn advice(page: &mut String, found: &Discovery) {
         return;
     }
     let count = found.advice.len();
-    let _infallible = writeln!(page, "\nWould be better otherwise ({count}, the weightiest first)");
+    let _infallible =
+        writeln!(page, "\nWhat should be changed ({count}, the most important first)");
     for (place, advice) in found.advice.iter().enumerate() {
         let head = format!("{:>3}. {:<8}", place + 1, advice.weight.name());
         wrapped(page, &head, &format!("{}.", advice.what));
