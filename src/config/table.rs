@@ -142,7 +142,7 @@ macro_rules! settings {
                 value_name: $value_name,
                 default: $default,
                 alias: settings!(@or None $(Some($alias))?),
-                keeps_demo: settings!(@or (settings!(@all_keep $section)) $(settings!(@keeps $demo))?),
+                keeps_demo: settings!(@or (settings!(@demo $section)) $(settings!(@keeps $demo))?),
                 real_only: settings!(@or (settings!(@all_real_only $section)) $(Some($why))?),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
@@ -227,8 +227,8 @@ macro_rules! settings {
     // The head of a section: its name, or that and what its settings have in common.
     (@title $title:literal) => { $title };
     (@title ($title:literal, keeps demo, real_only $why:literal)) => { $title };
-    (@all_keep $title:literal) => { false };
-    (@all_keep ($title:literal, keeps $demo:ident, $($rest:tt)+)) => { settings!(@keeps $demo) };
+    (@demo $title:literal) => { false };
+    (@demo ($title:literal, keeps $demo:ident, $($rest:tt)+)) => { settings!(@keeps $demo) };
     (@all_real_only $title:literal) => { None };
     (@all_real_only ($title:literal, keeps demo, real_only $why:literal)) => { Some($why) };
 

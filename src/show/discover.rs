@@ -207,7 +207,7 @@ fn limits(page: &mut String, found: &Discovery) {
 fn drives(page: &mut String, machine: &Survey) {
     let _infallible = writeln!(
         page,
-        "\n{:<13}{:<9}{:>10}  {:<12}{:>10}{:>11}  write cache",
+        "\n{:<13}{:<9}{:>10}  {:<11}{:>10}{:>10}  write cache",
         "Disks", "kind", "size", "scheduler", "requests", "largest"
     );
     for disk in &machine.disks {
@@ -227,7 +227,7 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
     }
     let _infallible = writeln!(
         page,
-        "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>11}  {}",
+        "  {:<11}{:<9}{:>10}  {:<11}{requests:>10}{:>10}  {}",
         if name.chars().count() > 10 { "" } else { &name },
         disk.kind,
         human(disk.size_bytes),
@@ -410,4 +410,29 @@ fn command(page: &mut String, invocation: &Invocation) {
 fn words(flag: &Flag) -> Vec<String> {
     let value = flag.value.as_deref().map(escape::shell);
     std::iter::once(flag.flag.clone()).chain(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_row_of_a_disk_fits_a_terminal() {
+        let disk = Disk {
+            name: "nvme10n1".to_owned(),
+            kind: "virtio".to_owned(),
+            size_bytes: 768 * MIB,
+            scheduler: Some("mq-deadline".to_owned()),
+            requests_per_queue: Some(1023),
+            queues: Some(128),
+            request_bytes_max: Some(124 << 10),
+            write_cache: Some("write through".to_owned()),
+            ..Disk::default()
+        };
+        let machine = Survey { disks: vec![disk], ..Survey::default() };
+        let mut page = String::new();
+        drives(&mut page, &machine);
+        let widest = page.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(80), "{page}");
+    }
 }
