@@ -10,7 +10,6 @@ pub mod checkpoint;
 pub mod cli;
 pub mod commands;
 pub mod config;
-pub mod content;
 pub mod datagen;
 pub mod driver;
 pub mod escape;

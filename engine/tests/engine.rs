@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "the test calls what the example's main calls")]
 mod store;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use ringfall_engine::buffer::Urgency;
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError, SettingsError};
 use ringfall_engine::error::SetupError;
-use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::{Durability, ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
@@ -200,6 +201,49 @@ fn a_file_of_the_callers_stays() {
     engine.stop().unwrap();
     let bytes = std::fs::read(path).unwrap();
     assert!(bytes.iter().any(|&byte| byte != 0), "the entry is in the file");
+    place.remove().unwrap();
+}
+
+/// Entries from both tiers, read back and compared byte by byte; what lies on the drive, demoted
+/// entries too, can be reduced as far as was asked for.
+#[test]
+fn content_that_can_be_reduced_is_as_asked_for_on_the_drive() {
+    let directory = scratch("shape");
+    let mut place = CacheDir::open(&directory).unwrap();
+    let (file, path) = place.create_data_file().unwrap();
+    let file = DataFile::new(file, path.clone(), Preallocate::Reserve).unwrap();
+    file.prepare(32 * MIB / BLOCK_BYTES).unwrap();
+    let engine = Engine::builder()
+        .file(Arc::new(file))
+        .storage_bytes(32 * MIB)
+        .cpu_bytes(6 * MIB)
+        .verify(VerifyMode::Full)
+        .shape(Shape { dedupe_ratio: 3.0, compress_ratio: 2.0 })
+        .start()
+        .unwrap();
+    for key in 0..8 {
+        let written = engine.entries().write(EntryKey(key), 3 * MIB).unwrap();
+        assert!(matches!(written, WriteOutcome::Written { .. }), "{written:?}");
+    }
+    for key in 0..8 {
+        assert!(matches!(engine.entries().read(EntryKey(key)).unwrap(), ReadOutcome::Hit { .. }));
+    }
+    let verify = engine.statistics().unwrap().metrics.verify;
+    engine.stop().unwrap();
+    assert_eq!((verify.blocks_checked, verify.blocks_bad), (8 * 3 * MIB / BLOCK_BYTES, 0));
+    let bytes = std::fs::read(path).unwrap();
+    let units = bytes.chunks(64 * KIB as usize).filter(|unit| unit.iter().any(|&byte| byte != 0));
+    let (mut all, mut packed, mut distinct) = (0, 0, HashSet::new());
+    for unit in units {
+        all += unit.len();
+        packed += zstd::bulk::compress(unit, 1).unwrap().len();
+        distinct.insert(unit);
+    }
+    let dedupe = (all / (64 * KIB as usize)) as f64 / distinct.len() as f64;
+    let compress = all as f64 / packed as f64;
+    assert!(all as u64 >= 18 * MIB, "{all}");
+    assert!((dedupe / 3.0 - 1.0).abs() < 0.02, "{dedupe}");
+    assert!((compress / 2.0 - 1.0).abs() < 0.02, "{compress}");
     place.remove().unwrap();
 }
 

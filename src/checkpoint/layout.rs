@@ -4,13 +4,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use ringfall_engine::fill::{ContentName, VerifyMode};
+use ringfall_engine::fill::{ContentName, NamedContent, Shape, VerifyMode};
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
 use super::target::FilePlan;
-use crate::content::{Content, Shape};
 
 /// What a checkpoint is, and what is stored of that beside it, as `checkpoint.json`: everything
 /// else follows.
@@ -98,7 +97,7 @@ pub struct Shard {
     pub offset_bytes: u64,
     /// Its length, bytes, not 0.
     pub bytes: u64,
-    content: Content,
+    content: NamedContent,
 }
 
 /// One large file and the shards in it, in order and without gaps.
@@ -153,7 +152,7 @@ impl Layout {
                 key: EntryKey(u128::from(rank)),
                 version: manifest.step,
             };
-            let content = Content::new(name, bytes, &manifest.shape());
+            let content = NamedContent::new(name, bytes, &manifest.shape());
             Shard { rank, offset_bytes: 0, bytes, content }
         });
         let file = |name: String, bytes: u64, shards: Vec<Shard>| LayoutFile {

@@ -291,10 +291,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// As for `datagen`.
 pub(super) fn dedupe_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, crate::content::DEDUPE_RATIO_MAX, "deduplication ratio")
+    number(text, 1.0, ringfall_engine::fill::DEDUPE_RATIO_MAX, "deduplication ratio")
 }
 
 /// As for `datagen`.
 pub(super) fn compress_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, crate::content::COMPRESS_RATIO_MAX, "compression ratio")
+    number(text, 1.0, ringfall_engine::fill::COMPRESS_RATIO_MAX, "compression ratio")
 }

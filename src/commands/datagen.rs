@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::fill::{ContentName, implementation};
+use ringfall_engine::fill::{ContentName, NamedContent, Shape, implementation};
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::units::{GIB, MIB, gib, round_up_to_block};
 use serde::Serialize;
@@ -16,7 +16,6 @@ use crate::cli::{
     DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
 };
 use crate::config::InputError;
-use crate::content::{Content, Shape};
 use crate::datagen::{
     Analysis, AnalyzeSettings, BenchSettings, DatagenError, Item, NUMPY_FLOAT16, Rate, analyze,
     bench, items_of, measure_numpy, verify_file, write_file,
@@ -317,11 +316,11 @@ fn shown(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.3}"))
 }
 
-fn content(shape: &ShapeArgs, size_gib: f64) -> (Content, u64) {
+fn content(shape: &ShapeArgs, size_gib: f64) -> (NamedContent, u64) {
     let bytes = round_up_to_block((size_gib * GIB as f64) as u64).max(4096);
     let name = ContentName { seed: shape.seed, key: EntryKey(0), version: 0 };
     let of = Shape { dedupe_ratio: shape.dedupe_ratio, compress_ratio: shape.compress_ratio };
-    (Content::new(name, bytes, &of), bytes)
+    (NamedContent::new(name, bytes, &of), bytes)
 }
 
 fn write(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {

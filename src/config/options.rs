@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use ringfall_engine::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
@@ -269,6 +270,17 @@ settings! {
         durability: Durability = "flush", "MODE", keeps demo;
         /// How much of the data that is read is compared with what was written
         verify: Verify = "sample", "MODE", keeps demo;
+        /// Content of which only each Nth part differs, so that storage that deduplicates stores so
+        /// much less; 1: nothing repeats
+        ///
+        /// Whole units of 64 KiB repeat within an entry, and no two entries share any. Not with
+        /// GPU memory, whose content is made there.
+        dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,
+            real_only "no content is made";
+        /// Content that can be compressed to an Nth of its size, each 4 KiB by itself; 1: not at
+        /// all
+        compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
+            real_only "no content is made";
         /// How the data files get their space
         ///
         /// A storage tier without a given capacity is limited to 95 % of the space that was free

@@ -185,6 +185,17 @@ impl Check<'_> {
                 format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
             );
         }
+        let is_reducible = settings.dedupe_ratio > 1.0 || settings.compress_ratio > 1.0;
+        if is_reducible && settings.gpu_memory_bytes_each > 0 {
+            let key = if settings.dedupe_ratio > 1.0 { "dedupe_ratio" } else { "compress_ratio" };
+            let other = self.name_of("gpu_mem_gb");
+            self.wrong(
+                key,
+                format_args!(
+                    "cannot be combined with {other}: GPUs make content that cannot be reduced"
+                ),
+            );
+        }
         let list = settings.gpu_devices.trim();
         if list == "auto" {
             return None;

@@ -393,8 +393,7 @@ impl Packers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Content, Shape};
-    use ringfall_engine::fill::ContentName;
+    use ringfall_engine::fill::{ContentName, NamedContent, Shape};
     use ringfall_engine::key::EntryKey;
 
     fn settings() -> AnalyzeSettings {
@@ -409,7 +408,7 @@ mod tests {
 
     fn content(bytes: u64, shape: &Shape) -> Item {
         let name = ContentName { seed: 1, key: EntryKey(2), version: 3 };
-        Item::Content { content: Content::new(name, bytes, shape), bytes }
+        Item::Content { content: NamedContent::new(name, bytes, shape), bytes }
     }
 
     #[test]

@@ -5,11 +5,10 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::fill::{NamedContent, VerifyMode};
 use ringfall_engine::units::MIB;
 
 use super::DatagenError;
-use crate::content::Content;
 
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
@@ -31,7 +30,7 @@ pub struct Checked {
 /// It is there already and may not be replaced; it can't be written; it was told to end.
 pub fn write_file(
     path: &Path,
-    content: &Content,
+    content: &NamedContent,
     bytes: u64,
     overwrite: bool,
     tell: &dyn Fn(u64) -> bool,
@@ -76,7 +75,7 @@ pub fn write_file(
 /// It has another length, or can't be read; it was told to end.
 pub fn verify_file(
     path: &Path,
-    content: &Content,
+    content: &NamedContent,
     bytes: u64,
     tell: &dyn Fn(u64) -> bool,
 ) -> Result<Checked, DatagenError> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
 use super::DatagenError;
-use crate::content::Content;
+use ringfall_engine::fill::NamedContent;
 
 /// Files that are analyzed at once; a tree of more is no data set.
 const FILES_MAX: usize = 10_000_000;
@@ -24,7 +24,7 @@ pub enum Item {
     /// Content as it would be written.
     Content {
         /// It.
-        content: Content,
+        content: NamedContent,
         /// Its length, a multiple of 4 KiB.
         bytes: u64,
     },

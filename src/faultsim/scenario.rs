@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
-use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::placement::{EntryLayout, Watermarks};
 use ringfall_engine::shard::Durability;
 use ringfall_engine::tier::gpu::GpuSpace;
@@ -196,6 +196,7 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
         io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
         durability: if rng.random() { Durability::Flush } else { Durability::None },
         verify: VerifyMode::Full,
+        shape: Shape::default(),
         seed: rng.random(),
         start: crate::run::Start::WhenReady,
         keeps_early: false,

@@ -20,7 +20,7 @@ use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::device::Preallocate;
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
-use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{EntryLayout, Shortage, SpaceFigures, TierCounts, Watermarks};
@@ -101,6 +101,8 @@ pub struct RunSettings {
     pub durability: Durability,
     /// How much of what is read is checked.
     pub verify: VerifyMode,
+    /// To which degree storage can reduce the content.
+    pub shape: Shape,
     /// Seed of everything.
     pub seed: u64,
     /// When the load begins.
@@ -389,6 +391,7 @@ fn engine_of(settings: &RunSettings, drives_bytes: &[u64]) -> EngineBuilder {
         .promote_on_hit(settings.promotes_on_hit)
         .shards(settings.shards)
         .seed(settings.seed)
+        .shape(settings.shape)
         .layout(settings.layout)
         .gives_drives_up(true)
         .cpu_bytes(settings.cpu_capacity_bytes)

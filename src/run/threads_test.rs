@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfall_engine::device::Preallocate;
-use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::{Durability, ShardFacts};
 use ringfall_engine::units::MIB;
@@ -80,6 +80,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         io_buffer_bytes: 8 * MIB,
         durability: Durability::None,
         verify: VerifyMode::Sample,
+        shape: Shape::default(),
         seed: 5,
         start: crate::run::Start::WhenReady,
         keeps_early: false,

@@ -207,7 +207,7 @@ fn limits(page: &mut String, found: &Discovery) {
 fn drives(page: &mut String, machine: &Survey) {
     let _infallible = writeln!(
         page,
-        "\n{:<13}{:<9}{:>10}  {:<11}{:>10}{:>10}  write cache",
+        "\n{:<13}{:<9}{:>10}  {:<12}{:>10}{:>9}  write cache",
         "Disks", "kind", "size", "scheduler", "requests", "largest"
     );
     for disk in &machine.disks {
@@ -227,7 +227,7 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
     }
     let _infallible = writeln!(
         page,
-        "  {:<11}{:<9}{:>10}  {:<11}{requests:>10}{:>10}  {}",
+        "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>9}  {}",
         if name.chars().count() > 10 { "" } else { &name },
         disk.kind,
         human(disk.size_bytes),

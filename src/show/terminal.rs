@@ -82,6 +82,15 @@ pub struct Banner<'a> {
     pub gpu: Option<&'a GpuOutcome>,
 }
 
+/// What storage can make of the content, where that is not as usual.
+fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    let (dedupe, compress) = (plan.dedupe_ratio, plan.compress_ratio);
+    if dedupe > 1.0 || compress > 1.0 {
+        writeln!(out, "  content   deduplicable {dedupe} : 1, compressible {compress} : 1")?;
+    }
+    Ok(())
+}
+
 /// Writes the banner.
 ///
 /// # Errors
@@ -136,6 +145,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         plan.verify.name(),
         plan.preallocate.name(),
     )?;
+    print_content(out, plan)?;
     if let Some(rank) = &plan.rank {
         writeln!(out, "  rank      {}", escape::terminal(&rank.to_string()))?;
     }

@@ -9,7 +9,7 @@ use super::place::{Drive, Place};
 use super::threads::Engine;
 use crate::device::{DataFile, ObjectIo, ObjectSpace, Preallocate};
 use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
-use crate::fill::VerifyMode;
+use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
 use crate::placement::{
     BudgetConfig, DriveBudget, EntryLayout, SharedBudgets, SharedGate, Watermarks,
@@ -61,6 +61,7 @@ pub struct EngineBuilder {
     durability: Durability,
     requests_max: Option<u32>,
     seed: u64,
+    shape: Shape,
 }
 
 impl Default for EngineBuilder {
@@ -90,6 +91,7 @@ impl Default for EngineBuilder {
             durability: Durability::Flush,
             requests_max: None,
             seed: 0,
+            shape: Shape::default(),
         }
     }
 }
@@ -316,6 +318,14 @@ impl EngineBuilder {
         self
     }
 
+    /// To which degree the content of entries can be reduced by storage that deduplicates or
+    /// compresses; by default not at all. Memory of GPUs holds only content that can't be.
+    #[must_use]
+    pub fn shape(mut self, shape: Shape) -> Self {
+        self.shape = shape;
+        self
+    }
+
     /// Opens the storage and starts a thread for each shard; returns when all are open.
     ///
     /// # Errors
@@ -424,6 +434,7 @@ impl EngineBuilder {
         Ok(Blueprint {
             shards: self.shards,
             seed: self.seed,
+            shape: self.shape,
             shared: Arc::new(EngineShared {
                 budgets: SharedBudgets::on_drives(
                     &config,
@@ -482,6 +493,12 @@ impl EngineBuilder {
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
             return Err(SettingsError::Cpus);
         }
+        if !self.shape.is_possible() {
+            return Err(SettingsError::Shape);
+        }
+        if self.gpu.is_some() && self.shape != Shape::default() {
+            return Err(SettingsError::ShapeInGpu);
+        }
         Ok(())
     }
 }
@@ -522,5 +539,7 @@ mod tests {
         assert_eq!(error(good().allocations_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().requests_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().cpus(Vec::new())), SettingsError::Cpus);
+        let shape = Shape { dedupe_ratio: 0.5, ..Shape::default() };
+        assert_eq!(error(good().shape(shape)), SettingsError::Shape);
     }
 }

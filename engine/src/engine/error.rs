@@ -3,6 +3,7 @@
 use super::builder::IO_BYTES_MAX;
 use crate::drive::{DRIVE_BYTES_MAX, DRIVES_MAX};
 use crate::error::{IoError, SetupError};
+use crate::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
 use crate::key::ShardId;
 use crate::units::BLOCK_BYTES;
 
@@ -70,6 +71,15 @@ pub enum SettingsError {
     /// Pinning to no core.
     #[error("the list of cores to pin shards to is empty")]
     Cpus,
+    /// Content that can't be reduced to that degree.
+    #[error(
+        "ratios of content are at least 1: up to {DEDUPE_RATIO_MAX} by deduplication and \
+         {COMPRESS_RATIO_MAX} by compression"
+    )]
+    Shape,
+    /// Content that can be reduced is made by the host alone.
+    #[error("GPU memory does not hold content that can be deduplicated or compressed")]
+    ShapeInGpu,
     /// Nowhere to store anything.
     #[error("no directory, device or file was given to store entries in")]
     Place,

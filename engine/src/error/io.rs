@@ -175,6 +175,19 @@ impl IoError {
             let what = format!("{operation} of {bytes} bytes at offset {offset} of an entry");
             return format!("{what} failed in GPU memory ({}): {file}", self.kind.name());
         }
+        // A look at the file found this, not an I/O.
+        let is_look = self.operation == Operation::Preallocate;
+        match self.kind {
+            ErrorKind::Gone if is_look => {
+                return format!("{file} is no longer there, or another file has its name");
+            }
+            ErrorKind::Truncated if is_look => {
+                return format!(
+                    "{file} was cut short at {offset} bytes: {bytes} bytes are missing"
+                );
+            }
+            _ => {}
+        }
         let why = match self.errno {
             0 => self.kind.name().to_owned(),
             errno => std::io::Error::from_raw_os_error(errno).to_string(),
@@ -192,6 +205,28 @@ impl fmt::Display for IoError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_or_shorter_is_told_as_that_and_not_as_an_io_of_no_bytes() {
+        let found = |kind, errno| IoError {
+            kind,
+            operation: Operation::Preallocate,
+            tier: Tier::Storage,
+            file: "/d/f".to_owned(),
+            offset_bytes: 4096,
+            length_bytes: 8192,
+            errno,
+        };
+        let gone = found(ErrorKind::Gone, libc::ENOENT).what();
+        assert_eq!(gone, "/d/f is no longer there, or another file has its name");
+        let short = found(ErrorKind::Truncated, 0).what();
+        assert_eq!(short, "/d/f was cut short at 4096 bytes: 8192 bytes are missing");
+        let full = found(ErrorKind::NoSpace, libc::ENOSPC).what();
+        assert!(
+            full.starts_with("preallocate of 8192 bytes at offset 4096 of /d/f failed"),
+            "{full}"
+        );
+    }
 
     #[test]
     fn every_errno_has_a_kind_and_no_panic() {

@@ -15,12 +15,14 @@
 //! defends against a device built to cheat this benchmark. There is no NEON path: on aarch64 the
 //! portable one runs, whose speed there has not been measured.
 
+mod shaped;
 mod simd;
 mod verify;
 mod xoshiro;
 
 use std::sync::OnceLock;
 
+pub use shaped::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX, NamedContent, Shape};
 pub use verify::{VerifyMode, VerifyReport, verify, verify_with};
 
 use crate::key::EntryKey;

@@ -18,7 +18,7 @@ use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
 use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::fill::{self, ContentName, VerifyMode};
+use crate::fill::{NamedContent, VerifyMode};
 use crate::key::Tier;
 use crate::placement::Extent;
 use crate::ring::{Completion, IoKind, IoRequest};
@@ -113,7 +113,7 @@ pub(super) struct TransferDone {
 /// What a transfer moves.
 pub(super) struct TransferSpec<'a> {
     pub direction: Direction,
-    pub name: ContentName,
+    pub content: NamedContent,
     pub bytes: u64,
     pub extents: &'a [Extent],
     pub urgency: Urgency,
@@ -409,7 +409,7 @@ impl Transfer<'_> {
                     }
                     EntryData::Elsewhere => {
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
-                        fill::fill_for_device(buffer, &self.spec.name, first_block);
+                        self.spec.content.fill(buffer, first_block * BLOCK_BYTES);
                     }
                 }
                 first_touch_bytes = self.path.config.device.first_touch_bytes(start_block, blocks);
@@ -575,7 +575,8 @@ impl Transfer<'_> {
         }
         let from = io.request.buffer_offset as usize;
         let buffer = &ticket.buffer().bytes()[from..from + io.request.length_bytes as usize];
-        let report = fill::verify(self.path.config.verify, buffer, &self.spec.name, io.first_block);
+        let offset = io.first_block * BLOCK_BYTES;
+        let report = self.spec.content.verify(self.path.config.verify, buffer, offset);
         self.path.config.measure.record(now, |metrics| {
             metrics.verify.blocks_checked += report.blocks_checked;
             metrics.verify.blocks_bad += report.blocks_bad;

@@ -47,6 +47,7 @@ pub use waterfall::Transition;
 use crate::clock::Clock;
 use crate::drive::DriveSet;
 use crate::error::IoError;
+use crate::fill::Shape;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{
     Growth, LocalSums, Placement, SharedBudgets, SharedGate, SpaceFigures, TierCounts,
@@ -110,6 +111,7 @@ pub struct Shard {
     id: ShardId,
     shards: u16,
     seed: u64,
+    shape: Shape,
     clock: Clock,
     path: DataPath,
     measure: Rc<Measure>,
@@ -145,6 +147,8 @@ struct ShardParts {
     shards: u16,
     /// Of the run; content is named by it.
     seed: u64,
+    /// How that content can be reduced.
+    shape: Shape,
     /// Its clock.
     clock: Clock,
     /// Its storage device.
@@ -175,6 +179,7 @@ impl Shard {
             id: parts.id,
             shards: parts.shards,
             seed: parts.seed,
+            shape: parts.shape,
             clock: parts.clock,
             measure: Rc::clone(&parts.path.config.measure),
             path: parts.path,

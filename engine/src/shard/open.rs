@@ -17,7 +17,7 @@ use crate::buffer::{BufferPool, PageKind, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace};
 use crate::error::SetupError;
-use crate::fill::VerifyMode;
+use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
 use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
@@ -34,6 +34,8 @@ pub struct Blueprint {
     pub shards: u16,
     /// Names the content of entries.
     pub seed: u64,
+    /// How that content can be reduced.
+    pub shape: Shape,
     /// Budgets, memory and gates that they share.
     pub shared: Arc<EngineShared>,
     /// Size of an I/O and of a buffer, bytes, a multiple of 4 KiB.
@@ -146,6 +148,7 @@ impl Blueprint {
             id: seat.id,
             shards: self.shards,
             seed: self.seed,
+            shape: self.shape,
             clock: seat.clock,
             path,
             gives_drives_up: self.gives_drives_up,

@@ -13,7 +13,7 @@ use super::{EntryData, OperationTimes, ReadOutcome, STEP_BYTES, Shard, WriteMode
 use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
-use crate::fill::ContentName;
+use crate::fill::{ContentName, NamedContent};
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
 use crate::tier::cpu::CpuEntry;
@@ -208,7 +208,7 @@ impl Shard {
         };
         let spec = TransferSpec {
             direction,
-            name: self.content_name(view.key, view.version),
+            content: self.named_content(view.key, view.version, view.bytes),
             bytes: view.bytes,
             extents,
             urgency,
@@ -236,12 +236,12 @@ impl Shard {
         let EntryData::Host(entry) = self.data_of(view) else {
             unreachable!("an entry in the CPU tier is in host memory")
         };
-        let name = self.content_name(view.key, view.version);
+        let content = self.named_content(view.key, view.version, view.bytes);
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = STEP_BYTES.min(bytes - done);
-            device += self.read_piece(&entry.borrow(), &name, done, length)?;
+            device += self.read_piece(&entry.borrow(), &content, done, length)?;
             done += length;
             self.breathe(done).await;
         }
@@ -256,7 +256,7 @@ impl Shard {
     fn read_piece(
         &self,
         entry: &CpuEntry,
-        name: &ContentName,
+        content: &NamedContent,
         offset: usize,
         length: usize,
     ) -> Result<Nanos, IoError> {
@@ -264,7 +264,7 @@ impl Shard {
         entry.read_through(offset, length);
         let now = self.clock.now();
         // From the cache: the piece was read just now.
-        let report = entry.check(offset, length, name, self.path.config.verify);
+        let report = entry.check(offset, length, content, self.path.config.verify);
         self.measure.record(now, |metrics| {
             metrics.verify.blocks_checked += report.blocks_checked;
             metrics.verify.blocks_bad += report.blocks_bad;
@@ -368,13 +368,13 @@ impl Shard {
         let EntryData::Host(entry) = self.data_of(view) else {
             unreachable!("an entry in the CPU tier is in host memory")
         };
-        let name = self.content_name(view.key, view.version);
+        let content = self.named_content(view.key, view.version, view.bytes);
         let bytes = round_up_to_block(view.bytes) as usize;
         let (mut done, mut device) = (0, Nanos::ZERO);
         while done < bytes {
             let length = STEP_BYTES.min(bytes - done);
             let before = self.clock.now();
-            entry.borrow_mut().make(done, length, &name);
+            entry.borrow_mut().make(done, length, &content);
             device += self.clock.now() - before;
             done += length;
             self.breathe(done).await;
@@ -384,6 +384,11 @@ impl Shard {
 
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {
         ContentName { seed: self.seed, key, version }
+    }
+
+    /// What an entry of so many bytes holds.
+    pub(super) fn named_content(&self, key: EntryKey, version: u32, bytes: u64) -> NamedContent {
+        NamedContent::new(self.content_name(key, version), bytes, &self.shape)
     }
 }
 

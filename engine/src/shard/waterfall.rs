@@ -310,7 +310,7 @@ impl Shard {
         let extents = held.grant().extents.clone();
         let spec = TransferSpec {
             direction: Direction::Write,
-            name: self.content_name(victim.key, victim.version),
+            content: self.named_content(victim.key, victim.version, victim.bytes),
             bytes: victim.bytes,
             extents: extents.as_slice(),
             urgency: DEMOTION_URGENCY,

@@ -15,14 +15,12 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::buffer::{AlignedBytes, Lender, Mapping};
 use crate::error::SetupError;
-use crate::fill::{self, ContentName, VerifyMode, VerifyReport};
+use crate::fill::{NamedContent, VerifyMode, VerifyReport};
 use crate::space::Space;
-use crate::units::{BLOCK_BYTES, MIB, round_up_to_block};
+use crate::units::{MIB, round_up_to_block};
 
 /// Size of a chunk.
 pub const CHUNK_BYTES: usize = 2 * MIB as usize;
-/// Bytes of a block, as a length.
-const BLOCK_LENGTH: usize = BLOCK_BYTES as usize;
 
 /// Says how much memory may still be taken on this machine.
 #[derive(Clone)]
@@ -277,13 +275,13 @@ impl CpuEntry {
 
     /// Makes the content of a range, whole blocks, where it is to be. Past the caches where that is
     /// possible: an entry is larger than they are.
-    pub fn make(&mut self, offset: usize, length: usize, name: &ContentName) {
+    pub fn make(&mut self, offset: usize, length: usize, content: &NamedContent) {
         let mut done = 0;
         while done < length {
-            let first_block = ((offset + done) / BLOCK_LENGTH) as u64;
-            let piece = self.piece_mut(offset + done, length - done);
+            let from = offset + done;
+            let piece = self.piece_mut(from, length - done);
             assert!(!piece.is_empty(), "what is made stays inside the entry");
-            fill::fill_for_device(piece, name, first_block);
+            content.fill(piece, from as u64);
             done += piece.len();
         }
     }
@@ -305,15 +303,15 @@ impl CpuEntry {
         &self,
         offset: usize,
         length: usize,
-        name: &ContentName,
+        content: &NamedContent,
         mode: VerifyMode,
     ) -> VerifyReport {
         let (mut done, mut sum) = (0, VerifyReport::default());
         while done < length {
-            let first_block = ((offset + done) / BLOCK_LENGTH) as u64;
-            let piece = self.piece(offset + done, length - done);
+            let from = offset + done;
+            let piece = self.piece(from, length - done);
             assert!(!piece.is_empty(), "what is checked stays inside the entry");
-            let report = fill::verify(mode, piece, name, first_block);
+            let report = content.verify(mode, piece, from as u64);
             sum.blocks_checked += report.blocks_checked;
             sum.blocks_bad += report.blocks_bad;
             sum.first_bad_block = sum.first_bad_block.or(report.first_bad_block);

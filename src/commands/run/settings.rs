@@ -63,6 +63,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
             Verify::Sample => fill::VerifyMode::Sample,
             Verify::Full => fill::VerifyMode::Full,
         },
+        shape: fill::Shape { dedupe_ratio: plan.dedupe_ratio, compress_ratio: plan.compress_ratio },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
         keeps_early: plan.rank.as_ref().and_then(Rank::several).is_some(),

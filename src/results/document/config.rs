@@ -64,6 +64,11 @@ pub struct ConfigReport {
     pub seed: Option<u64>,
     pub durability: Option<String>,
     pub verify: Option<String>,
+    /// Bytes of content for each byte of it that differs from all others; 1: nothing repeats.
+    pub dedupe_ratio: Option<f64>,
+    /// Bytes of content for each byte that is left when each 4 KiB are compressed; 1: it cannot
+    /// be compressed.
+    pub compress_ratio: Option<f64>,
     pub preallocate: Option<String>,
     pub shards: Option<u16>,
     /// Whether each shard was pinned to its own core.
@@ -174,6 +179,8 @@ impl ConfigReport {
             seed: Some(plan.seed),
             durability: Some(plan.durability.name().to_owned()),
             verify: Some(plan.verify.name().to_owned()),
+            dedupe_ratio: Some(plan.dedupe_ratio),
+            compress_ratio: Some(plan.compress_ratio),
             preallocate: Some(plan.preallocate.name().to_owned()),
             shards: Some(plan.shards),
             pin: Some(plan.pin),

@@ -1,21 +1,21 @@
-//! Content of long streams: the engine's fresh bytes, or on purpose bytes that can be deduplicated
-//! or compressed to a given degree, so that storage that reduces data can be tested honestly.
+//! Content of a given length that can be reduced to a given degree on purpose, so that storage that
+//! deduplicates or compresses can be tested honestly. By default it can't be reduced.
 //!
-//! Each byte follows from the content's name and its place, so any part can be made again alone and
-//! compared. What must not live here: where content is stored, and what it looks like to others
-//! (`datagen` analyzes that).
+//! Each byte follows from the content's name, its length and its place, so any part can be made
+//! again alone and compared. What must not live here: where content is stored, and what it looks
+//! like to others.
 
-use ringfall_engine::fill::{self, ContentName, VerifyMode, VerifyReport};
-use ringfall_engine::units::BLOCK_BYTES;
+use super::{BLOCK_LENGTH, ContentName, VerifyMode, VerifyReport, fill, fill_for_device, verify};
+use crate::units::BLOCK_BYTES;
 
 /// Unit that is repeated whole, bytes: it is found as a duplicate at its own size and at each
 /// smaller power of two that storage looks for duplicates in.
-pub const DUPLICATE_BYTES: u64 = 64 << 10;
+const DUPLICATE_BYTES: u64 = 64 << 10;
 /// Blocks of a unit.
 const UNIT_BLOCKS: u64 = DUPLICATE_BYTES / BLOCK_BYTES;
 /// Unit that is compressible by itself, bytes: the smallest that storage compresses.
 const SECTOR_BYTES: usize = 512;
-const SECTORS: usize = BLOCK_BYTES as usize / SECTOR_BYTES;
+const SECTORS: usize = BLOCK_LENGTH / SECTOR_BYTES;
 /// Bytes that a compressor spends on a sector besides its random bytes: one match of zeros. zstd
 /// spends about 2 (its sequences are alike and cost next to nothing), LZ4 about 6 (a token, an
 /// offset, two lengths of more than 15).
@@ -54,17 +54,17 @@ impl Shape {
     /// Random bytes of each 4 KiB.
     fn kept_bytes(&self) -> usize {
         if self.compress_ratio <= 1.0 {
-            return BLOCK_BYTES as usize;
+            return BLOCK_LENGTH;
         }
         let spent = MATCH_BYTES * SECTORS as f64;
         let kept = (BLOCK_BYTES as f64 / self.compress_ratio - spent).round();
-        (kept.max(0.0) as usize).clamp(SECTORS * 16, BLOCK_BYTES as usize)
+        (kept.max(0.0) as usize).clamp(SECTORS * 16, BLOCK_LENGTH)
     }
 }
 
-/// One stream's content.
+/// The content of one name, of a given length.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Content {
+pub struct NamedContent {
     name: ContentName,
     /// Units that differ; unit `u` is the same as unit `u mod unique_units`.
     unique_units: u64,
@@ -73,17 +73,17 @@ pub struct Content {
     kept_bytes: usize,
 }
 
-impl Content {
+impl NamedContent {
     /// The content of that name, so long in all.
     ///
     /// # Panics
     /// On a shape that is not possible: a bug of the caller.
     #[must_use]
-    pub fn new(name: ContentName, bytes: u64, shape: &Shape) -> Content {
+    pub fn new(name: ContentName, bytes: u64, shape: &Shape) -> NamedContent {
         assert!(shape.is_possible(), "{shape:?} was checked before");
         let units = bytes.div_ceil(DUPLICATE_BYTES).max(1);
         let unique_units = ((units as f64 / shape.dedupe_ratio).round() as u64).clamp(1, units);
-        Content {
+        NamedContent {
             name,
             unique_units,
             is_repeating: unique_units < units,
@@ -95,13 +95,13 @@ impl Content {
     /// length is. Allocates nothing.
     pub fn fill(&self, buffer: &mut [u8], offset_bytes: u64) {
         if self.is_plain() {
-            return fill::fill_for_device(buffer, &self.name, offset_bytes / BLOCK_BYTES);
+            return fill_for_device(buffer, &self.name, offset_bytes / BLOCK_BYTES);
         }
         let mut offset = offset_bytes;
         let mut rest = buffer;
         while !rest.is_empty() {
             let (part, after) = rest.split_at_mut(unit_rest(offset, rest.len()));
-            fill::fill(part, &self.name, self.source_block(offset / BLOCK_BYTES));
+            fill(part, &self.name, self.source_block(offset / BLOCK_BYTES));
             self.end_sectors(part);
             offset += part.len() as u64;
             rest = after;
@@ -113,7 +113,7 @@ impl Content {
     #[must_use]
     pub fn verify(&self, mode: VerifyMode, buffer: &[u8], offset_bytes: u64) -> VerifyReport {
         if self.is_plain() {
-            return fill::verify(mode, buffer, &self.name, offset_bytes / BLOCK_BYTES);
+            return verify(mode, buffer, &self.name, offset_bytes / BLOCK_BYTES);
         }
         let mut all = VerifyReport::default();
         let mut offset = offset_bytes;
@@ -122,11 +122,9 @@ impl Content {
             let (part, after) = rest.split_at(unit_rest(offset, rest.len()));
             let (first, source) = (offset / BLOCK_BYTES, self.source_block(offset / BLOCK_BYTES));
             let report = match mode {
-                VerifyMode::Full if self.kept_bytes < BLOCK_BYTES as usize => {
-                    self.compare(part, source)
-                }
+                VerifyMode::Full if self.kept_bytes < BLOCK_LENGTH => self.compare(part, source),
                 // The head of a block is random whatever ends its sectors.
-                _ => fill::verify(mode, part, &self.name, source),
+                _ => verify(mode, part, &self.name, source),
             };
             all.blocks_checked += report.blocks_checked;
             all.blocks_bad += report.blocks_bad;
@@ -140,7 +138,7 @@ impl Content {
     }
 
     fn is_plain(&self) -> bool {
-        !self.is_repeating && self.kept_bytes == BLOCK_BYTES as usize
+        !self.is_repeating && self.kept_bytes == BLOCK_LENGTH
     }
 
     /// The block whose content a block has.
@@ -152,7 +150,7 @@ impl Content {
     /// Zeros at the end of each sector, so that each 4 KiB keep as many random bytes as they are
     /// to: the sectors differ by a byte where it does not divide.
     fn end_sectors(&self, part: &mut [u8]) {
-        if self.kept_bytes == BLOCK_BYTES as usize {
+        if self.kept_bytes == BLOCK_LENGTH {
             return;
         }
         for (place, sector) in part.chunks_exact_mut(SECTOR_BYTES).enumerate() {
@@ -164,9 +162,9 @@ impl Content {
 
     fn compare(&self, part: &[u8], source: u64) -> VerifyReport {
         let mut report = VerifyReport::default();
-        let mut expected = [0; BLOCK_BYTES as usize];
-        for (block, number) in part.chunks_exact(BLOCK_BYTES as usize).zip(source..) {
-            fill::fill(&mut expected, &self.name, number);
+        let mut expected = [0; BLOCK_LENGTH];
+        for (block, number) in part.chunks_exact(BLOCK_LENGTH).zip(source..) {
+            fill(&mut expected, &self.name, number);
             self.end_sectors(&mut expected);
             report.blocks_checked += 1;
             if *block != expected {
@@ -186,16 +184,17 @@ fn unit_rest(offset_bytes: u64, buffer_bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use ringfall_engine::key::EntryKey;
     use std::collections::HashSet;
+
+    use super::*;
+    use crate::key::EntryKey;
 
     const NAME: ContentName = ContentName { seed: 3, key: EntryKey(5), version: 1 };
     const BYTES: u64 = 24 << 20;
 
     fn made(shape: &Shape, bytes: u64) -> Vec<u8> {
         let mut made = vec![0; bytes as usize];
-        Content::new(NAME, bytes, shape).fill(&mut made, 0);
+        NamedContent::new(NAME, bytes, shape).fill(&mut made, 0);
         made
     }
 
@@ -244,7 +243,7 @@ mod tests {
         ] {
             let bytes = 1 << 20;
             let whole = made(&shape, bytes);
-            let content = Content::new(NAME, bytes, &shape);
+            let content = NamedContent::new(NAME, bytes, &shape);
             let mut part = vec![0; 40 << 12];
             content.fill(&mut part, 100 << 12);
             assert_eq!(part, whole[100 << 12..140 << 12], "{shape:?}");
