@@ -4,7 +4,6 @@
 
 use std::hint::black_box;
 
-use criterion::Criterion;
 use ringfall_engine::clock::monotonic_now;
 use ringfall_engine::key::mix64;
 use ringfall_engine::metrics::Histogram;
@@ -19,40 +18,33 @@ fn latencies_ns(count: usize) -> Vec<u64> {
         .collect()
 }
 
-fn histogram_bench(criterion: &mut Criterion) {
-    let latencies_ns = latencies_ns(4096);
-    let mut histogram = Histogram::new();
-    let mut next = latencies_ns.iter().cycle();
-    criterion.bench_function("histogram/record", |b| {
-        b.iter(|| histogram.record(black_box(*next.next().unwrap_or(&0))));
-    });
-    let other = histogram.clone();
-    criterion.bench_function("histogram/merge", |b| b.iter(|| histogram.merge(black_box(&other))));
-    criterion.bench_function("histogram/new", |b| b.iter(Histogram::new));
-}
-
-/// Median over rounds of the mean cost of a record, without the harness's cost per call.
-fn print_record_cost(rounds: usize) {
-    let latencies_ns = latencies_ns(1 << 16);
-    let mut histogram = Histogram::new();
-    let mut costs_ns: Vec<f64> = (0..rounds)
+/// Median over rounds of the mean time of a call, ns.
+fn median_ns(rounds: usize, calls: usize, mut call: impl FnMut(usize)) -> f64 {
+    let mut times_ns: Vec<f64> = (0..rounds)
         .map(|_| {
             let start = monotonic_now();
-            for latency_ns in &latencies_ns {
-                histogram.record(*latency_ns);
+            for number in 0..calls {
+                call(number);
             }
-            (monotonic_now() - start).as_ns_f64() / latencies_ns.len() as f64
+            (monotonic_now() - start).as_ns_f64() / calls as f64
         })
         .collect();
-    assert_eq!(black_box(&histogram).count(), (rounds * latencies_ns.len()) as u64);
-    costs_ns.sort_unstable_by(f64::total_cmp);
-    println!("record: {:.2} ns", costs_ns[costs_ns.len() / 2]);
+    times_ns.sort_unstable_by(f64::total_cmp);
+    times_ns[times_ns.len() / 2]
 }
 
 fn main() {
     let measuring = std::env::args().any(|argument| argument == "--bench");
-    let mut criterion = Criterion::default().configure_from_args();
-    histogram_bench(&mut criterion);
-    criterion.final_summary();
-    print_record_cost(if measuring { 101 } else { 1 });
+    let rounds = if measuring { 101 } else { 1 };
+    let latencies_ns = latencies_ns(1 << 16);
+    let mut histogram = Histogram::new();
+    let record = median_ns(rounds, latencies_ns.len(), |n| histogram.record(latencies_ns[n]));
+    assert_eq!(black_box(&histogram).count(), (rounds * latencies_ns.len()) as u64);
+    println!("record: {record:.2} ns");
+    let mut merged = Histogram::new();
+    let merge = median_ns(rounds, 100, |_| merged.merge(black_box(&histogram)));
+    assert_eq!(merged.count(), histogram.count() * (rounds * 100) as u64);
+    println!("merge: {merge:.0} ns");
+    let new = median_ns(rounds, 100, |_| drop(black_box(Histogram::new())));
+    println!("new: {new:.0} ns");
 }

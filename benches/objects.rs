@@ -2,8 +2,8 @@
 //! retries, a blocking thread for each request in flight. Both talk to the tests' S3 server, in
 //! memory, in this process. Prints GiB/s, and the ratio of the two, run in turn.
 //!
-//! `cargo bench --bench objects` measures; with `--test`, as `cargo test --benches` has it, each is
-//! done once with a few small objects.
+//! `cargo bench --bench objects` measures; under `cargo test` each is done once with a few small
+//! objects.
 
 #![expect(clippy::unwrap_used, reason = "a bench that can't go on fails")]
 
@@ -34,8 +34,8 @@ const SMOKE: Load = Load { object_bytes: 64 << 10, objects: 8, in_flight: 2 };
 const PAIRS: usize = 7;
 
 fn main() {
-    let is_smoke = std::env::args().any(|arg| arg == "--test");
-    let (load, pairs) = if is_smoke { (SMOKE, 1) } else { (FULL, PAIRS) };
+    let measuring = std::env::args().any(|argument| argument == "--bench");
+    let (load, pairs) = if measuring { (FULL, PAIRS) } else { (SMOKE, 1) };
     let server = S3Server::start();
     println!(
         "{} objects of {} KiB, {} in flight, {pairs} pairs",

@@ -307,8 +307,8 @@ fn flags_that_cannot_be_meant_are_told() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--model", "llama9"], &["--model \"llama9\" is not a known model", "--parameters"]),
         (&["--model", "llama3.1-8b", "--size-gib", "1"], &["--model", "--size-gib"]),
-        (&["--size-gib", "0"], &["no size in GiB"]),
-        (&["--size-gib", "nan"], &["no size in GiB"]),
+        (&["--size-gib", "0"], &["not a size in GiB"]),
+        (&["--size-gib", "nan"], &["not a size in GiB"]),
         (&["--chunk-mib", "0"], &["--chunk-mib"]),
         (&["--dedupe-ratio", "0.5"], &["no deduplication ratio; give 1 to 1000"]),
         (

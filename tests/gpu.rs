@@ -47,9 +47,20 @@ fn codes(json: &Value) -> Vec<&str> {
     warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
 }
 
-/// Three small tiers, in which all that is read is compared.
-const THREE_TIERS: [&str; 8] =
-    ["--gpu-mem-gb", "0.06", "--cpu-mem-gb", "0.06", "--duration", "1", "--verify", "full"];
+/// Three small tiers, in which all that is read is compared; enough requests to fill them, however
+/// long a busy machine takes for those.
+const THREE_TIERS: [&str; 10] = [
+    "--gpu-mem-gb",
+    "0.06",
+    "--cpu-mem-gb",
+    "0.06",
+    "--duration",
+    "60",
+    "--max-requests",
+    "100",
+    "--verify",
+    "full",
+];
 
 /// Entries went through all three tiers, and every byte was right.
 fn assert_three_tiers(json: &Value) {
@@ -119,7 +130,7 @@ fn the_cuda_path_moves_the_same_bytes_on_one_device_and_on_two() {
 fn a_device_that_is_lost_ends_the_run_with_the_reason_and_its_results() {
     let scratch = Scratch::new("lost");
     let driver = fake_driver(&scratch);
-    let more = [&THREE_TIERS[..], &["--gpu-backend", "cuda", "--duration", "20"]].concat();
+    let more = [&THREE_TIERS[..], &["--gpu-backend", "cuda", "--max-requests", "0"]].concat();
     let ran = run_with(&scratch, &driver, "lost", &more);
     assert_fails(&ran, 1, &["CUDA_ERROR_LAUNCH_FAILED, error 719", "GPU 0 (fake GPU)"]);
     let json = scratch.json();

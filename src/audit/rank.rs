@@ -135,7 +135,7 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, 
     match (flat.shape("summary"), flat.shape("summary.cache_stats")) {
         (Some(Shape::Object), Some(Shape::Object)) => {}
         (Some(Shape::Object), _) => {
-            let what = "its `summary` has no `cache_stats`, so it is no result of the benchmark";
+            let what = "its `summary` has no `cache_stats`, so it is not a result of the benchmark";
             return Err(NotRead::Damaged(what.to_owned()));
         }
         _ if flat.shape("end_to_end_latencies").is_some() => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
+use crate::facts::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
 
 /// Reads the whole output of a trace.
 ///

@@ -42,7 +42,8 @@ fn megabytes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= MEGABYTES_MAX => Ok(value),
         _ => Err(format!(
-            "{text:?} is no bandwidth; give MB/s above 0 and up to {MEGABYTES_MAX}, such as 14000"
+            "{text:?} is not a bandwidth; give MB/s above 0 and up to {MEGABYTES_MAX}, such as \
+             14000"
         )),
     }
 }

@@ -18,11 +18,11 @@ pub struct CheckpointArgs {
 /// What `checkpoint` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CheckpointCommand {
-    /// Write a checkpoint as a stream whose memory stays the same however large it is
+    /// Write a checkpoint as a stream, in an amount of memory that does not grow with its size
     ///
-    /// Content is made in chunks and stored while the next chunks are made: four chunks of 32 MiB
-    /// take 128 MiB. A file gets its name when all of it is stored, and the checkpoint counts when
-    /// checkpoint.json is there.
+    /// Chunks of content are stored while the next ones are generated; four chunks of 32 MiB take
+    /// 128 MiB of memory. A file gets its final name once all of it has been stored, and the
+    /// checkpoint is complete once checkpoint.json exists.
     #[command(args_override_self = true)]
     Write(Box<CheckpointWriteArgs>),
     /// Read a checkpoint back and compare every block with what was written
@@ -31,7 +31,7 @@ pub enum CheckpointCommand {
     /// Compute, save and restore in turn, as a training job does
     #[command(args_override_self = true)]
     Run(Box<CheckpointRunArgs>),
-    /// Write the same checkpoint in each way, and compare times and memory
+    /// Write the same checkpoint in each of several ways, and compare their times and memory
     #[command(args_override_self = true)]
     Compare(Box<CheckpointCompareArgs>),
 }
@@ -46,8 +46,7 @@ pub struct StreamArgs {
     /// How an object store is reached.
     #[command(flatten)]
     pub objects: ObjectArgs,
-    /// Length of a chunk, in MiB, 1 to 1024; 32, or less where little memory is left, when not
-    /// given
+    /// Size of a chunk in MiB, 1 to 1024; when not given, 32, or less where little memory is left
     #[arg(long, value_name = "MIB")]
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
     pub chunk_mib: Option<u64>,
@@ -55,12 +54,12 @@ pub struct StreamArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=4096))]
     pub buffers: u32,
-    /// Number of threads that make and move chunks, 1 to 256; when not given, 2, or as many as
-    /// there are cores or --buffers where those are fewer
+    /// Number of threads that generate and move chunks, 1 to 256; when not given, 2, or fewer where
+    /// there are fewer cores or --buffers
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
     pub threads: Option<u32>,
-    /// How files are opened: past the page cache (O_DIRECT), or through it; no effect on an object
-    /// store
+    /// How files are opened: bypassing the page cache (O_DIRECT), or through it; it has no effect
+    /// on an object store
     #[arg(long, value_name = "HOW", default_value = "direct")]
     pub io: IoArg,
     /// Write the result to this file as JSON
@@ -77,7 +76,7 @@ pub struct StreamArgs {
 /// How files are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum IoArg {
-    /// Past the page cache (O_DIRECT)
+    /// Bypassing the page cache (O_DIRECT)
     Direct,
     /// Through the page cache
     Buffered,
@@ -109,16 +108,16 @@ pub struct JobArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
     pub pipeline_parallel: u32,
-    /// What data-parallel ranks divide among themselves (ZeRO): 0 nothing, one of them saves all; 1
-    /// and 2 the optimizer state; 3 the weights as well
+    /// ZeRO stage, which says what data-parallel ranks divide among themselves: 0, nothing, and one
+    /// of them saves everything; 1 and 2, the optimizer state; 3, the weights as well
     #[arg(long, value_name = "STAGE", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=3))]
     pub zero: u8,
-    /// Format of the weights: 2 bytes a parameter, or 4
+    /// Format of the weights: 2 bytes per parameter, or 4
     #[arg(long, value_name = "FORMAT", default_value = "bf16")]
     pub precision: PrecisionArg,
-    /// What is saved besides the weights: Adam's state, 12 bytes a parameter (8 with fp32 weights),
-    /// or nothing
+    /// What is saved besides the weights: Adam's state, 12 bytes per parameter (8 with fp32
+    /// weights), or nothing
     #[arg(long, value_name = "NAME", default_value = "adam")]
     pub optimizer: OptimizerArg,
     /// Put the shards of all ranks in one file instead of one file for each rank
@@ -134,11 +133,11 @@ pub struct JobArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Content of which only each Nth part differs, 1 to 1000: storage that deduplicates stores so
-    /// much less
+    /// Make content that deduplicates N to 1, 1 to 1000: storage that deduplicates keeps one Nth of
+    /// it
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
     pub dedupe_ratio: f64,
-    /// Content that can be compressed to an Nth of its size, 1 to 16
+    /// Make content that compresses to one Nth of its size, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
     pub compress_ratio: f64,
 }
@@ -146,11 +145,11 @@ pub struct JobArgs {
 /// Format of the weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum PrecisionArg {
-    /// 2 bytes a parameter, and a master copy of 4 in the optimizer's state
+    /// 2 bytes per parameter, and a master copy of 4 in the optimizer's state
     Bf16,
     /// As bf16
     Fp16,
-    /// 4 bytes a parameter
+    /// 4 bytes per parameter
     Fp32,
 }
 
@@ -166,7 +165,7 @@ pub enum OptimizerArg {
 /// When content is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum WayArg {
-    /// While what was made before is being stored
+    /// While earlier content is being stored
     Stream,
     /// All of it before anything is stored, which takes memory for the whole checkpoint
     GenerateFirst,
@@ -192,14 +191,14 @@ pub struct CheckpointWriteArgs {
     /// What.
     #[command(flatten)]
     pub job: JobArgs,
-    /// When content is made
+    /// When content is generated
     #[arg(long, value_name = "WAY", default_value = "stream")]
     pub way: WayArg,
-    /// Go on with the unfinished checkpoint that is there: what is stored of it is read, compared
-    /// and kept
+    /// Continue the unfinished checkpoint that is already there: the part that was stored is read,
+    /// verified and kept
     #[arg(long, conflicts_with = "overwrite")]
     pub resume: bool,
-    /// Remove the checkpoint that is there, finished or not, and begin again
+    /// Remove the checkpoint that is already there, finished or not, and start over
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -224,11 +223,11 @@ pub struct CheckpointRunArgs {
     /// What.
     #[command(flatten)]
     pub job: JobArgs,
-    /// Begin no save after this many seconds, 1 to 86400
+    /// Start no new save after this many seconds, 1 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=86_400))]
     pub duration: u32,
-    /// Compute for so many seconds between two saves, 0 to 86400
+    /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub interval: f64,
     /// Restore a checkpoint after every Nth save; 0 restores none
@@ -244,7 +243,7 @@ pub struct CheckpointRunArgs {
     /// Leave the last checkpoint when the job ends
     #[arg(long)]
     pub leave_last: bool,
-    /// Remove checkpoints that an earlier job has left there
+    /// Remove checkpoints that an earlier job left behind
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -258,7 +257,8 @@ pub struct CheckpointCompareArgs {
     /// What.
     #[command(flatten)]
     pub job: JobArgs,
-    /// Number of times each way is measured, in turn, 1 to 100; the table shows medians
+    /// Number of times each way is measured, the ways taking turns, 1 to 100; the table shows
+    /// medians
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
     pub trials: u32,
@@ -272,7 +272,7 @@ const PARAMETERS_MAX: f64 = 1e15;
 fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no {what}; give {least} to {most}")),
+        _ => Err(format!("{text:?} is not a {what}; give {least} to {most}")),
     }
 }
 

@@ -19,13 +19,13 @@ pub struct DatagenArgs {
 /// What `datagen` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DatagenCommand {
-    /// Measure how fast content is made, beside memcpy, a reused buffer and numpy's generator
+    /// Measure how fast content is generated, beside memcpy, a reused buffer and numpy's generator
     #[command(args_override_self = true)]
     Bench(DatagenBenchArgs),
-    /// Analyze data as storage that reduces it sees it: duplicate blocks, compression, entropy
+    /// Analyze how far storage could reduce data: duplicate blocks, compressibility, entropy
     #[command(args_override_self = true)]
     Analyze(DatagenAnalyzeArgs),
-    /// Write a file of content, which may be made to deduplicate and compress to a given degree
+    /// Write a file of generated content that deduplicates and compresses as much as it is asked to
     #[command(args_override_self = true)]
     Write(DatagenFileArgs),
     /// Compare a file with what `datagen write` has written with the same flags
@@ -39,10 +39,10 @@ pub struct ShapeArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Content of which only each Nth part differs, 1 to 1000
+    /// Make content that deduplicates N to 1, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
     pub dedupe_ratio: f64,
-    /// Content that can be compressed to an Nth of its size, 1 to 16
+    /// Make content that compresses to one Nth of its size, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
     pub compress_ratio: f64,
 }
@@ -50,12 +50,12 @@ pub struct ShapeArgs {
 /// Arguments of `datagen bench`.
 #[derive(Clone, Debug, Args)]
 pub struct DatagenBenchArgs {
-    /// Length of a chunk, in MiB, 1 to 1024
+    /// Size of a chunk in MiB, 1 to 1024
     #[arg(long, value_name = "MIB", default_value_t = 32)]
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
     pub chunk_mib: u64,
-    /// Numbers of threads to measure, separated by commas, each 1 to 1024; 1 and its doubles up to
-    /// the number of cores when not given
+    /// Numbers of threads to measure, separated by commas, each 1 to 1024; when not given, 1, 2, 4
+    /// and so on up to the number of cores
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
     pub threads: Vec<u32>,
@@ -66,7 +66,7 @@ pub struct DatagenBenchArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
     pub trials: u32,
-    /// Python whose numpy is measured too, where it has one
+    /// Python interpreter whose numpy is measured too, if it has numpy
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,
     /// Write the result to this file as JSON
@@ -83,24 +83,24 @@ pub struct DatagenAnalyzeArgs {
     /// Files, block devices, or directories of files; a checkpoint's directory is one
     #[arg(value_name = "PATH", required_unless_present = "generated_gib")]
     pub paths: Vec<PathBuf>,
-    /// Analyze so much of ringfall's own content, in GiB, which is made on the spot and stored
-    /// nowhere
+    /// Amount of ringfall's own content to analyze instead of files, in GiB; it is generated on the
+    /// fly and stored nowhere
     #[arg(long, value_name = "GIB", conflicts_with = "paths", value_parser = size_gib)]
     pub generated_gib: Option<f64>,
     /// What generated content is like.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// Sizes of blocks among which duplicates are counted, separated by commas: powers of two from
-    /// 512 to 16 MiB
+    /// Block sizes at which duplicates are counted, separated by commas: powers of two from 512
+    /// bytes to 16 MiB
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512,4k,64k,1m")]
     pub block_sizes: Vec<Size>,
-    /// Memory for digests of blocks, in MiB, 1 to 1048576; where they take more, a sample of them
-    /// is counted
+    /// Memory for digests of blocks, in MiB, 1 to 1048576; where they would take more, only a
+    /// sample of them is counted
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_048_576))]
     pub memory_mib: u64,
-    /// Count exactly whatever the size: read the data as often as it takes, a part of the digests
-    /// each time
+    /// Count exactly, whatever the size: read the data as many times as it takes, each time for a
+    /// part of the digests
     #[arg(long)]
     pub exact: bool,
     /// Percentage of the data that is compressed and whose entropy is measured, 0 to 100
@@ -122,16 +122,16 @@ pub struct DatagenAnalyzeArgs {
 /// Arguments of `datagen write` and `datagen verify`.
 #[derive(Clone, Debug, Args)]
 pub struct DatagenFileArgs {
-    /// The file
+    /// File to write or to verify
     #[arg(value_name = "FILE")]
     pub path: PathBuf,
-    /// Its size, in GiB, rounded up to 4 KiB
+    /// Size of the file in GiB, rounded up to a multiple of 4 KiB
     #[arg(long, value_name = "GIB", default_value_t = 1.0, value_parser = size_gib)]
     pub size_gib: f64,
     /// What its content is like.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// Let `write` replace a file that is there
+    /// Let `write` replace a file that already exists
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -139,6 +139,6 @@ pub struct DatagenFileArgs {
 fn trial_seconds(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if (0.001..=3600.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no length of a trial; give 0.001 to 3600 seconds")),
+        _ => Err(format!("{text:?} is not the length of a trial; give 0.001 to 3600 seconds")),
     }
 }

@@ -19,17 +19,17 @@ pub struct MlperfArgs {
 /// What `mlperf` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum MlperfCommand {
-    /// Write a directory with which the MLPerf Storage harness (mlpstorage) starts ringfall in the
-    /// place of the reference benchmark
+    /// Write a directory that makes the MLPerf Storage harness (mlpstorage) start ringfall in place
+    /// of the reference benchmark
     Shim(ShimArgs),
     /// Run the three options of the rules, three trials each, and add them up as the harness does
     ///
-    /// It begins alone, or on every rank of a launch (`mpirun -n 4 ringfall mlperf run ...`).
-    /// Results are for the OPEN division and for finding out: a CLOSED submission must run the
+    /// Start it by itself, or as every rank of a launch (`mpirun -n 4 ringfall mlperf run ...`).
+    /// Its results are for the OPEN division and for exploration: a CLOSED submission must run the
     /// reference benchmark's own engine.
     #[command(args_override_self = true)]
     Run(Box<MlperfRunArgs>),
-    /// Add up a run that is there already, and write its page
+    /// Summarize a run that was made before, and write its page
     Report(MlperfReportArgs),
     /// Run one rank of a trial, as the harness's launcher does: wait, run, wait
     #[command(args_override_self = true)]
@@ -45,11 +45,11 @@ pub struct ShimArgs {
     /// Absolute path of ringfall on every host; this program's own path when not given
     #[arg(long, value_name = "PATH")]
     pub ringfall: Option<PathBuf>,
-    /// Seconds that each rank waits before a trial, in place of 90, which the rules ask for
+    /// Seconds that each rank waits before a trial, instead of the 90 that the rules ask for
     #[arg(long, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
     pub start_delay: Option<u64>,
-    /// Seconds that each rank waits after a trial, in place of 90, which the rules ask for
+    /// Seconds that each rank waits after a trial, instead of the 90 that the rules ask for
     #[arg(long, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
     pub end_delay: Option<u64>,
@@ -122,42 +122,42 @@ pub struct MlperfRunArgs {
     /// Waits around each trial.
     #[command(flatten)]
     pub delays: TrialDelays,
-    /// Seconds to wait between two options, beside the delays of their trials
+    /// Seconds to wait between two options, in addition to the delays of their trials
     #[arg(long, value_name = "SECONDS", default_value_t = OPTION_DELAY_S)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
     pub inter_option_delay: u64,
-    /// Model of all options, in place of each option's own
+    /// Model for all options, instead of each option's own
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Number of users of each rank, in place of each option's own
+    /// Number of users of each rank, instead of each option's own
     #[arg(long, value_name = "N")]
     pub num_users: Option<String>,
-    /// Length of each measurement in seconds, in place of 300
+    /// Length of each measurement in seconds, instead of 300
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<String>,
-    /// Memory of the GPU tier in GiB, in place of 0
+    /// Memory of the GPU tier in GiB, instead of 0
     #[arg(long, value_name = "GIB")]
     pub gpu_mem_gb: Option<String>,
-    /// Memory of the CPU tier in GiB, in place of each option's own
+    /// Memory of the CPU tier in GiB, instead of each option's own
     #[arg(long, value_name = "GIB")]
     pub cpu_mem_gb: Option<String>,
-    /// Number of prefill writes at the same time, in place of each option's own
+    /// Number of prefill writes in progress at the same time, instead of each option's own
     #[arg(long, value_name = "N")]
     pub max_concurrent_allocs: Option<String>,
-    /// Simulated time to generate a token, in place of `none`
+    /// Simulated time to generate a token, instead of `none`
     #[arg(long, value_name = "MODE")]
     pub generation_mode: Option<String>,
     /// YAML file with settings of ringfall for all trials
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Continue the newest run of this system that has not ended: trials that are done stay
+    /// Continue the newest unfinished run of this system; trials that have ended are kept
     #[arg(long)]
     pub resume: bool,
-    /// Run of another system, or of this one before, to compare with: the directory of its
-    /// summary.json
+    /// Run to compare with, of another system or an earlier one of this system: the directory of
+    /// its summary.json
     #[arg(long, value_name = "RUN")]
     pub baseline: Option<PathBuf>,
-    /// Print what would run, and how long it would take
+    /// Print what would run and how long it would take, and run nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not show progress

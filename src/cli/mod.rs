@@ -95,21 +95,21 @@ pub enum Command {
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),
     /// Run named workloads one after the other, with parameters for this machine, and compare them
-    /// in one table; an interrupted suite goes on where it was
+    /// in one table; an interrupted suite can be continued
     #[command(after_help = SuiteArgs::list())]
     Suite(SuiteArgs),
-    /// Describe this machine: processors, memory, GPUs, drives and what lies between; what would be
-    /// better set otherwise; and recommended flags for each workload
+    /// Describe this machine: its processors, memory, GPUs, drives and the links between them; what
+    /// should be configured differently; and recommended flags for each workload
     Discover(DiscoverArgs),
     /// Audit published results: recompute their figures over the time that really passed, and list
-    /// what else puts them in question
+    /// what else calls them into question
     Audit(AuditArgs),
-    /// Write and read checkpoints of a training job as streams of constant memory
+    /// Write and read checkpoints of a training job as streams that use constant memory
     Checkpoint(CheckpointArgs),
-    /// Measure how fast content is made, analyze what data looks like to storage that reduces it,
-    /// and write files of content
+    /// Measure how fast content is generated, analyze how far storage could reduce data, and write
+    /// files of content
     Datagen(DatagenArgs),
-    /// Take part in MLPerf Storage's KV cache workload: started by its harness, or by itself
+    /// Run MLPerf Storage's KV cache workload, started by its harness or by itself
     Mlperf(MlperfArgs),
 }
 

@@ -45,24 +45,24 @@ pub struct ObjectArgs {
     /// File of certificates (PEM) to trust besides the system's
     #[arg(long, value_name = "FILE")]
     pub object_ca_file: Option<PathBuf>,
-    /// Whether the bucket's name goes into the path (on) or into the host's name (off)
-    /// [default: auto, on where an endpoint is given]
+    /// Whether the bucket's name goes into the path (on) or into the host name (off) [default:
+    /// auto, on where an endpoint is given]
     #[arg(long, value_name = "WHEN")]
     pub object_path_style: Option<PathStyle>,
-    /// What protects data on its way: sha256 in the signature, crc64nvme in a header, or none
+    /// What protects data in transit: sha256 in the signature, crc64nvme in a header, or none
     /// [default: sha256]
     #[arg(long, value_name = "KIND")]
     pub object_checksum: Option<Checksum>,
-    /// Requests in flight at most, 1 to 1024 [default: 16]
+    /// Largest number of requests in flight, 1 to 1024 [default: 16]
     #[arg(long, value_name = "N")]
     pub object_concurrency: Option<u32>,
-    /// Times that a request is repeated before it counts as failed, 0 to 100 [default: 10]
+    /// Number of times to retry a request before it counts as failed, 0 to 100 [default: 10]
     #[arg(long, value_name = "N")]
     pub object_retries: Option<u32>,
-    /// Longest that one attempt at a request may take, in seconds, 1 to 3600 [default: 60]
+    /// Time limit for one attempt at a request, in seconds, 1 to 3600 [default: 60]
     #[arg(long, value_name = "SECONDS")]
     pub object_timeout: Option<u32>,
-    /// Longest that a connection may take to be made, in seconds, 1 to 3600 [default: 5]
+    /// Time limit for making a connection, in seconds, 1 to 3600 [default: 5]
     #[arg(long, value_name = "SECONDS")]
     pub object_connect_timeout: Option<u32>,
 }

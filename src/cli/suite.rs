@@ -17,7 +17,7 @@ const DOCUMENTS: u32 = 10;
 /// Arguments of `suite`.
 #[derive(Clone, Debug, Args)]
 pub struct SuiteArgs {
-    /// Workloads to run, separated by commas: all, or names of the list below
+    /// Workloads to run, separated by commas: all, or names from the list below
     #[arg(short = 'w', long, value_name = "LIST", value_delimiter = ',', default_value = "all")]
     pub workloads: Vec<String>,
     /// Model whose KV cache is simulated
@@ -39,7 +39,7 @@ pub struct SuiteArgs {
     #[arg(short = 'r', long, value_name = "SECONDS", default_value_t = 180)]
     #[arg(value_parser = seconds())]
     pub production_seconds: u32,
-    /// Longest time of autoscale and capacity-autoscale, in seconds
+    /// Time limit for autoscale and for capacity-autoscale, in seconds
     #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300)]
     #[arg(value_parser = seconds())]
     pub autoscale_seconds: u32,
@@ -62,14 +62,14 @@ pub struct SuiteArgs {
     #[arg(long, value_name = "GIB", value_parser = gib)]
     pub storage_capacity_gb: Option<f64>,
     /// Directory for the results, logs and tables; results/suite-TIME when not given. A suite that
-    /// was begun there goes on
+    /// was begun there is continued
     #[arg(short = 'o', long, value_name = "DIR")]
     pub output_dir: Option<PathBuf>,
-    /// Go on with the suite that was begun in this directory, with the settings that it was begun
+    /// Continue the suite that was begun in this directory, with the settings that it was begun
     /// with
     #[arg(long, value_name = "DIR", conflicts_with_all = RESUME_CONFLICTS)]
     pub resume: Option<PathBuf>,
-    /// Directory of another suite, whose results are put beside these as the baseline of ratios
+    /// Directory of another suite whose results serve as the baseline for ratios
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
     /// Print the table as JSON on standard output, and everything else on standard error
@@ -112,7 +112,7 @@ fn number(least: u64, most: u64) -> RangedU64ValueParser<u32> {
 fn gib(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(gib) if gib > 0.0 && gib.is_finite() => Ok(gib),
-        _ => Err(format!("{text:?} is no size; give GiB above 0, such as 100")),
+        _ => Err(format!("{text:?} is not a size; give GiB above 0, such as 100")),
     }
 }
 
@@ -152,7 +152,7 @@ impl SuiteArgs {
             chosen.push(Workload::by_name(name).ok_or_else(|| {
                 let near = crate::config::nearest::nearest(name, names)
                     .map_or(String::new(), |near| format!("did you mean {near}? "));
-                format!("-w {name:?} is no workload; {near}known: all, {}", names.join(", "))
+                format!("-w {name:?} is not a workload; {near}known: all, {}", names.join(", "))
             })?);
         }
         let mut all: Vec<Workload> = WORKLOADS.iter().map(|row| row.0).collect();

@@ -28,7 +28,8 @@ pub struct SweepArgs {
     /// of running them on a real drive
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub device: Vec<PathBuf>,
-    /// Number of simulated runs at the same time; real runs are always made one after the other
+    /// Number of simulated runs to make at the same time; real runs are always made one after the
+    /// other
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,

@@ -13,12 +13,13 @@ use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::facts::Roofline;
 use crate::group::Group;
 use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
 use crate::run::{self, Load, Start};
-use crate::saturate::Roofline;
+use crate::saturate::read_roofline;
 use crate::source::{self, OpenSource, Reading};
 
 mod document;
@@ -140,7 +141,7 @@ impl Sources {
         }
         let roofline = match &plan.roofline {
             Some(RooflineFrom::File(path)) => {
-                Some((path.display().to_string(), Roofline::read(path)?))
+                Some((path.display().to_string(), read_roofline(path)?))
             }
             Some(RooflineFrom::Fresh) | None => None,
         };

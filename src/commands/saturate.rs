@@ -22,6 +22,7 @@ use crate::cli::SaturateArgs;
 use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
+use crate::facts::{Measured, Roofline};
 use crate::group::Group;
 use crate::host::{Machine, Room, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
@@ -30,8 +31,7 @@ use crate::results::document::ResultFile;
 use crate::results::write_json;
 use crate::run::FleetError;
 use crate::saturate::{
-    Measured, Roofline, SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together,
-    together,
+    SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together, together,
 };
 use crate::show::write_roofline_html;
 use crate::store::{Store, StoreRequest};

@@ -213,51 +213,39 @@ settings! {
         promotion: Promotion = "none", "MODE";
     }
 
-    section "Object stores" {
+    section ("Object stores", keeps demo, real_only "no object store is reached") {
         /// Address of the object store that --cache-dir names, such as http://127.0.0.1:9000;
         /// several, separated by commas, share the requests
         ///
         /// auto: what the environment or the profile says, else the cloud's own.
-        object_endpoint: String = "auto", "URL,...", keeps demo,
-            real_only "no object store is reached";
+        object_endpoint: String = "auto", "URL,...";
         /// Which of several endpoints the next request goes to
-        object_balance: ObjectBalance = "least-in-flight", "HOW", keeps demo,
-            real_only "no object store is reached";
+        object_balance: ObjectBalance = "least-in-flight", "HOW";
         /// Region of the bucket
         ///
         /// auto: what the environment or the profile says, else us-east-1.
-        object_region: String = "auto", "NAME", keeps demo,
-            real_only "no object store is reached";
+        object_region: String = "auto", "NAME";
         /// Profile in the credentials file that AWS's tools share
         ///
         /// auto: credentials come from the environment, or else from the profile that AWS_PROFILE
         /// names.
-        object_profile: String = "auto", "NAME", keeps demo,
-            real_only "no object store is reached";
+        object_profile: String = "auto", "NAME";
         /// Send requests without credentials, to a bucket that is open to all
-        object_anonymous: bool = "false", "BOOL", keeps demo,
-            real_only "no object store is reached";
+        object_anonymous: bool = "false", "BOOL";
         /// File of certificates (PEM) to trust besides the system's
-        object_ca_file: Optional = "none", "FILE", keeps demo,
-            real_only "no object store is reached";
-        /// Whether the bucket's name goes into the path or into the host's name
-        object_path_style: ObjectPathStyle = "auto", "WHEN", keeps demo,
-            real_only "no object store is reached";
-        /// What protects data on its way to the store
-        object_checksum: ObjectChecksum = "sha256", "KIND", keeps demo,
-            real_only "no object store is reached";
-        /// Number of requests in flight at most, all shards together
-        object_concurrency: u32 = "64", "N", in 1..=1_024, keeps demo,
-            real_only "no object store is reached";
-        /// Number of times that a request is repeated before it counts as failed
-        object_retries: u32 = "10", "N", in 0..=100, keeps demo,
-            real_only "no object store is reached";
-        /// Longest that one attempt at a request may take, in seconds
-        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=3_600, keeps demo,
-            real_only "no object store is reached";
-        /// Longest that a connection may take to be made, in seconds
-        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS", in 1..=3_600,
-            keeps demo, real_only "no object store is reached";
+        object_ca_file: Optional = "none", "FILE";
+        /// Whether the bucket's name goes into the path or into the host name
+        object_path_style: ObjectPathStyle = "auto", "WHEN";
+        /// What protects data in transit
+        object_checksum: ObjectChecksum = "sha256", "KIND";
+        /// Largest number of requests in flight, all shards together
+        object_concurrency: u32 = "64", "N", in 1..=1_024;
+        /// Number of times to retry a request before it counts as failed
+        object_retries: u32 = "10", "N", in 0..=100;
+        /// Time limit for one attempt at a request, in seconds
+        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=3_600;
+        /// Time limit for making a connection, in seconds
+        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS", in 1..=3_600;
     }
 
     section "Engine" {

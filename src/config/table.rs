@@ -117,14 +117,15 @@ fn flag(key: &str) -> String {
 /// ```
 ///
 /// of which all after the value's name may be left out, and `as field` where the checked value has
-/// no unit to add to its name. It makes
+/// no unit to add to its name. What all settings of a section have in common stands once, in its
+/// head: `section ("Name", keeps demo, real_only "why") { … }`. It makes
 ///
 /// - `Options`, one layer of settings as typed, which clap and serde read;
 /// - `Settings`, all of them checked;
 /// - `SETTINGS`, the list that help, pages and messages are made of.
 macro_rules! settings {
     ($(
-        section $section:literal {$(
+        section $section:tt {$(
             $(#[doc = $doc:literal])+
             $key:ident $(as $field:ident)?: $kind:ty = $default:literal, $value_name:literal
             $(, in $bounds:expr)? $(, alias $alias:literal)? $(, auto $auto:path)?
@@ -136,13 +137,13 @@ macro_rules! settings {
             Setting {
                 key: stringify!($key),
                 field: settings!(@or (stringify!($key)) $(stringify!($field))?),
-                section: $section,
+                section: settings!(@title $section),
                 comment: concat!($($doc, "\n"),+),
                 value_name: $value_name,
                 default: $default,
                 alias: settings!(@or None $(Some($alias))?),
-                keeps_demo: settings!(@or false $(settings!(@keeps $demo))?),
-                real_only: settings!(@or None $(Some($why))?),
+                keeps_demo: settings!(@or (settings!(@demo $section)) $(settings!(@keeps $demo))?),
+                real_only: settings!(@or (settings!(@all_real_only $section)) $(Some($why))?),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
                 arg: <$kind as Kind>::arg,
@@ -223,6 +224,13 @@ macro_rules! settings {
     (@or $otherwise:tt) => { $otherwise };
     (@or $otherwise:tt $given:expr) => { $given };
     (@keeps demo) => { true };
+    // The head of a section: its name, or that and what its settings have in common.
+    (@title $title:literal) => { $title };
+    (@title ($title:literal, keeps demo, real_only $why:literal)) => { $title };
+    (@demo $title:literal) => { false };
+    (@demo ($title:literal, keeps $demo:ident, $($rest:tt)+)) => { settings!(@keeps $demo) };
+    (@all_real_only $title:literal) => { None };
+    (@all_real_only ($title:literal, keeps demo, real_only $why:literal)) => { Some($why) };
 
     // A field is named like its key where the declaration has no other name for it.
     (@settings [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*) => {

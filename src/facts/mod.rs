@@ -1,29 +1,41 @@
-//! What was counted and timed, as plain values that add up: by the second, by the request, by the
-//! cache, by the watchdog. A driver fills them, a run merges them, results are made of them.
+//! What was counted, timed and found, as plain values: by the second, by the request, by the
+//! cache, by the watchdog, by the kernel; a device's limits. A driver fills those that add up, a
+//! run merges them, results are made of all.
 //!
 //! What must not be here: how they are measured, what they mean, how they are written.
 
+mod block_layer;
 mod cache;
 mod depth;
 mod drive;
 mod gpu;
+mod limits;
+mod precondition;
 mod requests;
 mod shortage;
 mod simulation;
+mod source;
 mod survival;
 mod timeline;
 mod window;
 
+pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
 pub use cache::CacheStats;
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, metrics_by_drive, slow_drives};
 pub use gpu::{GpuBacking, GpuOutcome};
+pub use limits::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, Together};
+pub use precondition::PreconditionReport;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use shortage::TierShortage;
 pub use simulation::SimulationFigures;
+pub use source::{FeedFigures, SourceFacts};
 pub use survival::{Quantile, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use window::{KernelSecond, TierState, WatchdogReport, Window};
+
+#[cfg(test)]
+pub(crate) use limits::tests;
 
 /// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
 #[must_use]

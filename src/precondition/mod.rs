@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{Access, Load, LoadError, LoadPlan};
 use ringfall_engine::ring::Polling;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use crate::facts::PreconditionReport;
 use steady::steady_mean;
 
 /// Size of the writes: a drive's full speed, whole erase units soon.
@@ -49,36 +48,6 @@ pub struct PreconditionPlan {
     pub cpus: Vec<Option<usize>>,
     /// Of the content.
     pub seed: u64,
-}
-
-/// Result of `--precondition`, the writing of the device before the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PreconditionReport {
-    /// Bytes that were written; no other figure counts them.
-    pub bytes: u64,
-    /// How long the writing took, s.
-    pub seconds: f64,
-    /// Write bandwidth of each round, in order, bytes/s; empty where several drives were written at
-    /// the same time.
-    pub rounds_bytes_per_s: Vec<f64>,
-    /// Whether the bandwidth of the last five rounds was steady.
-    pub steady: bool,
-    /// Whether a signal ended the writing early.
-    pub interrupted: bool,
-}
-
-impl PreconditionReport {
-    /// The result of two drives that were written at the same time.
-    #[must_use]
-    pub fn and(self, other: PreconditionReport) -> PreconditionReport {
-        PreconditionReport {
-            bytes: self.bytes + other.bytes,
-            seconds: self.seconds.max(other.seconds),
-            rounds_bytes_per_s: Vec::new(),
-            steady: self.steady && other.steady,
-            interrupted: self.interrupted || other.interrupted,
-        }
-    }
 }
 
 /// Writes.

@@ -241,7 +241,7 @@ fn below(machine: &Machine) -> Vec<String> {
         found.push(format!("the file of {lowest} may be in the page cache unseen"));
     }
     if ["nullb", "ram", "zram"].iter().any(|start| lowest.starts_with(start)) {
-        found.push(format!("{lowest} is no drive, but memory of this machine"));
+        found.push(format!("{lowest} is not a drive but memory of this machine"));
     }
     let model = device.model.as_deref().unwrap_or_default().to_lowercase();
     let has = |names: &[&str]| names.iter().any(|name| model.contains(name));
@@ -384,6 +384,6 @@ mod tests {
         far.device.as_mut().unwrap().transport = Some("tcp".to_owned());
         assert!(told(&far, Some(1000)).contains("nvme1n1 is another machine's (by tcp)"));
         let zram = told(&machine("zram0", "ext4"), Some(1000));
-        assert!(zram.contains("zram0 is no drive, but memory"), "{zram}");
+        assert!(zram.contains("zram0 is not a drive but memory"), "{zram}");
     }
 }

@@ -10,19 +10,16 @@ use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::source::ValidationTrace;
 
-use crate::blocktrace::BlockTraceFigures;
 use crate::config::Plan;
 use crate::facts::{
-    CacheStats, DepthFigures, DriveOutcome, GpuOutcome, KernelSecond, RequestStats, TierShortage,
-    TierState, TimelineSecond, WatchdogReport, Window,
+    BlockTraceFigures, CacheStats, DepthFigures, DriveOutcome, FeedFigures, GpuOutcome,
+    KernelSecond, PreconditionReport, RequestStats, Roofline, SourceFacts, TierShortage, TierState,
+    TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::objects::ObjectCounts;
-use crate::precondition::PreconditionReport;
 use crate::results::SimulationReport;
 use crate::results::warnings::Warning;
-use crate::saturate::Roofline;
-use crate::source::{FeedFigures, SourceFacts};
 
 /// Everything a run measured.
 #[derive(Clone, Debug)]

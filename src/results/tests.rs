@@ -47,7 +47,7 @@ pub(crate) fn nothing() -> RunResult {
         workload: Default::default(),
         autoscale: None,
         queue_depth: None,
-        source: crate::source::SourceFacts::default(),
+        source: crate::facts::SourceFacts::default(),
         feed: None,
         validation: None,
         space: Vec::new(),

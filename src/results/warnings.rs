@@ -9,14 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
-use crate::facts::{GpuBacking, metrics_by_drive, slow_drives};
+use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::RunResult;
 use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
-use crate::saturate::Roofline;
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,8 +164,8 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
     for (index, times) in slow_drives(&metrics) {
         let drive = &result.drives[index];
         let text = format!(
-            "drive {} is much slower than the others: a byte is {times:.1} times as long on its \
-             way there as on the median drive",
+            "drive {} is much slower than the others: a byte takes {times:.1} times as long there \
+             as on the median drive",
             drive.path
         );
         warnings.push(warning("drive_slow", text, None));
@@ -284,8 +283,8 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning("gpu_left_out", text, Some("--gpu-mem-gb 0")));
     }
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
-        let text =
-            "host memory stood in for the GPU tier's: its figures say nothing of a GPU".to_owned();
+        let text = "host memory stood in for the GPU tier's: its figures say nothing about a GPU"
+            .to_owned();
         warnings.push(warning("gpu_emulated", text, Some("--gpu-backend cuda")));
     }
     if result.engine.passed_over_entries > 0 {

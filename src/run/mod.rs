@@ -34,10 +34,10 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
-use crate::facts::DepthFigures;
+use crate::facts::{DepthFigures, FeedFigures};
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
-use crate::source::{Feed, FeedFigures, OpenTrace};
+use crate::source::{Feed, OpenTrace};
 use crate::store::{Store, StoreRequest};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use ringfall_engine::units::gib;
 
-use super::{Limit, Measured, Roofline};
 use crate::config::compact_utc;
 use crate::escape::yaml;
+use crate::facts::{Limit, Measured, Roofline};
 
 /// From this much more than what taking turns would give on, reads and writes are taken not to
 /// share a limit.
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
     use crate::config::DeviceFile;
-    use crate::saturate::roofline::tests::roofline;
+    use crate::facts::tests::roofline;
 
     #[test]
     fn what_was_measured_reads_back_as_a_drive() {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
 use ringfall_engine::units::GIB;
 
-use super::roofline::Measured;
 use super::search::Point;
 use super::{Bench, SaturateError, Watcher};
+use crate::facts::Measured;
 use crate::precondition::steady::{WINDOW, steady_mean};
 
 /// Ramp-up of a probe, and its rounds: enough to tell 2 % on a steady device.

@@ -22,6 +22,7 @@ use ringfall_engine::device::DataFile;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::{Polling, probe_polling};
 
+use crate::facts::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
 use crate::group::Group;
 use crate::host::Machine;
 use crate::interrupt::Interrupt;
@@ -33,10 +34,10 @@ pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
 #[cfg(feature = "objects")]
 pub use objects::{ObjectSweep, ObjectSweepError, ObjectWatcher, sweep};
 use ranks::Prepared;
-pub use roofline::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
+pub use roofline::read_roofline;
 use search::{Bounds, Goal, Search, Step};
 use time::{Budget, Share};
-pub use together::{Together, together};
+pub use together::together;
 
 /// What is looked for.
 #[derive(Clone, Debug)]

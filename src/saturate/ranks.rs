@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::measure::{CONFIRM, PROBE, Pace, slope};
-use super::roofline::Measured;
 use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
+use crate::facts::Measured;
 use crate::group::{Group, Moment, Silence, Topic, share};
 use crate::precondition::steady::{WINDOW, steady_mean};
 

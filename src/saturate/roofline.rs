@@ -1,304 +1,41 @@
-//! What was found: the device's limits, as a file that later runs are held against.
+//! The file that holds a device's limits, against which later runs are held.
 
 use std::path::Path;
 
-use ringfall_engine::units::gib;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::together::Together;
 use crate::config::InputError;
-use crate::host::Machine;
+use crate::facts::{ROOFLINE_VERSION, Roofline};
 
-/// Layout of the file.
-pub const ROOFLINE_VERSION: u32 = 1;
-/// Bytes a second that a device can have: a block an hour to a petabyte.
-const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
-/// What was measured until steady and what shorter probes saw may lie so far apart.
-const REPEATS_WITHIN: f64 = 1.1;
 /// Largest file read as one.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The limits of a device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Roofline {
-    /// 1; also tells such a file from others.
-    pub ringfall_roofline: u32,
-    /// Of the program.
-    pub version: String,
-    /// When it was measured, seconds since 1970.
-    pub unix_s: f64,
-    /// Where.
-    pub machine: Machine,
-    /// Bytes of the file or device that I/Os went to; all of them had been written.
-    pub range_bytes: u64,
-    /// Threads, each with a ring of its own.
-    pub threads: u32,
-    /// `none`, `submission` (SQPOLL) or `completion` (IOPOLL).
-    pub polling: String,
-    /// When a point counted as steady.
-    pub steady_rule: String,
-    /// How long the whole search took, s, with writing the range.
-    pub seconds: f64,
-    /// How long it was allowed to take, s; null for as long as it needs.
-    #[serde(default)]
-    pub time_limit_s: Option<u32>,
-    /// Bytes that were asked for beyond `range_bytes`, but that the time limit left unwritten and
-    /// unused.
-    #[serde(default)]
-    pub range_left_bytes: u64,
-    /// Reads, writes and mixes; of several drives, of all at the same time.
-    pub limits: Vec<Limit>,
-    /// What several drives do at the same time, beside what each does alone; empty for one drive.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<Together>,
-    /// The limits of each of several drives alone; empty for one drive.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub drives: Vec<Roofline>,
-    /// Ranks that measured together, by number; empty where one process did alone. Every figure is
-    /// then that of all ranks together, and `machine` is that of rank 0.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ranks: Vec<RankOfLimits>,
-}
-
-/// One of several ranks that measured together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RankOfLimits {
-    /// Number of the rank, from 0.
-    pub rank: u32,
-    /// Name of its machine.
-    pub host: String,
-}
-
-/// The limits of one direction or mix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Limit {
-    /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
-    pub read_percent: u32,
-    /// Most bytes a second.
-    pub bandwidth: Best,
-    /// Most I/Os a second, of the smallest size.
-    pub iops: Option<Best>,
-}
-
-/// The best that a search found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Best {
-    /// There, until steady.
-    pub best: Measured,
-    /// The smallest depth with 95 % of what the climb reached.
-    pub knee: Measured,
-    /// All that was tried, in order.
-    pub probes: Vec<Measured>,
-    /// Whether the search came to its own end; false where the time limit ended it, so that the
-    /// device may do more than `best` says.
-    #[serde(default = "yes")]
-    pub settled: bool,
-}
-
-/// Files of versions that knew no time limit hold searches that ended by themselves.
-fn yes() -> bool {
-    true
-}
-
-/// One load, measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Measured {
-    /// Size of an I/O, bytes.
-    pub io_bytes: u32,
-    /// I/Os in flight, over all threads.
-    pub depth: u32,
-    /// Bytes a second.
-    pub bytes_per_s: f64,
-    /// I/Os a second.
-    pub iops: f64,
-    /// Latency of an I/O, µs.
-    pub latency_p50_us: f64,
-    /// Latency of an I/O, µs.
-    pub latency_p99_us: f64,
-    /// CPU time for each GiB moved, s; a polling kernel thread's is not among it.
-    pub cpu_s_per_gib: f64,
-    /// Whether it was steady before its time was over.
-    pub steady: bool,
-    /// How long it was measured, s.
-    pub seconds: f64,
-    /// Bytes a second of each rank, by number; empty where one process measured alone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ranks_bytes_per_s: Vec<f64>,
-}
-
-impl Best {
-    /// What a short probe reached, if it was much more than the best point then had until steady:
-    /// the device does not do the same again, as one with credits for bursts, or one that others
-    /// use.
-    #[must_use]
-    pub fn outrun(&self) -> Option<&Measured> {
-        let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
-        (fastest.bytes_per_s > REPEATS_WITHIN * self.best.bytes_per_s).then_some(fastest)
+/// Reads a file of limits that `ringfall saturate` wrote.
+///
+/// # Errors
+/// It can't be read, or is something else.
+pub fn read_roofline(path: &Path) -> Result<Roofline, InputError> {
+    let wrong = |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
+    let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+        return Err(wrong("it is not a file written by `ringfall saturate --output`".to_owned()));
     }
-}
-
-impl Roofline {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// It can't be read, or is something else.
-    pub fn read(path: &Path) -> Result<Roofline, InputError> {
-        let wrong =
-            |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
-        let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            return Err(wrong(
-                "it is not a file written by `ringfall saturate --output`".to_owned(),
-            ));
-        }
-        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
-            wrong(format!("it is not a file written by `ringfall saturate --output`: {error}"))
-        })?;
-        if roofline.ringfall_roofline != ROOFLINE_VERSION {
-            return Err(wrong(format!(
-                "its layout is {}, this version reads {ROOFLINE_VERSION}",
-                roofline.ringfall_roofline
-            )));
-        }
-        roofline.check().map_err(wrong)?;
-        Ok(roofline)
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
+        wrong(format!("it is not a file written by `ringfall saturate --output`: {error}"))
+    })?;
+    if roofline.ringfall_roofline != ROOFLINE_VERSION {
+        return Err(wrong(format!(
+            "its layout is {}, this version reads {ROOFLINE_VERSION}",
+            roofline.ringfall_roofline
+        )));
     }
-
-    /// What no device can have.
-    fn check(&self) -> Result<(), String> {
-        if self.limits.is_empty() {
-            return Err("it has no limits".to_owned());
-        }
-        for limit in &self.limits {
-            if limit.read_percent > 100 {
-                return Err(format!("a limit of {} percent reads", limit.read_percent));
-            }
-            for best in std::iter::once(&limit.bandwidth).chain(&limit.iops) {
-                let rate = best.best.bytes_per_s;
-                if !RATES.contains(&rate) {
-                    let percent = limit.read_percent;
-                    return Err(format!("a limit of {rate:?} bytes a second ({percent} % reads)"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Most bytes a second of a direction: 100 percent read, or 0.
-    #[must_use]
-    pub fn bandwidth(&self, read_percent: u32) -> Option<f64> {
-        let limit = self.limits.iter().find(|limit| limit.read_percent == read_percent)?;
-        Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
-    }
-
-    /// What the time limit left undone, a sentence each; nothing where the search came to its end.
-    #[must_use]
-    pub fn left_undone(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        if self.range_left_bytes > 0 {
-            left.push(format!(
-                "{:.2} of {:.2} GiB were not written in time, and no I/O went to them.",
-                gib(self.range_left_bytes),
-                gib(self.range_left_bytes + self.range_bytes)
-            ));
-        }
-        for Limit { read_percent, bandwidth, iops } in &self.limits {
-            let searches = [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())];
-            for (goal, best) in searches.into_iter().filter_map(|(goal, best)| Some((goal, best?)))
-            {
-                if best.settled {
-                    continue;
-                }
-                left.push(format!(
-                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and \
-                     measured the best for {:.1} s: the device may do more.",
-                    best.probes.len(),
-                    if best.probes.len() == 1 { "" } else { "s" },
-                    best.best.seconds
-                ));
-            }
-        }
-        left
-    }
-
-    /// How much of the device a run used, if it read and wrote so many bytes a second: the time the
-    /// device would need at its limits for what it did in a second. Above 1 where reads and writes
-    /// don't share a limit.
-    #[must_use]
-    pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {
-        let part = |rate: f64, percent: u32| match rate {
-            0.0 => Some(0.0),
-            rate => Some(rate / self.bandwidth(percent)?),
-        };
-        Some(part(read_bytes_per_s, 100)? + part(write_bytes_per_s, 0)?)
-    }
+    roofline.check().map_err(wrong)?;
+    Ok(roofline)
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    pub(in crate::saturate) fn roofline(read: f64, write: f64) -> Roofline {
-        let limit = |read_percent, bytes_per_s| {
-            let best = Measured { bytes_per_s, ..Measured::default() };
-            let best = Best { best: best.clone(), knee: best, probes: Vec::new(), settled: true };
-            Limit { read_percent, bandwidth: best, iops: None }
-        };
-        Roofline {
-            ringfall_roofline: ROOFLINE_VERSION,
-            version: "0".into(),
-            unix_s: 0.0,
-            machine: Machine::default(),
-            range_bytes: 1,
-            threads: 1,
-            polling: "none".into(),
-            steady_rule: String::new(),
-            seconds: 1.0,
-            time_limit_s: None,
-            range_left_bytes: 0,
-            ranks: Vec::new(),
-            limits: vec![limit(100, read), limit(0, write)],
-            together: Vec::new(),
-            drives: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_share_is_the_devices_time() {
-        let roofline = roofline(4e9, 2e9);
-        assert_eq!(roofline.share(2e9, 1e9), Some(1.0));
-        assert_eq!(roofline.share(1e9, 0.0), Some(0.25));
-        let readless = Roofline { limits: roofline.limits[1..].to_vec(), ..roofline };
-        assert_eq!(readless.share(1e9, 1e9), None);
-        assert_eq!(readless.share(0.0, 1e9), Some(0.5));
-    }
-
-    #[test]
-    fn what_the_time_limit_left_is_said() {
-        let mut cut = roofline(4e9, 2e9);
-        assert_eq!(cut.left_undone(), Vec::<String>::new());
-        cut.limits[1].bandwidth.settled = false;
-        (cut.range_bytes, cut.range_left_bytes) = (1 << 30, 3 << 30);
-        let left = cut.left_undone();
-        assert_eq!(left.len(), 2);
-        assert!(left[0].starts_with("3.00 of 4.00 GiB"), "{left:?}");
-        assert!(left[1].contains("bandwidth at 0 % reads stopped after 0 loads"), "{left:?}");
-    }
-
-    #[test]
-    fn a_file_from_before_the_time_limit_is_settled() {
-        let mut old = serde_json::to_value(roofline(4e9, 2e9)).unwrap();
-        for limit in old["limits"].as_array_mut().unwrap() {
-            limit["bandwidth"].as_object_mut().unwrap().remove("settled").unwrap();
-        }
-        for key in ["time_limit_s", "range_left_bytes"] {
-            old.as_object_mut().unwrap().remove(key).unwrap();
-        }
-        let read: Roofline = serde_json::from_value(old).unwrap();
-        assert_eq!(read, roofline(4e9, 2e9));
-    }
+    use crate::facts::tests::roofline;
 
     #[test]
     fn what_is_no_roofline_is_named() {
@@ -306,15 +43,15 @@ pub(super) mod tests {
         let path = directory.join(format!("ringfall-roofline-{}.json", std::process::id()));
         for text in ["", "{}", "[1]", "{\"ringfall_roofline\":1}"] {
             std::fs::write(&path, text).unwrap();
-            let error = Roofline::read(&path).unwrap_err().to_string();
+            let error = read_roofline(&path).unwrap_err().to_string();
             assert!(error.contains("saturate") && error.contains("ringfall-roofline"), "{error}");
         }
         let later = Roofline { ringfall_roofline: 9, ..roofline(1.0, 1.0) };
         std::fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
-        assert!(Roofline::read(&path).unwrap_err().to_string().contains("layout is 9"));
+        assert!(read_roofline(&path).unwrap_err().to_string().contains("layout is 9"));
         std::fs::write(&path, serde_json::to_vec(&roofline(1.0, 1.0)).unwrap()).unwrap();
-        assert_eq!(Roofline::read(&path).unwrap(), roofline(1.0, 1.0));
+        assert_eq!(read_roofline(&path).unwrap(), roofline(1.0, 1.0));
         std::fs::remove_file(&path).unwrap();
-        assert!(Roofline::read(&directory).is_err());
+        assert!(read_roofline(&directory).is_err());
     }
 }

@@ -8,11 +8,9 @@ use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::roofline::{Best, Limit, Measured, Roofline};
 use super::{SaturateError, SaturateSettings, Watcher};
+use crate::facts::{Best, Limit, Measured, Roofline, Together};
 use crate::host::shared_port;
 use crate::interrupt::Interrupt;
 use crate::precondition::steady::{WINDOW, steady_mean};
@@ -26,35 +24,6 @@ const ROUNDS_MAX: usize = 20;
 const ALL_SHARE: f64 = 0.95;
 /// Share of the cores' time from which on it is they that do.
 const CPU_SHARE: f64 = 0.9;
-
-/// What several drives do at the same time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Together {
-    /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
-    pub read_percent: u32,
-    /// Bandwidth of all drives at the same time, bytes/s.
-    pub bytes_per_s: f64,
-    /// Bandwidth of each drive while all of them work, bytes/s, in the order of `drives`.
-    pub each_bytes_per_s: Vec<f64>,
-    /// Sum of the largest bandwidths of the drives, each measured alone, bytes/s.
-    pub sum_alone_bytes_per_s: f64,
-    /// `bytes_per_s` divided by the mean of the drives' largest bandwidths alone: as many drives as
-    /// there are, if nothing holds them back.
-    pub times_one: f64,
-    /// Share of the time of the cores in use that the measuring threads took, from 0 to 1.
-    pub cpu_share: f64,
-    /// What limits the drives when they work at the same time.
-    pub bound_by: String,
-}
-
-impl Together {
-    /// `8 drives: 7.2 × one, bound by …`
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        let drives = self.each_bytes_per_s.len();
-        format!("{drives} drives: {:.1} × one, bound by {}", self.times_one, self.bound_by)
-    }
-}
 
 /// Measures all drives at once, until `until` at the latest, but for a round of each direction;
 /// `alone` is what was found for each of `files` by itself.

@@ -203,7 +203,7 @@ fn limits(page: &mut String, found: &Discovery) {
 fn drives(page: &mut String, machine: &Survey) {
     let _infallible = writeln!(
         page,
-        "\n{:<13}{:<9}{:>10}  {:<12}{:>10}{:>11}  write cache",
+        "\n{:<13}{:<9}{:>10}  {:<12}{:>10}{:>9}  write cache",
         "Disks", "kind", "size", "scheduler", "requests", "largest"
     );
     for disk in &machine.disks {
@@ -223,7 +223,7 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
     }
     let _infallible = writeln!(
         page,
-        "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>11}  {}",
+        "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>9}  {}",
         if name.chars().count() > 10 { "" } else { &name },
         disk.kind,
         human(disk.size_bytes),
@@ -253,7 +253,9 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
             .map(|queues| format!("{queues} queues to poll")),
     );
     facts.extend(disk.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
-    facts.extend((disk.rotational == Some(true)).then(|| "rotating, says the kernel".to_owned()));
+    facts.extend(
+        (disk.rotational == Some(true)).then(|| "rotating, according to the kernel".to_owned()),
+    );
     facts.extend(disk.read_only.then(|| "read-only".to_owned()));
     facts.extend(disk.is_encrypted.then(|| "encrypted".to_owned()));
     if !disk.members.is_empty() {
@@ -330,7 +332,8 @@ fn advice(page: &mut String, found: &Discovery) {
         return;
     }
     let count = found.advice.len();
-    let _infallible = writeln!(page, "\nWould be better otherwise ({count}, the weightiest first)");
+    let _infallible =
+        writeln!(page, "\nWhat should be changed ({count}, the most important first)");
     for (place, advice) in found.advice.iter().enumerate() {
         let head = format!("{:>3}. {:<8}", place + 1, advice.weight.name());
         wrapped(page, &head, &format!("{}.", advice.what));
@@ -403,4 +406,29 @@ fn command(page: &mut String, invocation: &Invocation) {
 fn words(flag: &Flag) -> Vec<String> {
     let value = flag.value.as_deref().map(escape::shell);
     std::iter::once(flag.flag.clone()).chain(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_row_of_a_disk_fits_a_terminal() {
+        let disk = Disk {
+            name: "nvme10n1".to_owned(),
+            kind: "virtio".to_owned(),
+            size_bytes: 768 * MIB,
+            scheduler: Some("mq-deadline".to_owned()),
+            requests_per_queue: Some(1023),
+            queues: Some(128),
+            request_bytes_max: Some(124 << 10),
+            write_cache: Some("write through".to_owned()),
+            ..Disk::default()
+        };
+        let machine = Survey { disks: vec![disk], ..Survey::default() };
+        let mut page = String::new();
+        drives(&mut page, &machine);
+        let widest = page.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(80), "{page}");
+    }
 }

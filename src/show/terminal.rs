@@ -10,11 +10,10 @@ use ringfall_workloads::contract::Class;
 
 use super::who::who;
 use super::{depth, gpu, prose, total, verdict};
-use crate::blocktrace::Bucket;
 use crate::config::Plan;
 use crate::escape;
 use crate::facts::{
-    GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
+    Bucket, GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
 };
 use crate::host::counted;
 use crate::remedy::told_io;

@@ -3,27 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flume::{Receiver, Sender};
-use ringfall_workloads::source::{Skipped, SourceRequest, Stream};
+use ringfall_workloads::source::{SourceRequest, Stream};
 
 use super::OpenTrace;
+use crate::facts::FeedFigures;
 
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;
-
-/// What the reading came to so far.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FeedFigures {
-    /// Requests given to the shards.
-    pub rows: u64,
-    /// Rows that did not parse.
-    pub skipped: Skipped,
-    /// Rows of the first pass that are earlier than the row before them.
-    pub disordered: u64,
-    /// Whole passes over the trace.
-    pub cycles: u32,
-    /// Why reading ended early.
-    pub failure: Option<String>,
-}
 
 /// A running reader. Its thread ends by itself when the shards no longer listen.
 pub struct Feed {

@@ -16,10 +16,11 @@ use ringfall_workloads::source::{
     read_sharegpt, read_validation,
 };
 
-pub use feed::{Feed, FeedFigures, ROWS_AHEAD, RowReader};
+pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use reading::Reading;
 
 use crate::config::{Arrival, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic};
+use crate::facts::SourceFacts;
 use crate::host::Room;
 
 /// Where a run's requests come from, ready to go.
@@ -40,23 +41,6 @@ pub struct OpenTrace {
     pub stream: Stream,
     /// Operations that one pass over a logical trace has.
     pub operations: Option<u64>,
-}
-
-/// What was found where requests come from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SourceFacts {
-    /// Files, in the order read.
-    pub files: Vec<String>,
-    /// Conversations of a dataset.
-    pub conversations: Option<u64>,
-    /// Their turns.
-    pub turns: Option<u64>,
-    /// Operations of a logical trace.
-    pub operations: Option<u64>,
-    /// Entries that it reads before it writes them, and their bytes: they were written before.
-    pub populated: Option<(u64, u64)>,
-    /// What of a dataset was skipped.
-    pub skipped: Skipped,
 }
 
 /// Opens what the plan names.

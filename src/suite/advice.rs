@@ -32,7 +32,7 @@ impl Weight {
     }
 }
 
-/// Something that would be better otherwise.
+/// Something that should be configured differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// How much depends on it.
@@ -54,8 +54,8 @@ const DEGREES_LEFT_MIN: f64 = 5.0;
 const FILES_A_SHARD: u64 = 8;
 const OTHER_FILES: u64 = 64;
 
-/// All advice for runs at this place, the weightiest first. `ring` is why no io_uring can be made,
-/// or why its buffers can't be registered.
+/// All advice for runs at this place, the most important first. `ring` is why no io_uring can be
+/// made, or why its buffers can't be registered.
 #[must_use]
 pub fn advise(survey: &Survey, place: &Place, engine: &Engine, ring: &[Advice]) -> Vec<Advice> {
     let mut all = ring.to_vec();
@@ -132,7 +132,7 @@ fn limits(survey: &Survey, engine: &Engine, all: &mut Vec<Advice>) {
         let disk = survey.disks.iter().find(|disk| disk.numbers == throttle.numbers);
         let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.name.as_str());
         let what = format!(
-            "a cgroup limits {name} ({} in {}): the limit would be measured, and not the drive",
+            "a cgroup limits {name} ({} in {}): the limit would be measured instead of the drive",
             throttle.limit, throttle.file
         );
         let file = escape::shell(&throttle.file);
@@ -175,8 +175,8 @@ fn processors(survey: &Survey, place: &Place, all: &mut Vec<Advice>) {
         .sum();
     if slow > 0 {
         let what = format!(
-            "the frequency of {slow} processors is not steered for performance: they slow down \
-             while they wait for the drive, and then answer late"
+            "the frequency governor of {slow} processors is not set to performance: they slow down \
+             while they wait for the drive, and then respond late"
         );
         let command = "echo performance | sudo tee \
                        /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
@@ -219,8 +219,8 @@ fn file_system(survey: &Survey, system: &FileSystem, all: &mut Vec<Advice>) {
     mount_options(system, all);
     if system.kind == "btrfs" && !system.has("nodatacow") {
         let what = format!(
-            "{point} is btrfs with copy-on-write: each block that is written over is allocated and \
-             summed anew; a directory can do without if it is empty"
+            "{point} is btrfs with copy-on-write: each block that is overwritten is allocated and \
+             checksummed anew; a directory can be exempted while it is empty"
         );
         let command = format!("chattr +C {}/DIRECTORY", escape::shell(point));
         all.push(advice(Weight::Matters, what).by(command));
@@ -252,7 +252,8 @@ fn mount_options(system: &FileSystem, all: &mut Vec<Advice>) {
         all.push(advice(Weight::Matters, what).by(remount("barrier")));
     }
     if system.has("strictatime") {
-        let what = format!("{point} is mounted with strictatime: each read writes a time");
+        let what =
+            format!("{point} is mounted with strictatime: each read also writes an access time");
         all.push(advice(Weight::Matters, what).by(remount("noatime")));
     }
 }
@@ -277,7 +278,7 @@ fn space_and_encryption(survey: &Survey, system: &FileSystem, all: &mut Vec<Advi
     if let Some(disk) = encrypted {
         let what = format!(
             "{point} is on {}, which the kernel encrypts: the processors' rate of encryption may \
-             be measured, and not the drive",
+             be measured instead of the drive",
             disk.name
         );
         all.push(advice(Weight::Matters, what));

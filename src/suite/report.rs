@@ -25,7 +25,7 @@ pub struct Discovery {
     pub takes_direct_io: Option<bool>,
     /// What came of trying to use io_uring.
     pub io_uring: IoUring,
-    /// What would be better set otherwise, the weightiest first.
+    /// What should be configured differently, the most important first.
     pub advice: Vec<Advice>,
     /// The invocations of each workload, with the reason for each flag.
     pub workloads: Vec<Invocation>,

@@ -65,7 +65,7 @@ impl SavedSuite {
         let problem = |what: String| FileProblem::new(&path, what);
         let bytes = read_bytes(&path).map_err(problem)?;
         let saved: SavedSuite = serde_json::from_slice(&bytes)
-            .map_err(|error| problem(format!("is no plan of a suite: {error}")))?;
+            .map_err(|error| problem(format!("is not the plan of a suite: {error}")))?;
         match saved.ringfall_suite {
             VERSION => Ok(Some(saved)),
             other => Err(problem(format!(

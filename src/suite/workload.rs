@@ -84,7 +84,7 @@ impl TryFrom<String> for Workload {
     type Error = String;
 
     fn try_from(name: String) -> Result<Workload, String> {
-        Workload::by_name(&name).ok_or_else(|| format!("{name:?} is no workload"))
+        Workload::by_name(&name).ok_or_else(|| format!("{name:?} is not a workload"))
     }
 }
 

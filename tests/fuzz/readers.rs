@@ -15,7 +15,7 @@ use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, res
 use ringfall::group::{Group, Meeting, Party, Session, Topic};
 use ringfall::host::{MemoryRoom, Room};
 use ringfall::results::document::ResultFile;
-use ringfall::saturate::{Roofline, device_yaml};
+use ringfall::saturate::{device_yaml, read_roofline};
 use ringfall::show::{
     Named, audit_page, fio_job, write_audit_csv, write_audit_html, write_html, write_roofline_html,
     write_sheet,
@@ -292,7 +292,7 @@ fn device(path: &Path) -> Result<String, String> {
 }
 
 fn roofline(path: &Path) -> Result<String, String> {
-    let roofline = Roofline::read(path).map_err(|error| said(&error))?;
+    let roofline = read_roofline(path).map_err(|error| said(&error))?;
     let error = |error: std::io::Error| error.to_string();
     write_roofline_html(&roofline, &path.with_extension("html")).map_err(error)?;
     let text = device_yaml(&roofline)?;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use jsonschema::Validator;
+use boon::{Compiler, SchemaIndex, Schemas};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -113,16 +113,25 @@ fn what_is_skipped_is_kept_a_line_each() {
 
 /// Every run's result is held against the published schema.
 pub fn assert_valid(document: &Value) {
-    static SCHEMA: OnceLock<Validator> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| {
+    static SCHEMA: OnceLock<(Schemas, SchemaIndex)> = OnceLock::new();
+    let (schemas, schema) = SCHEMA.get_or_init(|| {
         let text = include_str!("../../config/results.schema.json");
-        jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        let location = "results.schema.json";
+        compiler.add_resource(location, serde_json::from_str(text).unwrap()).unwrap();
+        let schema = compiler.compile(location, &mut schemas).unwrap();
+        (schemas, schema)
     });
-    let wrong: Vec<String> = schema
-        .iter_errors(document)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    if let Err(wrong) = schemas.validate(document, *schema) {
+        panic!("{wrong:#}");
+    }
+}
+
+#[test]
+fn a_result_that_is_not_of_the_schema_is_refused() {
+    let wrong = std::panic::catch_unwind(|| assert_valid(&serde_json::json!({"summary": 1})));
+    let told = *wrong.unwrap_err().downcast::<String>().unwrap();
+    assert!(told.contains("summary"), "{told}");
 }
 
 impl Drop for Scratch {

@@ -6,20 +6,17 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::lanes::SILENCE_MAX;
 use super::op::IoKind;
+use super::patience::Patience;
 use super::setup::{RingConfig, RingSetup};
 use crate::buffer::{Chunk, ChunkPool};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
-/// One wait lasts no longer, so that its caller can look around.
-const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Submission queue entries: pieces that the kernel takes at a time. More wait in the ring.
 const ENTRIES: u32 = 64;
 
@@ -82,7 +79,7 @@ pub struct ChunkRing {
     pieces: Vec<Option<Piece>>,
     waiting: std::collections::VecDeque<Piece>,
     done: std::collections::VecDeque<ChunkDone>,
-    silence: Duration,
+    patience: Patience,
 }
 
 impl ChunkRing {
@@ -112,7 +109,7 @@ impl ChunkRing {
             pieces: vec![None; ENTRIES as usize],
             waiting: std::collections::VecDeque::new(),
             done: std::collections::VecDeque::new(),
-            silence: Duration::ZERO,
+            patience: Patience::default(),
         })
     }
 
@@ -198,32 +195,15 @@ impl ChunkRing {
     ///
     /// # Errors
     /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
-    /// [`SILENCE_MAX`] although I/Os are in flight.
+    /// [`SILENCE_MAX`](super::SILENCE_MAX) although I/Os are in flight.
     pub fn wait(&mut self) -> std::io::Result<()> {
         self.queue_waiting();
         if !self.done.is_empty() || self.pieces.iter().all(Option::is_none) {
             return Ok(());
         }
-        let longest = types::Timespec::from(WAIT_MAX);
-        let args = types::SubmitArgs::new().timespec(&longest);
-        let entered = self.ring.submitter().submit_with_args(1, &args);
+        let entered = self.patience.enter(&self.ring, 1);
         self.reap();
-        match entered {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-                Some(libc::ETIME) => self.bear_silence(),
-                _ => Err(error),
-            },
-        }
-    }
-
-    fn bear_silence(&mut self) -> std::io::Result<()> {
-        self.silence += WAIT_MAX;
-        match self.silence > SILENCE_MAX {
-            true => Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-            false => Ok(()),
-        }
+        entered
     }
 
     /// A chunk that has been moved, or could not be.
@@ -236,7 +216,7 @@ impl ChunkRing {
         loop {
             // Not held across `complete`, which may queue the rest of a short piece.
             let Some(entry) = self.ring.completion().next() else { return };
-            self.silence = Duration::ZERO;
+            self.patience.heard();
             let piece = self.pieces[entry.user_data() as usize].take();
             self.complete(piece.expect("a completion comes once"), entry.result());
         }

@@ -4,11 +4,11 @@
 #![allow(unsafe_code, reason = "pushing entries whose buffers the ring owns until it has drained")]
 
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 
 use super::op::IoKind;
+use super::patience::Patience;
 use super::probe::setup_failure;
 use super::setup::{RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
 use crate::buffer::Mapping;
@@ -31,13 +31,6 @@ pub enum Polling {
     /// (`nvme.poll_queues`) and costs this thread's core.
     Completion,
 }
-
-/// Longest time that a device may leave I/Os in flight without completing any. The kernel's own
-/// bound for one NVMe command is 30 s (`nvme_core.io_timeout`), after which it resets the
-/// controller and tries again.
-pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// One wait of [`LaneRing::submit_and_wait`] lasts no longer, so that its caller can look around.
-const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// One I/O of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,8 +55,7 @@ pub struct LaneRing {
     registered_span: Option<usize>,
     busy: Vec<bool>,
     in_flight: u32,
-    /// Waits in a row that brought nothing, added up: a process that was stopped counts one.
-    silence: Duration,
+    patience: Patience,
 }
 
 impl LaneRing {
@@ -112,7 +104,7 @@ impl LaneRing {
             registered_span,
             busy: vec![false; lanes as usize],
             in_flight: 0,
-            silence: Duration::ZERO,
+            patience: Patience::default(),
         })
     }
 
@@ -195,27 +187,9 @@ impl LaneRing {
     ///
     /// # Errors
     /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
-    /// [`SILENCE_MAX`] although I/Os are in flight.
+    /// [`SILENCE_MAX`](super::SILENCE_MAX) although I/Os are in flight.
     pub fn submit_and_wait(&mut self) -> std::io::Result<()> {
-        let wanted = usize::from(self.in_flight > 0);
-        let longest = types::Timespec::from(WAIT_MAX);
-        let args = types::SubmitArgs::new().timespec(&longest);
-        match self.ring.submitter().submit_with_args(wanted, &args) {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-                Some(libc::ETIME) => self.bear_silence(),
-                _ => Err(error),
-            },
-        }
-    }
-
-    fn bear_silence(&mut self) -> std::io::Result<()> {
-        self.silence += WAIT_MAX;
-        match self.silence > SILENCE_MAX {
-            true => Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-            false => Ok(()),
-        }
+        self.patience.enter(&self.ring, usize::from(self.in_flight > 0))
     }
 
     /// Submits what is queued and lets the kernel look for completions once.
@@ -235,7 +209,7 @@ impl LaneRing {
         assert!(lane < self.lanes && self.busy[lane as usize], "a completion comes once");
         self.busy[lane as usize] = false;
         self.in_flight -= 1;
-        self.silence = Duration::ZERO;
+        self.patience.heard();
         Some((lane, entry.result()))
     }
 }

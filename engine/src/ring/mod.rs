@@ -3,6 +3,7 @@
 mod chunks;
 mod lanes;
 mod op;
+mod patience;
 mod probe;
 mod reactor;
 mod setup;
@@ -11,8 +12,9 @@ mod trial;
 mod turn;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
-pub use lanes::{LaneIo, LaneRing, Polling, SILENCE_MAX, probe_polling};
+pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
+pub use patience::SILENCE_MAX;
 pub use probe::{RingFeatures, check_allowed, kernel_release};
 pub use reactor::{CompletionBell, Ring};
 pub use setup::{RingConfig, RingSetup};

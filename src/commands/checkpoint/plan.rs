@@ -76,7 +76,7 @@ pub(super) fn manifest(job: &JobArgs, chunk_bytes: u64) -> Result<Manifest> {
         compress_ratio: job.compress_ratio,
     };
     manifest.check().map_err(|why| {
-        InputError::new(format!("there can't be such a checkpoint: {why}; ask for less"))
+        InputError::new(format!("such a checkpoint is not possible: {why}; ask for less"))
     })?;
     Ok(manifest)
 }

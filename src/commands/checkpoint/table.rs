@@ -65,7 +65,7 @@ fn one_save(page: &mut String, save: &Save, durable: bool) {
         page,
         "  {durable:<12} after {:.2} s, {:.3} GiB/s\n  \
          training     stalls for {:.2} s, until the last content is taken over\n  \
-         memory       {memory} at the most",
+         memory       {memory} at most",
         save.durable_s,
         save.gib_per_s(),
         save.stall_s
@@ -185,7 +185,7 @@ fn job(page: &mut String, result: &CheckpointResult) {
         );
     }
     let memory = result.peak_rss_bytes.map_or("unknown".to_owned(), human);
-    let _infallible = writeln!(page, "  memory       {memory} at the most");
+    let _infallible = writeln!(page, "  memory       {memory} at most");
 }
 
 #[cfg(test)]

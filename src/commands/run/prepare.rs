@@ -14,10 +14,11 @@ use super::settings::pinned_cores;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, PreconditionUntil, RooflineFrom};
 use crate::escape::terminal;
+use crate::facts::{Measured, PreconditionReport, Roofline};
 use crate::host::{Machine, human, live_line};
 use crate::interrupt::Interrupt;
-use crate::precondition::{PreconditionPlan, PreconditionReport, Until, precondition};
-use crate::saturate::{Measured, Roofline, SaturateError, SaturateSettings, Watcher, find};
+use crate::precondition::{PreconditionPlan, Until, precondition};
+use crate::saturate::{SaturateError, SaturateSettings, Watcher, find};
 use crate::store::Store;
 
 /// Bytes that a fresh roofline is measured on, at most.

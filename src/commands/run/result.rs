@@ -9,12 +9,12 @@ use super::shortages;
 use super::teller::Teller;
 use crate::config::Plan;
 use crate::facts::{
-    GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
+    GpuBacking, SourceFacts, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
+    Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::results::RunResult;
 use crate::run::{Ending, RunOutcome, WatchdogFigures};
-use crate::source::SourceFacts;
 
 /// The result, and whether cleaning up worked.
 pub(super) fn result_of(

@@ -15,7 +15,7 @@ use super::screen::{is_terminal, output, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
-use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, TierShortage};
+use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, SourceFacts, TierShortage};
 use crate::host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, chain, device_numbers,
 };
@@ -24,7 +24,6 @@ use crate::results::{warnings_of, write_json};
 use crate::run::{Observer, Phase, Progress, RunOutcome};
 use crate::show::progress::ProgressLine;
 use crate::show::{Banner, print_banner};
-use crate::source::SourceFacts;
 use crate::store::{Place, Store};
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.

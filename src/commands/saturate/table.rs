@@ -4,7 +4,7 @@ use ringfall_engine::units::GIB;
 
 use super::super::wrapped;
 use crate::escape::terminal;
-use crate::saturate::{Best, Limit, Measured, Roofline};
+use crate::facts::{Best, Limit, Measured, Roofline};
 
 /// The roofline as text, 80 columns.
 pub(super) fn table(roofline: &Roofline) -> String {

@@ -114,7 +114,7 @@ fn setting(name: &str) -> Result<&'static Setting, InputError> {
         None if only_in_files => "it can be set in a configuration file only".to_owned(),
         None => "`ringfall run --help` lists all flags".to_owned(),
     };
-    Err(InputError::new(format!("--vary {name}: this is no flag of `ringfall run`; {advice}")))
+    Err(InputError::new(format!("--vary {name}: this is not a flag of `ringfall run`; {advice}")))
 }
 
 /// All combinations, the last axis running fastest.

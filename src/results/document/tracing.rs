@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::shapes;
-use crate::blocktrace::{BlockDirection, BlockTraceFigures, Bucket};
+use crate::facts::{BlockDirection, BlockTraceFigures, Bucket};
 
 /// Width of a bucket of places on the device, GiB, as in the reference's script.
 const PLACE_BUCKET_GIB: u64 = 10;
@@ -116,7 +116,7 @@ fn histogram(buckets: impl Iterator<Item = (u64, u64, u64)>) -> TracedHistogram 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocktrace::{HeatCell, SizeCell};
+    use crate::facts::{HeatCell, SizeCell};
 
     #[test]
     fn a_trace_has_the_references_histograms() {

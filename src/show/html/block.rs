@@ -3,7 +3,7 @@
 use super::Named;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
-use crate::blocktrace::{BlockDirection, BlockTraceFigures, Bucket};
+use crate::facts::{BlockDirection, BlockTraceFigures, Bucket};
 use crate::show::total;
 
 /// Parts of the device that the trace counts in.

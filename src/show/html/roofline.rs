@@ -7,7 +7,7 @@ use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{STYLE, shown};
 use crate::escape;
-use crate::saturate::{Best, Measured, Roofline};
+use crate::facts::{Best, Measured, Roofline};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -112,11 +112,11 @@ fn unrepeated(html: &mut String, roofline: &Roofline) {
     }
 }
 
-fn bandwidth(limit: &crate::saturate::Limit) -> Option<&Best> {
+fn bandwidth(limit: &crate::facts::Limit) -> Option<&Best> {
     Some(&limit.bandwidth)
 }
 
-fn iops(limit: &crate::saturate::Limit) -> Option<&Best> {
+fn iops(limit: &crate::facts::Limit) -> Option<&Best> {
     limit.iops.as_ref()
 }
 
@@ -131,10 +131,10 @@ fn chart(
     title: &str,
     x: &str,
     y: &str,
-    goal: fn(&crate::saturate::Limit) -> Option<&Best>,
+    goal: fn(&crate::facts::Limit) -> Option<&Best>,
     point: fn(&Measured) -> (f64, f64),
 ) -> String {
-    let line = |(colour, limit): (usize, &crate::saturate::Limit)| {
+    let line = |(colour, limit): (usize, &crate::facts::Limit)| {
         Some(Line {
             name: direction(limit.read_percent),
             colour,
@@ -153,7 +153,7 @@ fn chart(
 
 /// What more bandwidth costs: latency over bandwidth.
 fn latency(roofline: &Roofline) -> String {
-    let line = |(colour, limit): (usize, &crate::saturate::Limit)| {
+    let line = |(colour, limit): (usize, &crate::facts::Limit)| {
         let point = |m: &Measured| (m.bytes_per_s / GIB, m.latency_p99_us);
         Line {
             name: direction(limit.read_percent),

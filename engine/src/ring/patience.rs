@@ -1,0 +1,89 @@
+//! How a plain thread waits for its ring: a second at a time, and not for ever.
+
+use std::io;
+use std::time::Duration;
+
+use io_uring::{IoUring, types};
+
+/// Longest time that a device may leave I/Os in flight without completing any. The kernel's own
+/// bound for one NVMe command is 30 s (`nvme_core.io_timeout`), after which it resets the
+/// controller and tries again.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// One wait lasts no longer, so that its caller can look around.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long a ring has been silent.
+#[derive(Default)]
+pub(super) struct Patience {
+    /// Waits in a row that brought nothing, added up: a process that was stopped counts one.
+    silence: Duration,
+}
+
+impl Patience {
+    /// Submits what is queued and waits for so many completions, [`WAIT_MAX`] at the most.
+    ///
+    /// # Errors
+    /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
+    /// more than [`SILENCE_MAX`].
+    pub(super) fn enter(&mut self, ring: &IoUring, wanted: usize) -> io::Result<()> {
+        let longest = types::Timespec::from(WAIT_MAX);
+        let args = types::SubmitArgs::new().timespec(&longest);
+        self.judge(ring.submitter().submit_with_args(wanted, &args))
+    }
+
+    /// Something has completed.
+    pub(super) fn heard(&mut self) {
+        self.silence = Duration::ZERO;
+    }
+
+    fn judge(&mut self, entered: io::Result<usize>) -> io::Result<()> {
+        let Err(error) = entered else { return Ok(()) };
+        match error.raw_os_error() {
+            Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            Some(libc::ETIME) => {
+                self.silence += WAIT_MAX;
+                match self.silence > SILENCE_MAX {
+                    true => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+                    false => Ok(()),
+                }
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(patience: &mut Patience, errno: i32) -> Option<i32> {
+        let judged = patience.judge(Err(io::Error::from_raw_os_error(errno)));
+        judged.err().and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn silence_is_borne_for_a_minute_and_each_completion_begins_it_anew() {
+        let mut patience = Patience::default();
+        for _round in 0..2 {
+            for _second in 0..60 {
+                assert_eq!(after(&mut patience, libc::ETIME), None);
+            }
+            patience.heard();
+        }
+        for _second in 0..60 {
+            assert_eq!(after(&mut patience, libc::ETIME), None);
+        }
+        assert_eq!(after(&mut patience, libc::ETIME), Some(libc::ETIMEDOUT));
+    }
+
+    #[test]
+    fn only_errors_that_pass_by_themselves_are_no_errors() {
+        let mut patience = Patience::default();
+        for errno in [libc::EINTR, libc::EBUSY, libc::EAGAIN] {
+            assert_eq!(after(&mut patience, errno), None);
+        }
+        for errno in [libc::EIO, libc::EBADF, libc::ENOMEM, libc::EINVAL] {
+            assert_eq!(after(&mut patience, errno), Some(errno));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What was found where requests come from, and what reading them came to.
+
+use ringfall_workloads::source::Skipped;
+
+/// What was found where requests come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SourceFacts {
+    /// Files, in the order read.
+    pub files: Vec<String>,
+    /// Conversations of a dataset.
+    pub conversations: Option<u64>,
+    /// Their turns.
+    pub turns: Option<u64>,
+    /// Operations of a logical trace.
+    pub operations: Option<u64>,
+    /// Entries that it reads before it writes them, and their bytes: they were written before.
+    pub populated: Option<(u64, u64)>,
+    /// What of a dataset was skipped.
+    pub skipped: Skipped,
+}
+
+/// What the reading came to so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FeedFigures {
+    /// Requests given to the shards.
+    pub rows: u64,
+    /// Rows that did not parse.
+    pub skipped: Skipped,
+    /// Rows of the first pass that are earlier than the row before them.
+    pub disordered: u64,
+    /// Whole passes over the trace.
+    pub cycles: u32,
+    /// Why reading ended early.
+    pub failure: Option<String>,
+}
