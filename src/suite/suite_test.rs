@@ -315,8 +315,8 @@ fn a_plan_is_read_back_as_it_was_written_and_damage_is_named() {
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to, word) in [
         ("\"ringfall_suite\": 1", "\"ringfall_suite\": 9", "layout 9"),
-        ("\"cpu-only\"", "\"cpu-x\"", "no workload"),
-        ("{", "[", "no plan of a suite"),
+        ("\"cpu-only\"", "\"cpu-x\"", "is not a workload"),
+        ("{", "[", "is not the plan of a suite"),
     ] {
         std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
         let error = SavedSuite::read(&directory).unwrap_err().to_string();
