@@ -89,6 +89,7 @@ impl Check<'_> {
             self.wrong("storage_capacity_gb", what);
         }
         let asked = [
+            ("sqpoll", settings.sqpoll),
             ("precondition", settings.is_preconditioned),
             ("roofline", settings.roofline == Some(RooflineFrom::Fresh)),
             ("enable_latency_tracing", settings.latency_tracing),

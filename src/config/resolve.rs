@@ -429,6 +429,9 @@ impl Check<'_> {
         let asked = [
             ("storage_capacity_gb", settings.storage_capacity_bytes > 0),
             ("queue_depth", settings.depth == Depth::Auto),
+            ("sqpoll", settings.sqpoll),
+            ("dedupe_ratio", settings.dedupe_ratio > 1.0),
+            ("compress_ratio", settings.compress_ratio > 1.0),
             ("precondition", settings.is_preconditioned),
             ("roofline", settings.roofline.is_some()),
             ("enable_latency_tracing", settings.latency_tracing),

@@ -154,6 +154,19 @@ fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
 }
 
 #[test]
+fn what_a_storage_tier_would_not_see_is_refused() {
+    for flag in ["--sqpoll", "--dedupe-ratio 2", "--compress-ratio 2"] {
+        let wrong = resolve(&typed(&format!("{flag} --disable-storage")), None, &facts());
+        let name = flag.split(' ').next().unwrap();
+        let told = wrong.unwrap_err().to_string();
+        assert!(told.contains(&format!("{name} has no effect")), "{told}");
+    }
+    let objects = "--sqpoll --cache-dir s3://bucket/runs --storage-capacity-gb 8";
+    let told = resolve(&typed(objects), None, &facts()).unwrap_err().to_string();
+    assert!(told.contains("--sqpoll works with a drive"), "{told}");
+}
+
+#[test]
 fn many_cores_share_depth_and_buffers() {
     let facts = Facts { cores: 96, ..facts() };
     let plan = resolve(&typed("--users 9"), None, &facts).unwrap();

@@ -48,6 +48,8 @@ pub enum DepthReason {
     TooFewIos,
     /// The warm-up was over before the search was.
     OutOfTime,
+    /// A shard did not say what it had measured, although there was time.
+    NoAnswer,
 }
 
 impl DepthReason {
@@ -59,6 +61,7 @@ impl DepthReason {
             DepthReason::StillRises => "still_rises",
             DepthReason::TooFewIos => "too_few_ios",
             DepthReason::OutOfTime => "out_of_time",
+            DepthReason::NoAnswer => "no_answer",
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct DepthFigures {
     pub chosen: u32,
     /// The largest that was tried.
     pub deepest: u32,
+    /// Whether no larger one was tried because there are no buffers for more.
+    pub lacks_buffers: bool,
     /// Queues: shards times drives.
     pub queues: u32,
     /// Why this one.
@@ -101,22 +106,55 @@ impl DepthFigures {
                 here.latency_us[1] / 1e3,
                 there.latency_us[1] / 1e3
             ),
-            (DepthReason::StillRises, ..) => format!(
-                "depth {} costs bandwidth or has I/Os wait, and {deepest} is the largest that was \
-                 tried: a larger number may be faster still",
-                self.steps.iter().map(|step| step.depth).min().unwrap_or(deepest)
-            ),
-            (DepthReason::OutOfTime, Some(_), _) => format!(
-                "the warm-up was over after {} steps, before the search was: a longer --warmup \
-                 lets it end",
-                self.steps.len()
-            ),
-            (DepthReason::TooFewIos | DepthReason::Knee | DepthReason::OutOfTime, ..) => {
+            (DepthReason::StillRises, ..) => self.still_rises(),
+            (DepthReason::OutOfTime, here, _) => {
+                let steps = match self.steps.len() {
+                    1 => "one step".to_owned(),
+                    steps => format!("{steps} steps"),
+                };
+                let untried = match here {
+                    Some(_) => "",
+                    None => "; until then it is what --queue-depth standard has",
+                };
+                format!(
+                    "the warm-up was over after {steps}, before the search was: a longer --warmup \
+                     lets it end{untried}"
+                )
+            }
+            (DepthReason::NoAnswer, ..) => {
+                "a shard did not answer during the warm-up, so that the search could not go on: \
+                 what held it up is told with the run's errors and warnings"
+                    .to_owned()
+            }
+            (DepthReason::TooFewIos | DepthReason::Knee, ..) => {
                 "hardly any I/O reached the storage tier during the warm-up, so that there was \
                  nothing to judge by: a longer --warmup, a smaller --cpu-mem-gb or more users \
                  bring more"
                     .to_owned()
             }
+        }
+    }
+
+    fn still_rises(&self) -> String {
+        let (deepest, least) = (self.deepest, self.steps.iter().map(|step| step.depth).min());
+        match (least.filter(|&least| least < deepest), self.lacks_buffers) {
+            (None, true) => format!(
+                "depth {deepest} is the only one that there are buffers for: a larger \
+                 --io-buffer-mb, or a higher ulimit -l, lets it try others"
+            ),
+            (None, false) => format!(
+                "depth {deepest} is the only one for so many shards: with fewer --shards there are \
+                 others to try"
+            ),
+            (Some(least), true) => format!(
+                "depth {least} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
+                 there are buffers for: a larger --io-buffer-mb, or a higher ulimit -l, may be \
+                 faster still"
+            ),
+            (Some(least), false) => format!(
+                "depth {least} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
+                 was tried: a larger number may be faster still"
+            ),
         }
     }
 }

@@ -12,6 +12,28 @@ const FULL_SHARE: f64 = 0.8;
 /// drive at rest is no slower than that.
 const QUEUED_TIMES: f64 = 8.0;
 
+/// I/Os that may be in flight, of all shards and drives together: places without a buffer are none.
+/// A simulated run has what the plan says of buffers on each drive, a real one on all together.
+pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
+    let plan = &result.plan;
+    let drives = result.drives.len().max(1) as u64;
+    let bytes = plan.io_buffer_bytes / if is_simulated { 1 } else { drives };
+    let io_bytes = u64::from(plan.io_size_bytes);
+    let depth = buffers_a_shard(bytes, plan.shards, io_bytes, result.depth());
+    u64::from(depth) * u64::from(plan.shards) * drives
+}
+
+/// What to try where the queue was deep: a search can't be made beside the autoscaler, and one that
+/// was cut short needs more time rather than another search.
+pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
+    match result.queue_depth.as_ref().map(|found| found.reason) {
+        _ if result.plan.autoscaler.is_some() => "--queue-depth",
+        None => "--queue-depth auto",
+        Some(DepthReason::NoAnswer) => "--queue-depth",
+        Some(_) => "--warmup",
+    }
+}
+
 /// What a reader should know of a queue that was always full, and deep; none where it was not, or
 /// where a search has chosen its depth.
 pub(super) fn told(result: &RunResult) -> Option<String> {
@@ -21,17 +43,14 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     {
         return None;
     }
-    let plan = &result.plan;
-    let drives = result.drives.len().max(1) as u64;
-    // Places without a buffer are none.
-    let buffer_bytes = plan.io_buffer_bytes / drives;
-    let io_bytes = u64::from(plan.io_size_bytes);
-    let depth = buffers_a_shard(buffer_bytes, plan.shards, io_bytes, result.depth());
-    let places = f64::from(depth) * f64::from(plan.shards) * drives as f64;
+    let queues = u64::from(result.plan.shards) * result.drives.len().max(1) as u64;
+    let places = places(result, result.simulation.is_some());
+    let is_single = places <= queues;
+    let places = places as f64;
     let mut latency = result.engine.io_read.latency.clone();
     latency.merge(&result.engine.io_write.latency);
     let seconds = result.window.seconds;
-    if depth < 2 || seconds <= 0.0 {
+    if is_single || seconds <= 0.0 {
         return None;
     }
     let ms = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
@@ -58,6 +77,8 @@ fn fastest_ms(latency: &Histogram) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{AutoscalerMode, AutoscalerPlan};
+    use crate::facts::{DepthFigures, DriveOutcome};
     use crate::results::tests::nothing;
 
     /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
@@ -86,5 +107,34 @@ mod tests {
         let mut small = run(16, 200, 20_000);
         small.plan.io_buffer_bytes = 16 << 20;
         assert!(told(&small).unwrap().contains("16 of 16"));
+        // As many bytes are for each drive where they are simulated, for both together elsewhere.
+        small.drives = vec![DriveOutcome::default(), DriveOutcome::default()];
+        assert_eq!([false, true].map(|simulated| places(&small, simulated)), [16, 32]);
+    }
+
+    #[test]
+    fn what_is_advised_can_be_done() {
+        let mut result = run(128, 200, 20_000);
+        assert_eq!(flag_to_try(&result), "--queue-depth auto");
+        let found = |reason| DepthFigures {
+            chosen: 64,
+            deepest: 64,
+            lacks_buffers: false,
+            queues: 2,
+            reason,
+            steps: Vec::new(),
+            seconds: 20.0,
+        };
+        result.queue_depth = Some(found(DepthReason::OutOfTime));
+        assert_eq!(flag_to_try(&result), "--warmup");
+        result.queue_depth = Some(found(DepthReason::TooFewIos));
+        assert_eq!(flag_to_try(&result), "--warmup");
+        result.queue_depth = None;
+        result.plan.autoscaler = Some(AutoscalerPlan {
+            mode: AutoscalerMode::Capacity,
+            initial_users: 10,
+            target_saturation: 0.8,
+        });
+        assert_eq!(flag_to_try(&result), "--queue-depth");
     }
 }

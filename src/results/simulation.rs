@@ -1,7 +1,6 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
 use ringfall_engine::metrics::TierMetrics;
-use ringfall_engine::shard::buffers_a_shard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +8,7 @@ use crate::config::{Arrival, Traffic};
 use crate::facts::SimulationFigures;
 use crate::results::document::figure::{OfRun, Same, shapes};
 use crate::results::document::merge::figures;
-use crate::results::{Document, RunResult};
+use crate::results::{Document, RunResult, deep_queue};
 
 shapes!(Binding, IoTraceReport);
 
@@ -194,14 +193,11 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
 
 /// How many I/Os were in flight, the mean (Little's law), and how many may be.
 fn io_places(result: &RunResult) -> (f64, f64) {
-    let (plan, engine) = (&result.plan, &result.engine);
+    let engine = &result.engine;
     let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
     let window_ns = (result.window.seconds * 1e9).max(1.0);
-    let (bytes, io_bytes) = (plan.io_buffer_bytes, u64::from(plan.io_size_bytes));
-    let buffers = buffers_a_shard(bytes, plan.shards, io_bytes, result.depth());
-    let drives = result.drives.len().max(1) as u64;
-    let places = u64::from(plan.shards) * u64::from(buffers) * drives;
-    (waited_ns as f64 / window_ns, places as f64)
+    // It is not yet said in the result that it is one of a simulation.
+    (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64)
 }
 
 /// A share of all that requests took.

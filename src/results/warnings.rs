@@ -102,7 +102,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     of_the_reads(result, warnings);
     of_the_drives(result, warnings);
     if let Some(text) = deep_queue::told(result) {
-        warnings.push(warning("deep_queue", text, Some("--queue-depth auto")));
+        warnings.push(warning("deep_queue", text, Some(deep_queue::flag_to_try(result))));
     }
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");

@@ -230,11 +230,32 @@ pub struct RunOutcome {
 impl RunSettings {
     /// The search for a queue depth, if there is one, in a warm-up that lasts from the workload's
     /// time 0 to the window's beginning.
-    fn tuner(&self, drives: usize, (origin, window): (Nanos, Nanos)) -> Option<depth::Tuner> {
+    /// `places`: I/Os for which each queue has buffers.
+    fn tuner(
+        &self,
+        drives: usize,
+        places: u32,
+        (origin, window): (Nanos, Nanos),
+    ) -> Option<depth::Tuner> {
         let standard = self.depth_search?;
         // At most 1,024 shards on 64 drives.
         let queues = u32::from(self.shards) * drives.max(1) as u32;
-        Some(depth::Tuner::new([self.queue_depth, standard], queues, (origin, window)))
+        Some(depth::Tuner::new([self.queue_depth, places, standard], queues, (origin, window)))
+    }
+
+    /// Cores that the shards may run on.
+    fn cores(&self) -> usize {
+        let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.cpus.as_ref().map_or(all, Vec::len)
+    }
+
+    /// I/Os for which each queue of the shard with the fewest buffers has one: the kernel may have
+    /// registered less memory than was asked for.
+    fn places(&self, drives: usize, facts: &[ShardFacts]) -> u32 {
+        let a_queue =
+            |facts: &ShardFacts| facts.buffer_bytes / self.io_size_bytes / drives.max(1) as u64;
+        let least = facts.iter().map(a_queue).min().unwrap_or(u64::MAX);
+        u32::try_from(least).unwrap_or(u32::MAX).clamp(1, self.queue_depth)
     }
 
     /// How long the phases last and what ends them, on real time.
@@ -367,9 +388,7 @@ pub fn run(
     let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
     // A run has at least one shard.
     let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let cores = settings.cpus.as_ref().map_or(cores, Vec::len);
-    let (fleet, facts) = match Fleet::start(seeds, cores, interrupt) {
+    let (fleet, facts) = match Fleet::start(seeds, settings.cores(), interrupt) {
         // Nothing was measured, and that is what the results say.
         Err(FleetError::Interrupted) => {
             let cleanup = store.remove();
@@ -381,6 +400,7 @@ pub fn run(
     let users = (!load.source.is_rows()).then_some(load.config.num_users);
     let fleet = (fleet, Arc::clone(&budgets));
     let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
+    threads.places = settings.places(store.drives.len(), &facts);
     let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
     let mut outcome = threads.outcome(&phases);
     outcome.shortages = budgets.shortages();

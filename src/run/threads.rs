@@ -52,6 +52,8 @@ pub(super) struct Threads<'a> {
     keeps_early: bool,
     /// The search for a queue depth, while the run warms up; and what it is made of.
     tuner: Option<Tuner>,
+    /// I/Os for which each queue has buffers.
+    pub(super) places: u32,
     settings: &'a RunSettings,
     /// Start of the window, once it is known.
     window_began: Option<Nanos>,
@@ -103,6 +105,7 @@ impl<'a> Threads<'a> {
             start: Awaited::new(settings.start.clone()),
             keeps_early: settings.keeps_early,
             tuner: None,
+            places: settings.queue_depth,
             settings,
             window_began: None,
             failure: None,
@@ -349,7 +352,8 @@ impl Shards for Threads<'_> {
             Order::Populate => self.fleet.tell(Command::Populate),
             Order::Start { origin, window } => {
                 self.window_began = Some(window.0);
-                self.tuner = self.settings.tuner(self.store.drives.len(), (origin, window.0));
+                let drives = self.store.drives.len();
+                self.tuner = self.settings.tuner(drives, self.places, (origin, window.0));
                 self.fleet.tell(Command::Start { origin, window });
             }
             Order::BeginWindow => {

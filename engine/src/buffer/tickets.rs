@@ -67,10 +67,10 @@ impl Tickets {
         Rc::new(Tickets { pool, places, state: RefCell::new(state) })
     }
 
-    /// Whether it is the pool, not the queue depth, that limits the tickets.
+    /// Whether it is the pool, not the queue depth or a lower limit, that limits the tickets now.
     #[must_use]
     pub fn limited_by_buffers(&self, queue_depth: u32) -> bool {
-        self.places < queue_depth
+        self.places < queue_depth && self.state.borrow().limit == self.places
     }
 
     /// Tickets out now.
@@ -346,6 +346,17 @@ mod tests {
         drop((out, served, waiting));
         let held = take(&all);
         assert!(held.is_some() && take(&all).is_none(), "a limit is never below 1");
+    }
+
+    #[test]
+    fn what_limits_the_tickets_is_the_smaller_of_limit_and_pool() {
+        let few = Tickets::new(BufferPool::new(4096, 4).unwrap(), 8);
+        assert!(few.limited_by_buffers(8));
+        few.set_limit(2);
+        assert!(!few.limited_by_buffers(8), "there are buffers to spare");
+        few.set_limit(8);
+        assert!(few.limited_by_buffers(8));
+        assert!(!pool_of(4).limited_by_buffers(4));
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl<B: IoMemory + 'static> Ring<B> {
         self.slots.pending()
     }
 
-    /// Calls of `io_uring_enter` so far.
+    /// Times so far that what was queued was handed to the kernel: an `io_uring_enter` each, but
+    /// with a submission thread that is awake, which looks by itself, no system call.
     #[must_use]
     pub fn enters(&self) -> u64 {
         self.enters.get()

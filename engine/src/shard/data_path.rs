@@ -94,8 +94,6 @@ pub(super) struct DataPath {
     /// Lists of I/Os in flight that no transfer uses now: transfers come and go, their memory
     /// stays. At most as many as transfers were under way at once.
     spare_lists: RefCell<Vec<Vec<InFlight>>>,
-    /// Whether a wait for a ticket is a wait for a buffer rather than a queue place.
-    limited_by_buffers: bool,
 }
 
 /// Writes in flight that nobody waits for, to be waited for before their blocks are used again.
@@ -174,7 +172,6 @@ pub(super) struct Transfer<'a> {
 impl DataPath {
     /// Joins the parts.
     pub(super) fn new(config: DataPathConfig) -> DataPath {
-        let limited_by_buffers = config.tickets[0].limited_by_buffers(config.queue_depth);
         let drives = (0..config.tickets.len()).map(|index| DriveState::new(DriveId::at(index)));
         DataPath {
             drives: drives.collect(),
@@ -182,7 +179,6 @@ impl DataPath {
             stopping: Cell::new(false),
             orphans: RefCell::default(),
             spare_lists: RefCell::default(),
-            limited_by_buffers,
         }
     }
 
@@ -241,7 +237,9 @@ impl DataPath {
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
     fn count_wait(&self, wait: Nanos, now: Nanos) {
-        self.config.measure.ticket_wait(wait, self.limited_by_buffers, now);
+        // All drives have the same depth, and as many buffers.
+        let for_buffer = self.config.tickets[0].limited_by_buffers(self.config.queue_depth);
+        self.config.measure.ticket_wait(wait, for_buffer, now);
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {

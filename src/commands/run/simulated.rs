@@ -40,6 +40,11 @@ const STORAGE_BYTES_DEFAULT: u64 = 1 << 46;
 /// # Errors
 /// When the run could not begin, or its results could not be written.
 pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
+    if plan.depth_search.is_some() {
+        let what = "--queue-depth auto has no effect with --io-trace-log: no drive is asked whose \
+                    depth could be found, and the warm-up would only be longer; leave it out";
+        return Err(InputError { sentences: vec![what.to_owned()] }.into());
+    }
     let ideal = DeviceFile {
         name: NO_DRIVE.to_owned(),
         source: "every I/O takes 1 µs".to_owned(),
@@ -60,7 +65,6 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     plan.queue_depth = LOGICAL_DEPTH;
     let buffer_mib = u64::from(LOGICAL_IO_BYTES) * u64::from(LOGICAL_DEPTH) * shards / MIB;
     plan.io_buffer_bytes = buffer_mib * MIB;
-    plan.depth_search = None;
     plan.effective.queue_depth = Some(Depth::Given(i64::from(LOGICAL_DEPTH)));
     plan.effective.io_buffer_mb = i64::try_from(buffer_mib).ok().map(Auto::Given);
     one(&plan, &ideal, command_line)
@@ -195,4 +199,18 @@ fn end_trace(plan: &Plan, log: &TraceWriter) -> Result<IoTraceReport> {
 
 fn told(path: &Path) -> String {
     format!("the trace can't be written to {}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::nothing;
+
+    #[test]
+    fn no_depth_is_searched_where_no_drive_is_asked() {
+        let mut plan = nothing().plan;
+        plan.depth_search = Some(64);
+        let error = logical(&plan, Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("--queue-depth auto has no effect"), "{error}");
+    }
 }

@@ -21,7 +21,8 @@ pub struct QueueDepthReport {
     /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or has I/Os wait, a larger
     /// one only adds latency), `still_rises` (bandwidth still rises at the largest depth that was
     /// tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard depth was
-    /// taken) or `out_of_time` (the warm-up was over first).
+    /// taken), `out_of_time` (the warm-up was over first) or
+    /// `no_answer` (a shard did not say what it had measured).
     pub reason: String,
     /// The same as a sentence, with the figures.
     pub text: String,

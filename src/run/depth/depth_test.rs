@@ -18,21 +18,33 @@ struct Drive {
     /// I/Os that the load would have in flight, were there places for them.
     offered: f64,
     queues: u32,
+    /// Of each queue.
+    buffers: u32,
 }
 
-const NVME: Drive =
-    Drive { per_s_max: 10_000.0, latency_us: 1_000.0, io_bytes: 1e6, offered: 1e9, queues: 2 };
+const NVME: Drive = Drive {
+    per_s_max: 10_000.0,
+    latency_us: 1_000.0,
+    io_bytes: 1e6,
+    offered: 1e9,
+    queues: 2,
+    buffers: 512,
+};
 
 impl Drive {
+    fn in_flight(&self, depth: u32) -> f64 {
+        f64::from(depth.min(self.buffers) * self.queues).min(self.offered)
+    }
+
     fn per_s(&self, depth: u32) -> f64 {
-        let in_flight = f64::from(depth * self.queues).min(self.offered);
+        let in_flight = self.in_flight(depth);
         (in_flight * 1e6 / self.latency_us).min(self.per_s_max)
     }
 
     /// An interval at that depth, `factor` times as fast as described.
     fn interval(&self, depth: u32, length: Nanos, factor: f64) -> IoInterval {
         let per_s = self.per_s(depth) * factor;
-        let in_flight = f64::from(depth * self.queues).min(self.offered);
+        let in_flight = self.in_flight(depth);
         let mut interval = IoInterval { length, ..IoInterval::default() };
         let ios = (per_s * length.as_secs_f64()).round() as u64;
         let latency_ns = in_flight / per_s * 1e9;
@@ -48,7 +60,8 @@ impl Drive {
 /// Runs the search through a warm-up of that length; `factor` says how fast the drive is in the
 /// n-th interval.
 fn search(drive: Drive, deepest: u32, warmup: Nanos, factor: impl Fn(u32) -> f64) -> DepthFigures {
-    let mut tuner = Tuner::new([deepest, 64], drive.queues, (SECOND, SECOND + warmup));
+    let mut tuner =
+        Tuner::new([deepest, drive.buffers, 64], drive.queues, (SECOND, SECOND + warmup));
     let (mut now, mut depth, mut began, mut intervals) = (SECOND, 0, SECOND, 0);
     loop {
         let told = Cell::new(0);
@@ -102,6 +115,7 @@ fn a_drive_that_wants_more_than_the_deepest_queue_gets_it() {
     assert_eq!((found.chosen, found.reason), (64, DepthReason::StillRises));
     let found = search(NVME, 1, WARMUP, steady);
     assert_eq!((found.chosen, found.reason), (1, DepthReason::StillRises));
+    assert!(found.told().contains("--shards"), "{}", found.told());
 }
 
 #[test]
@@ -142,12 +156,34 @@ fn where_nothing_is_moved_or_time_is_short_it_says_so() {
     assert!(still.told().contains("nothing to judge by"), "{}", still.told());
     let short = search(NVME, 128, Nanos::from_secs(4), steady);
     assert_eq!(short.reason, DepthReason::OutOfTime, "{short:?}");
-    assert!((8..=64).contains(&short.chosen) && short.told().contains("--warmup"));
+    assert!((8..=64).contains(&short.chosen));
+    // However early it ends.
+    for ms in (3_000..9_000).step_by(250) {
+        let short = search(Drive { per_s_max: 1e6, ..NVME }, 128, Nanos::from_ms(ms), steady);
+        if short.reason == DepthReason::OutOfTime {
+            assert!(short.told().contains("the warm-up was over"), "{}", short.told());
+            // A rung that is being held against the largest did not hold on the way down.
+            assert!(short.steps.len() < 2 || short.chosen == 128, "{short:?}");
+        }
+    }
+}
+
+#[test]
+fn where_there_are_fewer_buffers_than_places_it_begins_with_those() {
+    let wants_more = Drive { per_s_max: 1e6, buffers: 16, ..NVME };
+    let found = search(wants_more, 64, WARMUP, steady);
+    assert_eq!((found.chosen, found.reason), (16, DepthReason::StillRises));
+    assert!(found.steps.iter().all(|step| step.depth <= 16), "{found:?}");
+    assert!(found.told().contains("--io-buffer-mb"), "{}", found.told());
+    let found = search(Drive { buffers: 16, ..NVME }, 64, WARMUP, steady);
+    assert_eq!((found.chosen, found.reason), (8, DepthReason::Knee));
+    let one = search(Drive { buffers: 1, ..wants_more }, 64, WARMUP, steady);
+    assert!(one.told().contains("--io-buffer-mb"), "{}", one.told());
 }
 
 #[test]
 fn a_shard_that_never_answers_does_not_hold_up_the_window() {
-    let mut tuner = Tuner::new([64, 64], 2, (SECOND, SECOND + WARMUP));
+    let mut tuner = Tuner::new([64, 512, 64], 2, (SECOND, SECOND + WARMUP));
     let mut now = SECOND;
     while tuner.figures().is_none() {
         while tuner.next(now, 2).is_some() {
@@ -157,5 +193,5 @@ fn a_shard_that_never_answers_does_not_hold_up_the_window() {
         assert!(tuner.due() > now || tuner.figures().is_some());
         now = tuner.due().min(SECOND + WARMUP);
     }
-    assert_eq!(tuner.figures().unwrap().reason, DepthReason::TooFewIos);
+    assert_eq!(tuner.figures().unwrap().reason, DepthReason::NoAnswer);
 }

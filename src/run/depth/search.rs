@@ -156,17 +156,18 @@ impl Search {
 
     /// The answer when there is no time left.
     pub(super) fn give_up(&self) -> Next {
-        let rung = match self.stage {
-            Stage::Descending { rung: 0 } if self.steps.is_empty() => {
+        let depth = match self.stage {
+            Stage::Descending { rung: 0 } => {
                 return Next::Choose(self.standard, DepthReason::TooFewIos);
             }
+            // Of the largest alone nobody knows whether it is too large.
+            Stage::Descending { rung: 1 } => self.standard,
             // The rung above it held.
-            Stage::Descending { rung } => rung.saturating_sub(1),
+            Stage::Descending { rung } => self.ladder[rung - 1],
             Stage::Reference(trial) | Stage::Confirming(trial, _) => {
-                trial.rung - usize::from(trial.goes_on)
+                self.ladder[trial.rung - usize::from(trial.goes_on)]
             }
         };
-        let depth = if rung == 0 { self.standard } else { self.ladder[rung] };
         Next::Choose(depth, DepthReason::OutOfTime)
     }
 

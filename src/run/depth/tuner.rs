@@ -19,6 +19,8 @@ const STEPS: u64 = 24;
 const INTERVALS: [Nanos; 2] = [Nanos::from_ms(500), Nanos::from_secs(3)];
 /// The answer comes so long before the window, in which the depth is to be the measured one.
 const LEAD: Nanos = Nanos::from_ms(500);
+/// A shard that is alive answers long before: it does whenever it is polled.
+const ANSWER_MAX: Nanos = SECOND;
 
 /// What the shards are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,9 @@ enum State {
         until: Nanos,
     },
     /// Answers are on their way.
-    Collecting,
+    Collecting {
+        since: Nanos,
+    },
     Over,
 }
 
@@ -53,6 +57,8 @@ pub struct Tuner {
     state: State,
     /// The depth that is tried.
     depth: u32,
+    /// What the queues were built for.
+    built: u32,
     queues: u32,
     began: Nanos,
     deadline: Nanos,
@@ -65,19 +71,23 @@ pub struct Tuner {
 
 impl Tuner {
     /// For shards whose load begins at `began` and is measured from `window` on: depths up to
-    /// `deepest`, and `standard` where nothing can be found out. `queues`: shards times drives.
+    /// `built`, but no deeper than there are buffers (`places` a queue, at least 1), and `standard`
+    /// where nothing can be found out. `queues`: shards times drives.
     #[must_use]
     pub fn new(
-        [deepest, standard]: [u32; 2],
+        [built, places, standard]: [u32; 3],
         queues: u32,
         (began, window): (Nanos, Nanos),
     ) -> Tuner {
+        // Rungs above the places would all be the same load.
+        let deepest = built.min(places);
         let deadline = window.saturating_sub(LEAD).max(began);
         let interval = ((deadline - began) / STEPS).clamp(INTERVALS[0], INTERVALS[1]);
         Tuner {
             search: Search::new(deepest, standard.min(deepest)),
             state: State::New,
             depth: deepest,
+            built,
             queues,
             began,
             deadline,
@@ -100,7 +110,7 @@ impl Tuner {
         match self.state {
             State::New => Nanos::ZERO,
             State::Settling { until } | State::Measuring { until } => until.min(self.deadline),
-            State::Collecting => self.deadline,
+            State::Collecting { .. } => self.deadline,
             State::Over => Nanos::MAX,
         }
     }
@@ -108,7 +118,7 @@ impl Tuner {
     /// A shard's interval.
     pub fn add(&mut self, interval: &IoInterval) {
         // Answers may come when it has been given up.
-        if self.state == State::Collecting {
+        if matches!(self.state, State::Collecting { .. }) {
             self.sum.merge(interval);
             self.answers += 1;
         }
@@ -118,7 +128,14 @@ impl Tuner {
     /// [`Tuner::due`].
     pub fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
         if self.state != State::Over && now >= self.deadline {
-            let answer = self.search.give_up();
+            let answer = match (self.state, self.search.give_up()) {
+                (State::Collecting { since }, Next::Choose(depth, _))
+                    if now.saturating_sub(since) >= ANSWER_MAX =>
+                {
+                    Next::Choose(depth, DepthReason::NoAnswer)
+                }
+                (_, answer) => answer,
+            };
             return Some(self.follow(answer, now, SETTLES[0]));
         }
         match self.state {
@@ -131,19 +148,20 @@ impl Tuner {
                 Some(TunerOrder::Begin)
             }
             State::Measuring { until } if now >= until => {
-                self.state = State::Collecting;
+                self.state = State::Collecting { since: now };
                 (self.sum, self.answers) = (IoInterval::default(), 0);
                 Some(TunerOrder::End)
             }
-            State::Collecting if self.answers >= shards => {
+            State::Collecting { .. } if self.answers >= shards => {
                 let step = step_of(self.depth, &self.sum);
                 let settles = Nanos::from_ns_f64(step.latency_us[0] * 2e3);
                 let next = self.search.judge(step);
                 Some(self.follow(next, now, settles.clamp(SETTLES[0], SETTLES[1])))
             }
-            State::Settling { .. } | State::Measuring { .. } | State::Collecting | State::Over => {
-                None
-            }
+            State::Settling { .. }
+            | State::Measuring { .. }
+            | State::Collecting { .. }
+            | State::Over => None,
         }
     }
 
@@ -166,6 +184,7 @@ impl Tuner {
         DepthFigures {
             chosen,
             deepest: self.search.deepest(),
+            lacks_buffers: self.search.deepest() < self.built,
             queues: self.queues,
             reason,
             steps: self.search.steps().to_vec(),

@@ -17,7 +17,7 @@ use ringfall_engine::device::{DeviceModel, Occupation, SimDrive};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::shard::local::VirtualTime;
-use ringfall_engine::shard::{Content, Hollow, HollowMemory};
+use ringfall_engine::shard::{Content, Hollow, HollowMemory, buffers_a_shard};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::autoscale::Decision;
@@ -218,7 +218,12 @@ impl Shards for Simulation<'_> {
                     self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
                 }
                 self.world.start(origin, window);
-                self.tuner = self.settings.tuner(self.world.drives.len(), (origin, window.0));
+                let (settings, drives) = (self.settings, self.world.drives.len());
+                let bytes_a_drive = settings.io_buffer_bytes / drives.max(1) as u64;
+                let io_bytes = settings.io_size_bytes;
+                let depth = settings.queue_depth;
+                let places = buffers_a_shard(bytes_a_drive, settings.shards, io_bytes, depth);
+                self.tuner = settings.tuner(drives, places, (origin, window.0));
             }
             Order::BeginWindow => {
                 // Its time is over by now: it says so, if it had not come to an end.
