@@ -85,7 +85,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
                 log_to_stderr(plan.log_level);
                 ended(commands::run::run(&plan, typed))
             }
-            Err(error) => wrong(&error),
+            Err(error) => {
+                tell_ranks(&args.run, &error);
+                wrong(&error)
+            }
         },
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),

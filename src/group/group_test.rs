@@ -6,7 +6,7 @@ use ringfall_engine::clock::SECOND;
 use super::card::{Card, Machine, Message, Posts as _, State};
 use super::directory::Directory;
 use super::keeper::{ranks, told_awaited};
-use super::members::{Members, Sighting};
+use super::members::{Age, Members, Sighting};
 use super::*;
 
 fn scratch(name: &str) -> PathBuf {
@@ -41,7 +41,7 @@ fn card(rank: u32, nonce: u64, beat: u64, state: State) -> Card {
 }
 
 fn seen(card: &Card) -> Sighting {
-    Sighting::Card { card: card.clone(), is_gone: false, is_new: true }
+    Sighting::Card { card: card.clone(), is_gone: false, age: Age::New }
 }
 
 #[test]
@@ -121,6 +121,30 @@ fn a_rank_that_fails_before_the_others_join_ends_them_and_the_last_out_takes_all
     drop(other);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "nobody is to come any more");
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// A rank that failed in the launch before, and has begun again with what was wrong mended.
+#[test]
+fn a_failure_of_the_launch_before_ends_nobody_once_its_rank_has_come_again() {
+    let failed = Card { why: "too few open files".to_owned(), ..card(1, 7, 3, State::Failed) };
+    let before = |age| Sighting::Card { card: failed.clone(), is_gone: true, age };
+    let mut members = Members::new(0..2, 0, 1);
+    members.see(1, before(Age::Recent), SECOND).unwrap();
+    members.see(1, before(Age::Recent), 5 * SECOND).unwrap();
+    members.see(1, seen(&card(1, 8, 1, State::Ready)), 5 * SECOND + SECOND / 2).unwrap();
+    members.see(1, seen(&card(1, 8, 2, State::Ready)), 7 * SECOND).unwrap();
+    assert_eq!((members.culprit(), members.missing()), (None, vec![0]));
+
+    // Nobody came in its place: it is of this launch.
+    let mut members = Members::new(0..2, 0, 1);
+    members.see(1, before(Age::Recent), SECOND).unwrap();
+    assert_eq!(members.see(1, before(Age::Recent), 6 * SECOND).unwrap_err(), "too few open files");
+    let mut members = Members::new(0..2, 0, 1);
+    assert_eq!(members.see(1, before(Age::New), SECOND).unwrap_err(), "too few open files");
+    members = Members::new(0..2, 0, 1);
+    members.see(1, before(Age::Old), SECOND).unwrap();
+    members.see(1, before(Age::Old), 60 * SECOND).unwrap();
+    assert_eq!(members.culprit(), None);
 }
 
 #[test]
@@ -245,7 +269,7 @@ fn a_rank_whose_process_is_gone_is_known_at_once() {
     let mut members = Members::new(1..2, 0, 100);
     members.see(1, seen(&card(1, 1, 1, State::Ready)), SECOND).unwrap();
     members.see(1, seen(&card(1, 1, 2, State::Ready)), SECOND).unwrap();
-    let gone = Sighting::Card { card: card(1, 1, 2, State::Ready), is_gone: true, is_new: true };
+    let gone = Sighting::Card { card: card(1, 1, 2, State::Ready), is_gone: true, age: Age::New };
     let told = members.see(1, gone, SECOND).unwrap_err();
     assert!(told.contains("was killed"), "{told}");
     let mut child = std::process::Command::new("true").spawn().unwrap();

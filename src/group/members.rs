@@ -12,6 +12,9 @@ const SILENCE_MAX: Nanos = Nanos::from_secs(20);
 /// The ranks of a launch begin within so long of each other: the card of one that failed at once
 /// was written so long before another looks at it, at the most.
 const START_SPREAD: Nanos = Nanos::from_secs(60);
+/// How long a rank has, in a launch that begins, to put its card in the place of one that failed in
+/// the launch before.
+const FAILURE_SETTLES: Nanos = Nanos::from_secs(5);
 
 /// What a look at a rank's card has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +29,8 @@ pub enum Sighting {
         card: Card,
         /// Its process is known to have ended.
         is_gone: bool,
-        /// It was written since this launch began, as far as this rank can tell.
-        is_new: bool,
+        /// When it was written, seen from this launch.
+        age: Age,
     },
 }
 
@@ -38,9 +41,30 @@ impl Sighting {
             None => Sighting::Nothing,
             Some(card) => Sighting::Card {
                 is_gone: card.is_gone(here),
-                is_new: card.written_unix_ns.saturating_add(START_SPREAD.as_ns()) >= joined_unix_ns,
+                age: Age::of(card.written_unix_ns, joined_unix_ns),
                 card,
             },
+        }
+    }
+}
+
+/// When a card was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// Since this rank joined: it is of this launch.
+    New,
+    /// Shortly before: it is of this launch, or of one that ended just before it.
+    Recent,
+    /// Long before this launch.
+    Old,
+}
+
+impl Age {
+    fn of(written_unix_ns: u64, joined_unix_ns: u64) -> Age {
+        match joined_unix_ns.saturating_sub(written_unix_ns) {
+            0 => Age::New,
+            before if before <= START_SPREAD.as_ns() => Age::Recent,
+            _ => Age::Old,
         }
     }
 }
@@ -165,7 +189,7 @@ impl Members {
 
 impl Member {
     fn see(&mut self, sighting: Sighting, now: Nanos, has_begun: bool) -> Result<(), String> {
-        let (card, is_gone, is_new) = match sighting {
+        let (card, is_gone, age) = match sighting {
             Sighting::Unreadable => return self.listen(now, false),
             Sighting::Nothing if self.is_alive && has_begun => {
                 self.has_left = true;
@@ -175,7 +199,7 @@ impl Member {
                 (self.seen, self.is_alive) = (None, false);
                 return Ok(());
             }
-            Sighting::Card { card, is_gone, is_new } => (card, is_gone, is_new),
+            Sighting::Card { card, is_gone, age } => (card, is_gone, age),
         };
         match &self.seen {
             Some((seen, _)) if seen.nonce != card.nonce && self.is_alive && has_begun => {
@@ -183,14 +207,18 @@ impl Member {
                 self.has_left = true;
                 return Ok(());
             }
-            Some((seen, _)) if seen.nonce == card.nonce && seen.beat == card.beat => {}
+            Some((seen, since)) if seen.nonce == card.nonce && seen.beat == card.beat => {
+                // Of the launch before, its successor would have replaced it by now.
+                let has_settled = now.saturating_sub(*since) >= FAILURE_SETTLES;
+                self.is_alive |= card.state == State::Failed && age == Age::Recent && has_settled;
+            }
             Some((seen, _)) => {
                 self.is_alive = seen.nonce == card.nonce;
                 self.seen = Some((card, now));
             }
             None => {
                 // One that fails at once renews its card no more.
-                self.is_alive = card.state == State::Failed && is_new;
+                self.is_alive = card.state == State::Failed && age == Age::New;
                 self.seen = Some((card, now));
             }
         }

@@ -160,7 +160,14 @@ impl Fleet {
             if interrupt.is_set() {
                 return Err(FleetError::Interrupted);
             }
-            self.watch().map_or(Ok(()), Err)?;
+            if let Some(error) = self.watch() {
+                // One that has ended may have said why just before.
+                let mut said = self.notices.try_iter().filter_map(|notice| match notice {
+                    Notice::Ready(_, Err(why)) => Some(why),
+                    _ => None,
+                });
+                return Err(said.next().map_or(error, Into::into));
+            }
         }
         Ok(facts.into_iter().flatten().collect())
     }

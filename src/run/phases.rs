@@ -374,6 +374,9 @@ pub trait Shards {
     /// When they can't go on.
     fn obey(&mut self, order: Order) -> Result<(), Self::Broken>;
 
+    /// Hears why the window ends, before [`Order::Stop`].
+    fn ends(&mut self, _why: &Ending) {}
+
     /// Lets time pass, until then at the most; returns when something may have changed.
     ///
     /// # Errors
@@ -390,7 +393,12 @@ pub fn conduct<S: Shards>(plan: PhasePlan, shards: &mut S) -> Result<Phases, S::
     loop {
         let sight = shards.sight(phases.phase())?;
         match phases.next(&sight) {
-            Step::Tell(order) => shards.obey(order)?,
+            Step::Tell(order) => {
+                if matches!(order, Order::Stop { .. }) {
+                    shards.ends(&phases.ending());
+                }
+                shards.obey(order)?;
+            }
             Step::Wait { until } => shards.pass_time(phases.phase(), until)?,
             Step::End => return Ok(phases),
         }

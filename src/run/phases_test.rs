@@ -17,6 +17,7 @@ struct Scripted<F> {
     now: Nanos,
     sight: F,
     told: Vec<(Nanos, Order)>,
+    why: Vec<Ending>,
 }
 
 impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
@@ -31,6 +32,11 @@ impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
         Ok(())
     }
 
+    fn ends(&mut self, why: &Ending) {
+        assert!(!self.told.iter().any(|(_, order)| matches!(order, Order::Stop { .. })));
+        self.why.push(why.clone());
+    }
+
     fn pass_time(&mut self, _: Phase, until: Nanos) -> Result<(), Infallible> {
         self.now = until.min(self.now + SECOND / 2);
         Ok(())
@@ -41,9 +47,25 @@ fn run(
     plan: PhasePlan,
     sight: impl FnMut(Phase, Nanos) -> Sight,
 ) -> (Phases, Vec<(Nanos, Order)>, Nanos) {
-    let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
+    let mut shards = Scripted { now: SECOND, sight, told: Vec::new(), why: Vec::new() };
     let phases = conduct_to_the_end(plan, &mut shards);
     (phases, shards.told, shards.now)
+}
+
+/// Whoever hands over what was measured when a run ends early must know that it does, also where
+/// only the phases can.
+#[test]
+fn shards_hear_why_the_window_ends_before_they_are_stopped() {
+    let broken = |phase, now: Nanos| Sight {
+        errors: if now > 5 * SECOND { 100 } else { 0 },
+        ..well(phase, now)
+    };
+    let mut shards = Scripted { now: SECOND, sight: broken, told: Vec::new(), why: Vec::new() };
+    conduct_to_the_end(PLAN, &mut shards);
+    assert_eq!(shards.why, [Ending::Failed("stopped after 100 I/O errors".to_owned())]);
+    let mut shards = Scripted { now: SECOND, sight: well, told: Vec::new(), why: Vec::new() };
+    conduct_to_the_end(PLAN, &mut shards);
+    assert_eq!(shards.why, [Ending::Complete]);
 }
 
 /// Everything goes well; one second of population.

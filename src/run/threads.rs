@@ -12,7 +12,7 @@ use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{Tuner, TunerOrder};
 use super::fleet::Fleet;
-use super::phases::{Order, Phase, Phases, Shards, Sight};
+use super::phases::{Ending, Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
 use super::start::Awaited;
 use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
@@ -57,6 +57,11 @@ pub(super) struct Threads<'a> {
     settings: &'a RunSettings,
     /// Start of the window, once it is known.
     window_began: Option<Nanos>,
+    /// End of the window, once it is over, and why.
+    window_ended: Option<Nanos>,
+    why_it_ends: Ending,
+    /// What was measured was handed over before what is in flight had ended.
+    has_kept: bool,
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     next_store_check: Nanos,
@@ -108,6 +113,9 @@ impl<'a> Threads<'a> {
             places: settings.queue_depth,
             settings,
             window_began: None,
+            window_ended: None,
+            why_it_ends: Ending::Complete,
+            has_kept: false,
             failure: None,
             next_store_check: monotonic_now() + STORE_CHECK,
             budgets,
@@ -146,7 +154,11 @@ impl<'a> Threads<'a> {
                     tuner.add(&interval);
                 }
             }
-            Notice::Kept(id, report) => self.shards[id.index()].kept = Some(report),
+            Notice::Kept(id, mut report) => {
+                // They come once, also to one who waits for them no more.
+                self.timeline.add(std::mem::take(&mut report.seconds));
+                self.shards[id.index()].kept = Some(report);
+            }
             Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
         }
     }
@@ -255,13 +267,17 @@ impl<'a> Threads<'a> {
     }
 
     /// Hands over what was measured, when the run ends early.
-    fn keep(&mut self, window_end: Nanos) {
-        let Some(began) = self.window_began.filter(|_| self.keeps_early) else { return };
-        let failure = self.failure.clone().or_else(|| self.start.failure());
-        let ending = match (self.interrupt.is_set(), failure) {
-            (true, _) => super::Ending::Interrupted,
-            (false, Some(why)) => super::Ending::Failed(why),
-            (false, None) => return,
+    fn keep(&mut self) {
+        let (Some(began), Some(window_end)) = (self.window_began, self.window_ended) else {
+            return;
+        };
+        if !self.keeps_early || std::mem::replace(&mut self.has_kept, true) {
+            return;
+        }
+        let ending = match &self.why_it_ends {
+            // The window was complete; what is in flight is not waited for.
+            Ending::Complete => Ending::Interrupted,
+            early => early.clone(),
         };
         self.fleet.tell(Command::Keep);
         let deadline = monotonic_now() + KEEP_PATIENCE;
@@ -308,7 +324,7 @@ impl<'a> Threads<'a> {
         if let Err(error) = self.fleet.join() {
             outcome.fail(error.to_string());
         }
-        if let (super::Ending::Failed(sentence), false) = (&mut outcome.ending, silent.is_empty()) {
+        if let (Ending::Failed(sentence), false) = (&mut outcome.ending, silent.is_empty()) {
             sentence.push_str(&format!(
                 "; the figures of shard {} are missing, except for the seconds they had reported",
                 silent.join(", ")
@@ -365,10 +381,17 @@ impl Shards for Threads<'_> {
             Order::Stop { window_end } => {
                 self.fleet.tell(Command::Stop { window_end });
                 self.observer.window_ended();
-                self.keep(window_end);
+                self.window_ended = Some(window_end);
+                if self.why_it_ends != Ending::Complete {
+                    self.keep();
+                }
             }
         }
         Ok(())
+    }
+
+    fn ends(&mut self, why: &Ending) {
+        self.why_it_ends = why.clone();
     }
 
     /// Takes what the shards have sent, watches over them, shows progress.
@@ -387,8 +410,16 @@ impl Shards for Threads<'_> {
         }
         if let Some(error) = self.fleet.watch() {
             // As it happens: the run's own end may take a while.
-            tracing::error!("{error}; the run ends, and what the others measured is kept");
+            let kept = match self.window_began {
+                Some(_) => ", and what the others measured is kept",
+                None => "",
+            };
+            tracing::error!("{error}; the run ends{kept}");
             self.failure.get_or_insert(error.to_string());
+        }
+        // Who interrupts a drain may do so again, which ends the process at once.
+        if phase == Phase::Drain && self.interrupt.is_set() {
+            self.keep();
         }
         self.check_store(phase);
         self.check_drives();

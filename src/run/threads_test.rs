@@ -46,6 +46,10 @@ impl Shards for Dying<'_> {
         self.threads.obey(order)
     }
 
+    fn ends(&mut self, why: &Ending) {
+        self.threads.ends(why);
+    }
+
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
         if self.threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
             self.threads.fleet.end_one(1);

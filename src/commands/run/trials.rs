@@ -132,11 +132,16 @@ impl Trials<'_> {
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-        let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok)?;
+        let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
+        let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
+        let sources = or_tell_ranks(waiting, sources)?;
         let group = launch.map(Launch::join).transpose()?;
         let line = self.command_line.to_vec();
-        let Measured { result, cleaned } =
-            measure(&one, sources, line, interrupt, with_banner, group.clone())?;
+        let measured = measure(&one, sources, line, interrupt, with_banner, group.clone());
+        if let (Some(group), Err(error)) = (&group, &measured) {
+            group.fail(&format!("{error:#}"));
+        }
+        let Measured { result, cleaned } = measured?;
         let document = super::document_of(&result);
         write_json(&sorted(&document)?, &path)
             .with_context(|| format!("the results can't be written to {}", path.display()))?;
