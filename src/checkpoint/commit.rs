@@ -142,7 +142,7 @@ impl<T: Target> Commit<'_, T> {
         let wanted = self.manifest;
         let different = if there.shard_bytes != wanted.shard_bytes {
             Some(format!(
-                "{:.3} GiB of {} ranks instead of {:.3} GiB of {}",
+                "{:.3} GiB (ranks: {}) instead of {:.3} GiB (ranks: {})",
                 gib(there.total_bytes()),
                 there.shard_bytes.len(),
                 gib(wanted.total_bytes()),

@@ -18,12 +18,12 @@ pub(super) fn page(result: &CheckpointResult) -> String {
     let files = if result.shared_file { "one file" } else { "a file for each rank" };
     let _infallible = writeln!(
         page,
-        "checkpoint of {:.2} GiB, {} ranks, {files}: {}\n  {} threads, {} chunks of {}{}",
+        "checkpoint of {:.2} GiB, {}, {files}: {}\n  {}, {} of {}{}",
         gib(result.total_bytes),
-        result.ranks,
+        counted(result.ranks as u64, "rank"),
         result.target,
-        result.threads,
-        result.buffers,
+        counted(result.threads.into(), "thread"),
+        counted(result.buffers.into(), "chunk"),
         human(result.chunk_bytes),
         shape(result)
     );
@@ -104,7 +104,7 @@ fn by_second(page: &mut String, seconds: &[u64]) {
     let rates: Vec<String> = rates.collect();
     let every = match step {
         1 => "each second".to_owned(),
-        step => format!("every {step}th second"),
+        step => format!("every {step} seconds"),
     };
     let _infallible = writeln!(page, "  GiB/s        {every}: {}", rates.join(" "));
 }
@@ -203,7 +203,7 @@ mod tests {
     fn a_long_save_shows_no_more_than_ten_seconds() {
         let mut page = String::new();
         by_second(&mut page, &vec![1 << 30; 96]);
-        assert!(page.contains("every 10th second: 1.00 1.00"), "{page}");
+        assert!(page.contains("every 10 seconds: 1.00 1.00"), "{page}");
         assert_eq!(page.matches("1.00").count(), 10);
         page.clear();
         by_second(&mut page, &[5]);
