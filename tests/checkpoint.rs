@@ -144,7 +144,7 @@ fn a_checkpoint_is_not_written_over_unless_that_is_wanted() {
         (&0.into(), &(40 << 20).into())
     );
     let other = ["--size-gib", "0.01", "--chunk-mib", "1"];
-    let words = ["is another one: 0.039 GiB of 3 ranks instead of 0.010 GiB of 1"];
+    let words = ["is another one: 0.039 GiB (ranks: 3) instead of 0.010 GiB (ranks: 1)"];
     assert_fails(&checkpoint(&scratch, "write", &[&other[..], &["--resume"]].concat()), 2, &words);
     done(&scratch, "write", &[&other[..], &["--overwrite"]].concat());
     assert_eq!(names(&scratch.store()), ["checkpoint.json", "rank-00000-of-00001.ckpt"]);
