@@ -70,26 +70,8 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         return page(&config::presets_page());
     }
     match cli.command {
-        cli::Command::Run(args) => match plan_of(&args) {
-            Ok(plan) => {
-                log_to_stderr(plan.log_level);
-                ended(commands::run::run(&plan, typed))
-            }
-            Err(error) => {
-                tell_ranks(&args, &error);
-                wrong(&error)
-            }
-        },
-        cli::Command::Replay(args) => match replay_plan(&args) {
-            Ok(plan) => {
-                log_to_stderr(plan.log_level);
-                ended(commands::run::run(&plan, typed))
-            }
-            Err(error) => {
-                tell_ranks(&args.run, &error);
-                wrong(&error)
-            }
-        },
+        cli::Command::Run(args) => run_or_tell(plan_of(&args), &args, typed),
+        cli::Command::Replay(args) => run_or_tell(replay_plan(&args), &args.run, typed),
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
@@ -120,6 +102,24 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look();
     config::resolve(&args.typed()?, file.as_ref(), &facts)
+}
+
+/// Runs, or says why the settings are wrong, to the other ranks of the launch too.
+fn run_or_tell(
+    plan: Result<config::Plan, InputError>,
+    args: &cli::RunArgs,
+    typed: Vec<String>,
+) -> Exit {
+    match plan {
+        Ok(plan) => {
+            log_to_stderr(plan.log_level);
+            ended(commands::run::run(&plan, typed))
+        }
+        Err(error) => {
+            tell_ranks(args, &error);
+            wrong(&error)
+        }
+    }
 }
 
 /// Has the other ranks of a launch hear that this one's settings, which may be right for them, are

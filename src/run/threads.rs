@@ -159,7 +159,10 @@ impl<'a> Threads<'a> {
                 self.timeline.add(std::mem::take(&mut report.seconds));
                 self.shards[id.index()].kept = Some(report);
             }
-            Notice::Drained(id, report) => self.shards[id.index()].report = Some(report),
+            Notice::Drained(id, mut report) => {
+                self.timeline.add(std::mem::take(&mut report.seconds));
+                self.shards[id.index()].report = Some(report);
+            }
         }
     }
 
@@ -410,9 +413,9 @@ impl Shards for Threads<'_> {
         }
         if let Some(error) = self.fleet.watch() {
             // As it happens: the run's own end may take a while.
-            let kept = match self.window_began {
-                Some(_) => ", and what the others measured is kept",
-                None => "",
+            let kept = match phase {
+                Phase::Measure | Phase::Drain => ", and what the others measured is kept",
+                Phase::Populate | Phase::Gather | Phase::WarmUp => "",
             };
             tracing::error!("{error}; the run ends{kept}");
             self.failure.get_or_insert(error.to_string());

@@ -384,7 +384,9 @@ impl Measure {
         let whole = inner.start.saturating_add(inner.second.index * SECOND);
         if inner.start <= now && whole < inner.end.min(now) {
             inner.second.gauges = gauges;
-            seconds.push(std::mem::take(&mut inner.second));
+            // None comes twice, whoever asks again.
+            let next = Second { index: inner.second.index + 1, ..Second::default() };
+            seconds.push(std::mem::replace(&mut inner.second, next));
         }
         seconds
     }
@@ -536,6 +538,18 @@ mod tests {
             .map(|second| second.storage_device[1].as_ref().map_or(0, |device| device.count()))
             .collect();
         assert_eq!(moved, [0, 1, 0]);
+    }
+
+    /// A run that ends early hands its seconds over at once, and is asked again at its end.
+    #[test]
+    fn no_second_is_handed_out_twice() {
+        let measure = Measure::default();
+        measure.open(Nanos::ZERO, 2 * SECOND + SECOND / 2);
+        let seconds = measure.take_all_seconds(2 * SECOND + SECOND / 2, Gauges::default());
+        let indices: Vec<u64> = seconds.iter().map(|second| second.index).collect();
+        assert_eq!(indices, [0, 1, 2]);
+        assert!(measure.take_all_seconds(9 * SECOND, Gauges::default()).is_empty());
+        assert!(measure.take_seconds(9 * SECOND, Gauges::default()).is_empty());
     }
 
     #[test]
