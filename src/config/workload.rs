@@ -10,8 +10,8 @@ use ringfall_workloads::config::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrival, AutoscalerSteps, Eviction, GenerationMode, HealthCriteria, Limits, Phases, Plan,
-    QosTargets, RagIngestion, SaturationTargets, Traffic,
+    Arrival, AutoscalerSteps, Eviction, GenerationMode, GpuLimits, HealthCriteria, Limits, Phases,
+    Plan, QosTargets, RagIngestion, SaturationTargets, Traffic,
 };
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
@@ -45,6 +45,7 @@ pub struct WorkloadSection {
     pub decode_only_entries_per_user: u32,
     pub decode_only_entry_tokens: u32,
     pub eviction: Eviction,
+    pub gpu: GpuLimits,
     pub health: HealthCriteria,
     pub qos_targets_ms: QosTargets,
     pub autoscaler: AutoscalerSteps,
@@ -86,6 +87,7 @@ impl Default for WorkloadSection {
             decode_only_entries_per_user: built_in.decode_only_entries_per_user,
             decode_only_entry_tokens: built_in.decode_only_entry_tokens,
             eviction: Eviction::default(),
+            gpu: GpuLimits::default(),
             health: HealthCriteria::default(),
             qos_targets_ms: QosTargets::default(),
             autoscaler: AutoscalerSteps::default(),
