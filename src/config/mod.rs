@@ -11,6 +11,7 @@ mod facts;
 mod file;
 mod gpu;
 mod health;
+mod idle;
 mod judging;
 mod kinds;
 pub mod nearest;
