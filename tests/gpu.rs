@@ -134,8 +134,7 @@ fn a_tier_above_the_limits_on_a_gpus_memory_is_smaller_and_said_to_be() {
     let limited = |limits: &str| {
         std::fs::write(scratch.file("limits.yaml"), format!("{small}  gpu: {{{limits}}}\n"))
             .unwrap();
-        let cuda = ["--gpu-backend", "cuda", "--config", "limits.yaml", "--gpu-mem-gb", "1"];
-        cuda
+        ["--gpu-backend", "cuda", "--config", "limits.yaml", "--gpu-mem-gb", "1"]
     };
     // Of 8 GiB, all of it free: 164 MB, of which the tier is what its cutting leaves.
     for limits in ["memory_fraction: 0.02", "reserve_fraction: 0.98"] {
