@@ -281,9 +281,16 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
 fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(gpu) = &result.gpu else { return };
     if let Some(why) = &gpu.why_not {
-        let asked = gib(gpu.asked_bytes);
-        let text = format!("the GPU tier of {asked:.1} GiB was left out: {why}");
-        warnings.push(warning("gpu_left_out", text, Some("--gpu-mem-gb 0")));
+        let (asked, given) = (gib(gpu.asked_bytes), gib(gpu.given_bytes));
+        let (code, text) = match gpu.backing {
+            None => ("gpu_left_out", format!("the GPU tier of {asked:.1} GiB was left out: {why}")),
+            Some(_) => {
+                let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
+                ("gpu_smaller", text)
+            }
+        };
+        let remedy = if gpu.backing.is_none() { "--gpu-mem-gb 0" } else { "--gpu-mem-gb" };
+        warnings.push(warning(code, text, Some(remedy)));
     }
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
         let text = "host memory stood in for the GPU tier's: its figures say nothing about a GPU"

@@ -70,12 +70,15 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
         parallel => format!(", tensor parallel {parallel}"),
     };
     match (gpu.backing, &gpu.why_not) {
-        (_, Some(why)) => format!("{size} left out: {why}"),
-        (Some(backing), None) if backing.is_gpu() => {
+        (None, Some(why)) => format!("{size} left out: {why}"),
+        (Some(backing), why) if backing.is_gpu() => {
             let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
-            format!("{size}{parallel} on {}", names.join(", "))
+            let smaller = why.as_ref().map_or_else(String::new, |why| {
+                format!("; {:.2} GiB of it taken: {why}", gib(gpu.given_bytes))
+            });
+            format!("{size}{parallel} on {}{smaller}", names.join(", "))
         }
-        (backing, None) => {
+        (backing, _) => {
             let name = backing.map_or("none", GpuBacking::name);
             format!("{size}{parallel}, {name}: what is measured of it is not a GPU's")
         }
