@@ -74,17 +74,26 @@ fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_t
         let json = scratch.json();
         let workload = json.pointer("/ringfall/workload").unwrap();
         let of_workload = |key: &str| workload[key].as_u64().unwrap();
-        let writes = rows.lines().filter(|row| row.contains(",Write,")).count() as u64;
-        let prefill = json.pointer("/summary/cache_stats/prefill_writes").unwrap().as_u64();
-        let ingested = of_workload("documents_ingested");
-        (ingested, of_workload("documents_evicted"), prefill.unwrap(), writes)
+        let documents = (of_workload("documents_ingested"), of_workload("documents_evicted"));
+        let stats = json.pointer("/summary/cache_stats").unwrap();
+        let counted = ["prefill_writes", "write_iops", "total_write_bytes"]
+            .map(|key| stats[key].as_u64().unwrap());
+        let bytes = |row: &str| row.split(',').nth(2).unwrap().parse::<u64>().unwrap();
+        let writes: Vec<u64> = rows.lines().filter(|r| r.contains(",Write,")).map(bytes).collect();
+        let chunks = json.pointer("/ringfall/cache/ingested_chunks").unwrap().as_u64().unwrap();
+        let rows = [writes.len() as u64, writes.len() as u64, writes.iter().sum()];
+        (documents, counted, rows, chunks)
     };
-    let (before, beside) = (counts("before"), counts("beside"));
-    assert_eq!((before.0, before.1), (0, 0), "they were there when the load began");
-    assert_eq!((beside.0, beside.1), (6, 4));
-    // The window is the whole run: every row of a write is a prefill write.
-    assert_eq!(beside.2, beside.3);
-    assert!(before.2 > before.3, "{before:?}: those of before are counted, and are no rows");
+    let (documents, counted, rows, chunks) = counts("beside");
+    assert_eq!(documents, (6, 4));
+    // The window is the whole run, and nothing is demoted: a row is one write of an entry.
+    assert_eq!(counted, rows);
+    assert!(chunks > 0);
+    let (documents, counted, rows, chunks) = counts("before");
+    assert_eq!(documents, (0, 0), "they were there when the load began");
+    // Those of before are counted, and are no rows.
+    assert_eq!([counted[0] - rows[0], counted[1] - rows[1]], [chunks; 2]);
+    assert!(counted[2] > rows[2]);
 }
 
 #[test]
