@@ -24,7 +24,8 @@ pub struct Quantile {
 ///
 /// The estimate takes unfinished requests to be like those that waited as long and finished. In a
 /// queue that grows they are worse off, so the truth is then between the estimate and the upper
-/// bound.
+/// bound; in one that is worked off they are better off, and it is below the estimate. Only the
+/// bounds hold in every case.
 #[derive(Clone, Debug)]
 pub struct Survival {
     finished: u64,

@@ -207,8 +207,8 @@ fn requests(html: &mut String, results: &[Named]) {
     html.push_str(
         "<h2>Requests, finished and unfinished</h2><p>Under overload the requests that finish are \
          the lucky ones. These percentiles, ms, take those that had not finished when the window \
-         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where too many \
-         had not finished for an estimate.</p>",
+         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where so many \
+         had not finished that the percentile is the latency of one of those.</p>",
     );
     let mut rows = Vec::new();
     for class in ["all", "interactive", "responsive", "batch"] {

@@ -301,8 +301,8 @@ fn storage_latencies(rows: &mut Vec<Row>, stats: &CacheStatsReport) {
     }
 }
 
-/// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where it
-/// does not reach.
+/// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where too
+/// many had not finished.
 fn unfinished(rows: &mut Vec<Row>, document: &Document) {
     let report = document.ringfall.requests.as_ref().map(RequestsReport::rows);
     for (at, name) in ["All", "Interactive", "Responsive", "Batch"].into_iter().enumerate() {
@@ -311,7 +311,7 @@ fn unfinished(rows: &mut Vec<Row>, document: &Document) {
         rows.push(row(&format!("{name} Requests Unfinished"), class.map(|class| class.unfinished)));
         for (part, pick) in PERCENTILES_OF_ALL {
             let known = class.and_then(|class| pick(class).as_ref());
-            let cell = known.map(|known| match known.estimate_ms {
+            let cell = known.map(|known| match known.number_ms() {
                 Some(estimate) => Cell::from(estimate),
                 None => Cell::Text(known.told(|ms| format!("{ms:.3}"))),
             });
