@@ -124,7 +124,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
     /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
-    /// it.
+    /// it. Same keys as the reference's.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
 }
@@ -161,7 +161,7 @@ impl Document {
             ringfall: Part(Ours::of(result)),
             device_latency_tracing: OfRun::maybe(traced(result)),
             fio_workload: OfRun::default(),
-            validation: OfRun::maybe(source::validation(result)),
+            validation: OfRun::maybe(source::compared(result)),
         };
         document.derive(&Histograms::of(result), &result.command_line);
         document
