@@ -263,6 +263,16 @@ impl TierLatencies {
         self.0.get(key).copied()
     }
 
+    /// Sets all to 0: what the reference has of a run that moved nothing.
+    pub(super) fn set_to_zero(&mut self) {
+        self.0.values_mut().for_each(|ms| *ms = 0.0);
+    }
+
+    /// The keys that there are.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Of the histograms that there are.
     pub(super) fn of(histograms: &Histograms) -> TierLatencies {
         let mut keys = BTreeMap::new();
