@@ -321,5 +321,8 @@ fn a_bad_file_is_told_by_name_and_line_with_status_2() {
             assert!(said.len() < 1_200 && said.lines().count() <= 2, "{said}");
         }
     }
+    // Where the reference has a default, and it is not there.
+    let output = scratch.run(&["--use-burst-trace"]);
+    assert_fails(&output, 2, &["BurstGPT/data/BurstGPT_1.csv", "give --burst-trace-path"]);
     assert!(!scratch.store().exists(), "nothing was begun");
 }

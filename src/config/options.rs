@@ -85,13 +85,13 @@ settings! {
     }
 
     section "Traces" {
-        /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
+        /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
         /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
         /// given, except that dataset_path wins over use_burst_trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
-        /// too
+        /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
         burst_trace_path: Optional = "none", "PATH";
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE";

@@ -494,8 +494,15 @@ impl Check<'_> {
         ];
         for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
             let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-            if given && !settings.is_preconditioned {
+            if !given || settings.is_preconditioned {
+                continue;
+            }
+            if key == "precondition_until" {
                 self.wrong(key, "has no effect without it: give --precondition too");
+            } else {
+                // The reference has these two, and takes them alone.
+                let name = self.name_of(key);
+                self.tell(format!("{name} has no effect without --precondition"));
             }
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
