@@ -10,6 +10,7 @@ mod eviction;
 mod facts;
 mod file;
 mod health;
+mod idle;
 mod judging;
 mod kinds;
 pub mod nearest;

@@ -298,6 +298,7 @@ impl Check<'_> {
         let precondition = self.precondition(&settings, &typed);
         self.without_storage(&settings);
         self.objects(&settings);
+        self.idle(&settings, &typed, facts);
         let (queue_depth, depth_search) = self.queue_depth(&mut settings, autoscaler.is_some());
         let mut plan = Plan {
             model_spec: model_spec?,
@@ -417,6 +418,22 @@ impl Check<'_> {
         }
         if self.sentences.is_empty() {
             self.fits(plan, facts);
+        }
+    }
+
+    /// What was given and has no effect as the rest stands. A configuration that was printed names
+    /// every setting: of a file's, those that are not the default are told.
+    fn idle(&mut self, settings: &Settings, typed: &Options, facts: &Facts) {
+        for setting in SETTINGS {
+            let is_asked = match self.origins.get(setting.key) {
+                Some(Origin::CommandLine) => true,
+                Some(Origin::File) => !setting.is_default(typed),
+                _ => false,
+            };
+            if is_asked && let Some(why) = (setting.idle)(settings, facts) {
+                let name = self.name_of(setting.key);
+                self.tell(format!("{name} has no effect {why}"));
+            }
         }
     }
 

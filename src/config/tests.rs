@@ -337,6 +337,45 @@ fn a_burst_trace_is_looked_for_where_the_reference_looks_for_it() {
     assert_eq!(path_of("--use-burst-trace --burst-trace-path x"), Path::new("x"));
 }
 
+/// They were taken without a word, and two results that differed in them alone were told apart.
+#[test]
+fn a_setting_that_another_one_must_make_work_is_told_without_it() {
+    for (flags, other) in [
+        ("--rag-num-docs 5", "--enable-rag"),
+        ("--rag-ingestion before", "--enable-rag"),
+        ("--autoscaler-mode slo", "--enable-autoscaling"),
+        ("--target-saturation 0.5", "--enable-autoscaling"),
+        ("--trace-speedup 2", "--mooncake-trace x"),
+        ("--replay-cycles 2", "--use-burst-trace --burst-trace-path x"),
+        ("--trace-classes", "--mooncake-trace x"),
+        ("--replay-tiers all", "--replay-trace x"),
+        ("--max-conversations 5", "--dataset-path x"),
+        ("--tokenizer cl100k", "--dataset-path x"),
+        ("--gpu-backend emulated", "--gpu-mem-gb 1"),
+        ("--placement whole", "--cache-dir a,b"),
+        ("--on-device-failure continue", "--cache-dir a,b"),
+        ("--promotion on-hit --cpu-mem-gb 0", "--gpu-mem-gb 1"),
+        ("--trace-epoch now", "--io-trace-log x.csv"),
+    ] {
+        let flag = flags.split_whitespace().next().unwrap();
+        let is_told = |line: &str| {
+            let told = advice(&plan(line));
+            told.iter().any(|told| told.starts_with(&format!("{flag} has no effect")))
+        };
+        let alone = format!("--users 3 {flags}");
+        assert!(is_told(&alone), "{alone}: {:?}", advice(&plan(&alone)));
+        let both = format!("{alone} {other}");
+        assert!(!is_told(&both), "{both}: {:?}", advice(&plan(&both)));
+    }
+    // A configuration that was printed names every setting.
+    let of_file = |yaml: &str| {
+        let file = file(yaml).unwrap();
+        advice(&resolve(&typed("--users 3"), Some(&file), &facts()).unwrap())
+    };
+    assert_eq!(of_file("rag_num_docs: 10\n"), Vec::<String>::new());
+    assert!(of_file("rag_num_docs: 5\n")[0].contains("line 1: rag_num_docs has no effect"));
+}
+
 #[test]
 fn the_autoscaler_goes_with_a_number_of_requests_and_its_users_wait_unless_they_are_told_not_to() {
     let most = plan("--enable-autoscaling --max-requests 5");

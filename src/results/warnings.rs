@@ -145,11 +145,14 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
 
 /// Drives that failed, and those that hold the others up.
 fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let failed = result.drives.iter().filter(|drive| drive.failed_s.is_some()).count();
+    // They are counted together, and an entry may have had a part on each.
+    let place = if failed > 1 { "the drives that failed" } else { "it" };
     for drive in &result.drives {
         if let Some(at) = drive.failed_s {
             let text = format!(
                 "drive {} failed {at:.1} s into the measurement: {} entries ({:.2} GiB) that had a \
-                 part on it were lost; look at dmesg and the drive's SMART log",
+                 part on {place} were lost; look at dmesg and the drive's SMART log",
                 drive.path,
                 result.engine.lost_entries,
                 gib(result.engine.lost_bytes)
