@@ -230,6 +230,7 @@ fn a_logical_run_has_no_health_to_judge() {
     let compared = text(&compared);
     assert!(compared.contains("wall-clock throughput"), "{compared}");
     assert!(!compared.contains("storage throughput"), "{compared}");
+    assert!(!compared.contains("go by"), "{compared}");
     assert!(!compared.contains("storage read"), "{compared}");
     assert!(told.contains("health       NO DATA: nothing was measured to judge"), "{told}");
     assert!(!told.contains("go by"), "no figure of a drive that is not there: {told}");

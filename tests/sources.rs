@@ -322,7 +322,7 @@ fn a_bad_file_is_told_by_name_and_line_with_status_2() {
         }
     }
     // Where the reference has a default, and it is not there.
-    let output = scratch.run(&["--use-burst-trace"]);
+    let output = scratch.run(&["--use-burst-trace", "--arrival", "open"]);
     assert_fails(&output, 2, &["BurstGPT/data/BurstGPT_1.csv", "give --burst-trace-path"]);
     assert!(!scratch.store().exists(), "nothing was begun");
 }

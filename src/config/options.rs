@@ -201,9 +201,10 @@ settings! {
             real_only "there is no drive to precondition";
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo;
+            keeps demo, idle idle::precondition;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
+            idle idle::precondition;
         /// When --precondition ends
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a

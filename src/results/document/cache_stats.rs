@@ -148,6 +148,7 @@ pub struct CacheStatsReport {
     /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage and GPU also
     /// `{gpu,storage}_{read,write}_{device,host}_…`; a tier without operations has none, as in the
     /// reference. Differs from the reference, whose device time of a write is its `fsync` alone.
+    /// Zeros in a run without a drive, as in the reference.
     #[serde(flatten)]
     pub latencies_ms: TierLatencies,
 }
@@ -187,7 +188,7 @@ impl CacheStatsReport {
         let operations =
             |pick: fn(&TierMetrics) -> u64| -> u64 { engine.tiers.iter().map(pick).sum() };
         let read = operations(|tier| tier.read.entry_bytes);
-        // The tiers count from the start of the window: chunks ingested in it are among their writes.
+        // The tiers count from the start of the window: what is ingested in it is among that.
         let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_before_bytes;
         // As in the reference: entries that reached the tier, written there at once or demoted.
         let reached = |tier: Tier, above: Tier| {

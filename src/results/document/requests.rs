@@ -79,13 +79,14 @@ impl QuantileMs {
     /// The estimate, where it may be told as a number: where the percentile has an upper bound too,
     /// so that no more requests were unfinished than it leaves out.
     ///
-    /// Without such a bound the percentile is the latency of a request that had not finished, and
-    /// of those the estimate knows nothing: it takes a request of age *a* to be like those that were
-    /// in the system that long and then finished. Being unfinished is not that harmless. In a queue
-    /// that grows, first come, first served, whoever waits has arrived after all that finished and
-    /// waits longer than they did, so the truth lies above the estimate (50.5 s where it is 95.5 s
-    /// in the test below). In one that is worked off at the end it is the other way about, and in a
-    /// steady one the estimate is as often too high as too low: `≥ estimate` would be wrong there.
+    /// Without such a bound the percentile may be the latency of a request that had not finished,
+    /// and of those the estimate knows nothing: it takes a request of age *a* to be like those that
+    /// were in the system that long and then finished. Being unfinished is not that harmless. In a
+    /// queue that grows, first come, first served, whoever waits has arrived after all that
+    /// finished and waits longer than they did, so the truth lies above the estimate (50.5 s where
+    /// it is 95.5 s in the test below). In one that is worked off at the end it is the other way
+    /// about, and in a steady one the estimate is as often too high as too low: `≥ estimate` would
+    /// be wrong there.
     #[must_use]
     pub fn number_ms(&self) -> Option<f64> {
         self.at_most_ms.and(self.estimate_ms)

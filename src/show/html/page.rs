@@ -208,7 +208,7 @@ fn requests(html: &mut String, results: &[Named]) {
         "<h2>Requests, finished and unfinished</h2><p>Under overload the requests that finish are \
          the lucky ones. These percentiles, ms, take those that had not finished when the window \
          closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where so many \
-         had not finished that the percentile is the latency of one of those.</p>",
+         had not finished that the percentile may be that of one of those.</p>",
     );
     let mut rows = Vec::new();
     for class in ["all", "interactive", "responsive", "batch"] {

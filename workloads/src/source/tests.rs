@@ -167,10 +167,11 @@ fn validation_traces_are_csv_or_json_by_line_or_an_array() {
 fn a_validation_trace_in_the_reference_s_form_has_tokens_bytes_and_latencies() {
     let row = |hit: bool, read: u64, written: u64| {
         format!(
-            "{{\"timestamp\": 0.5, \"request_id\": \"r\", \"user_id\": \"u\", \"context_tokens\": {}, \
-             \"generation_tokens\": 50, \"phase\": \"decode\", \"cache_hit\": {hit}, \
-             \"cache_tier\": \"nvme\", \"read_bytes\": {read}, \"write_bytes\": {written}, \
-             \"read_latency_ms\": 1.5, \"write_latency_ms\": 2.5, \"model_name\": \"m\"}}",
+            "{{\"timestamp\": 0.5, \"request_id\": \"r\", \"user_id\": \"u\", \
+             \"context_tokens\": {}, \"generation_tokens\": 50, \"phase\": \"decode\", \
+             \"cache_hit\": {hit}, \"cache_tier\": \"nvme\", \"read_bytes\": {read}, \
+             \"write_bytes\": {written}, \"read_latency_ms\": 1.5, \
+             \"write_latency_ms\": 2.5, \"model_name\": \"m\"}}",
             read / 10
         )
     };
