@@ -54,6 +54,7 @@ pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use table::Setting;
+pub use traffic::BURST_TRACE;
 pub use workload::WorkloadSection;
 
 use crate::escape::terminal;

@@ -91,13 +91,13 @@ settings! {
     }
 
     section "Traces" {
-        /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
+        /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
         /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
         /// given, except that dataset_path wins over use_burst_trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
-        /// too
+        /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
         burst_trace_path: Optional = "none", "PATH";
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE";
@@ -214,9 +214,10 @@ settings! {
             real_only "there is no drive to precondition";
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo;
+            keeps demo, idle idle::precondition;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
+            idle idle::precondition;
         /// When --precondition ends
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a

@@ -504,16 +504,10 @@ impl Check<'_> {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-        let asked = [
-            ("precondition_size_gb", bytes > 0),
-            ("precondition_threads", threads > 0),
-            ("precondition_until", until != PreconditionUntil::Size),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
-            let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-            if given && !settings.is_preconditioned {
-                self.wrong(key, "has no effect without it: give --precondition too");
-            }
+        let key = "precondition_until";
+        let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
+        if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
+            self.wrong(key, "has no effect without it: give --precondition too");
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }

@@ -6,8 +6,9 @@ use ringfall_engine::metrics::TierMetrics;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
+use super::latency::latency_row;
 use super::prose;
-use super::terminal::{Style, latency_row};
+use super::terminal::Style;
 use crate::config::Plan;
 use crate::facts::{GpuBacking, GpuOutcome};
 

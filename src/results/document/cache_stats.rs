@@ -161,7 +161,8 @@ pub struct CacheStatsReport {
     /// from the reference where that tier is full, as the reference's then holds less
     /// (`storage_entries`).
     pub storage_tokens_processed: Sum<f64>,
-    /// Latencies of the tiers, by keys of which each is described in `latency_keys`.
+    /// Latencies of the tiers, by keys of which each is described in `latency_keys`. Zeros in a run
+    /// without a drive, as in the reference.
     #[serde(flatten)]
     pub latencies_ms: TierLatencies,
 }
@@ -201,12 +202,15 @@ impl CacheStatsReport {
         let operations =
             |pick: fn(&TierMetrics) -> u64| -> u64 { engine.tiers.iter().map(pick).sum() };
         let read = operations(|tier| tier.read.entry_bytes);
-        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_bytes;
+        // The tiers count from the start of the window: what is ingested in it is among that.
+        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_before_bytes;
         // As in the reference: entries that reached the tier, written there at once or demoted.
         let reached = |tier: Tier, above: Tier| {
             engine.tier(tier).write.total.count() + engine.evictions[above.index()].entries
         };
         let state = |tier: Tier| result.tiers[tier.index()];
+        let ingested = cache.ingested + cache.ingested_before;
+        let ingested_bytes = cache.ingested_bytes + cache.ingested_before_bytes;
         let sum_gib = |bytes: u64| Sum::of(gib(bytes));
         CacheStatsReport {
             cache_hits: Sum::of(cache.hits),
@@ -221,7 +225,7 @@ impl CacheStatsReport {
                 reached(Tier::Storage, Tier::Cpu) + engine.evictions_gpu_to_storage.entries,
             ),
             storage_health: OfRun::of(judge(result)),
-            prefill_writes: Sum::of(cache.prefill_writes + cache.ingested),
+            prefill_writes: Sum::of(cache.prefill_writes + ingested),
             decode_reads: Sum::of(cache.decode_reads),
             tier_gpu_kv_bytes_written_gb: sum_gib(gpu_written),
             tier_gpu_kv_bytes_read_gb: sum_gib(gpu_read),
@@ -229,7 +233,7 @@ impl CacheStatsReport {
             tier_cpu_kv_bytes_read_gb: sum_gib(cpu_read),
             tier_storage_kv_bytes_written_gb: sum_gib(disk_written),
             tier_storage_kv_bytes_read_gb: sum_gib(disk_read),
-            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + cache.ingested_bytes),
+            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + ingested_bytes),
             decode_bytes_read_gb: sum_gib(cache.decode_read_bytes),
             system_prompt_hits: Sum::of(cache.system_prompt_hits),
             common_phrase_hits: Sum::of(0),
@@ -240,7 +244,9 @@ impl CacheStatsReport {
             total_read_gb: sum_gib(read),
             total_write_gb: sum_gib(written),
             read_iops: Sum::of(operations(|tier| tier.read.total.count())),
-            write_iops: Sum::of(operations(|tier| tier.write.total.count()) + cache.ingested),
+            write_iops: Sum::of(
+                operations(|tier| tier.write.total.count()) + cache.ingested_before,
+            ),
             storage_tokens_processed: Sum::of(storage_tokens(result)),
             ..CacheStatsReport::default()
         }
@@ -270,6 +276,16 @@ impl TierLatencies {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<f64> {
         self.0.get(key).copied()
+    }
+
+    /// Sets all to 0: what the reference has of a run that moved nothing.
+    pub(super) fn set_to_zero(&mut self) {
+        self.0.values_mut().for_each(|ms| *ms = 0.0);
+    }
+
+    /// The keys that there are.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// Of the histograms that there are.

@@ -126,7 +126,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
     /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
-    /// it.
+    /// it. Same keys as the reference's.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
 }
@@ -163,7 +163,7 @@ impl Document {
             ringfall: Part(Ours::of(result)),
             device_latency_tracing: OfRun::maybe(traced(result)),
             fio_workload: OfRun::default(),
-            validation: OfRun::maybe(source::validation(result)),
+            validation: OfRun::maybe(source::compared(result)),
         };
         document.derive(&Histograms::of(result), &result.command_line);
         document
@@ -174,6 +174,32 @@ impl Document {
     pub fn latency_of(&self, pick: fn(&Summary) -> &Derived<LatencyMs>) -> Option<&LatencyMs> {
         let has_finished = self.summary.total_requests.known() != Some(0);
         pick(&self.summary).as_ref().filter(|_| has_finished)
+    }
+
+    /// Storage I/O times of the requests that finished; none when none did, or there was no drive:
+    /// the key holds zeros then.
+    #[must_use]
+    pub fn storage_io_latency(&self) -> Option<&LatencyMs> {
+        let latency = self.latency_of(|summary| &summary.storage_io_latency_ms);
+        latency.filter(|_| !self.is_without_drive())
+    }
+
+    /// Latency of a tier at that key, ms; none where the tier had no operation or there was no
+    /// drive, where the key holds 0.
+    #[must_use]
+    pub fn tier_latency_ms(&self, key: &str) -> Option<f64> {
+        let latency = self.summary.cache_stats.latencies_ms.get(key);
+        latency.filter(|_| !self.is_without_drive())
+    }
+
+    /// Bandwidths of the storage tier in reads and writes, GiB/s; none without a drive, where the
+    /// keys hold what was asked for.
+    #[must_use]
+    pub fn storage_bandwidth_gib_per_s(&self) -> [Option<f64>; 2] {
+        let stats = &self.summary.cache_stats;
+        let both =
+            [stats.tier_storage_read_bandwidth_gbps, stats.tier_storage_write_bandwidth_gbps];
+        both.map(|rate| rate.known().filter(|_| !self.is_without_drive()))
     }
 
     /// Share of the reads that found their entry; none without reads, where the key holds 0.
