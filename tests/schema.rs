@@ -3,12 +3,16 @@
 
 use serde_json::Value;
 
-/// The reference's keys, with alternatives in braces. Not among them: what is in `validation`, and
-/// the histograms of `device_latency_tracing`.
+/// The reference's keys, with alternatives in braces. Not among them: the histograms of
+/// `device_latency_tracing`.
 const KEYS: &str = "
     requests_completed total_tokens_generated total_storage_io_latency total_generation_latency
     end_to_end_latencies storage_latencies generation_latencies prefill_latencies decode_latencies
     throughput_timeline throughput_timeline.timestamp throughput_timeline.throughput_tokens_per_sec
+    validation.{passed,avg_error_pct} validation.comparison.cache_hit_rate.{benchmark,trace}
+    validation.comparison.cache_hit_rate.{error_pct,within_5pct}
+    validation.trace_stats.{total_requests,cache_hit_rate,read_write_ratio,context_tokens_mean}
+    validation.trace_stats.generation_tokens_mean
     multi_turn_cache_hits multi_turn_cache_misses seed device_latency_tracing fio_workload
     summary.total_requests summary.total_tokens summary.elapsed_time
     summary.avg_throughput_tokens_per_sec summary.total_storage_io_time

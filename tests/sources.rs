@@ -19,7 +19,7 @@ fn number(value: &Value, path: &str) -> f64 {
 fn thin(name: &str, more: &[&str]) -> Value {
     let scratch = Scratch::new(name);
     let thin = ["--config", THIN, "--model", "thin", "--arrival", "open", "--shards", "1"];
-    let one = ["--max-inflight-requests", "1", "--duration", "80", "--durability", "none"];
+    let one = ["--max-inflight-requests", "1", "--duration", "600", "--durability", "none"];
     let output = scratch.run(&[&thin[..], &one[..], more].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     scratch.json()

@@ -72,9 +72,9 @@ pub struct Validation {
     /// Mean of the errors in `comparison`, %. Same definition as the reference's, which compares
     /// the hit rate alone.
     pub avg_error_pct: f64,
-    /// What is compared.
+    /// The figures of the run that are compared with the recording.
     pub comparison: ValidationComparison,
-    /// What the recording says.
+    /// Size, hit rate and means of the recording itself.
     pub trace_stats: ValidationTraceStats,
 }
 
@@ -82,7 +82,7 @@ pub struct Validation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ValidationComparison {
-    /// The hit rates.
+    /// Hit rate of the run beside that of the recording.
     pub cache_hit_rate: ComparedHitRate,
 }
 
