@@ -31,7 +31,7 @@ pub enum MlperfCommand {
     Run(Box<MlperfRunArgs>),
     /// Summarize a run that was made before, and write its page
     Report(MlperfReportArgs),
-    /// Run one rank of a trial, as the harness's launcher does: wait, run, wait
+    /// Run one rank of a trial as the harness's launcher would, including its start and end delays
     #[command(args_override_self = true)]
     Rank(Box<RankArgs>),
 }

@@ -43,7 +43,7 @@ pub struct SuiteArgs {
     #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300)]
     #[arg(value_parser = seconds())]
     pub autoscale_seconds: u32,
-    /// Number of users of the moderate load; 50 when not given
+    /// Number of users in workloads with a moderate load (default: 50)
     #[arg(short = 'u', long, value_name = "N", value_parser = number(1, USERS_MAX))]
     pub users: Option<u32>,
     /// Number of users of the high load; when not given, 10 for each GiB of memory, 50 to 300
@@ -53,7 +53,7 @@ pub struct SuiteArgs {
     /// mlperf_submission
     #[arg(short = 'R', long)]
     pub rag: bool,
-    /// Number of documents for -R; 10 when not given
+    /// Number of documents to ingest with --rag (default: 10)
     #[arg(short = 'D', long, value_name = "N", value_parser = number(1, DOCUMENTS_MAX))]
     #[arg(requires = "rag")]
     pub rag_documents: Option<u32>,

@@ -51,7 +51,7 @@ settings! {
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
-        /// It has no effect with enable_autoscaling, which ends by itself.
+        /// It has no effect with --enable-autoscaling, whose search ends the run.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -68,11 +68,11 @@ settings! {
         disable_prefix_caching: bool = "false", "BOOL";
         /// Write only: requests have no decode phase, and so no decode reads
         ///
-        /// It cannot be combined with decode_only.
+        /// It cannot be combined with --decode-only.
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
-        /// It cannot be combined with prefill_only.
+        /// It cannot be combined with --prefill-only.
         decode_only: bool = "false", "BOOL";
         /// Let some requests read chunks of documents, which are ingested before the run
         enable_rag: bool = "false", "BOOL";
@@ -87,8 +87,8 @@ settings! {
     section "Traces" {
         /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
         ///
-        /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
-        /// given, except that dataset_path wins over use_burst_trace.
+        /// At most one of --use-burst-trace, --mooncake-trace, --replay-trace and --dataset-path
+        /// may be given, except that --dataset-path wins over --use-burst-trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
         /// too
@@ -116,16 +116,16 @@ settings! {
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX), idle idle::dataset;
         /// How the tokens of a dataset are counted
         tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
-        /// Compare the hit rate with a recorded cache's: CSV, JSONL or a JSON array with a column
-        /// cache_hit
+        /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
+        /// cache_hit column
         validation_trace: Optional = "none", "FILE";
     }
 
     section "Autoscaler" {
         /// Add and remove users during the run to find out how many can be served
         ///
-        /// The search begins with num_users, or with two users per shard when that is not given. It
-        /// ends when the answer is found or the time is up.
+        /// The search begins with --num-users, or with two users per shard when that is not given.
+        /// It ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
         /// What the autoscaler looks for
         autoscaler_mode: AutoscalerMode = "qos", "MODE", idle idle::autoscaler;
@@ -156,7 +156,7 @@ settings! {
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
         /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
-        /// What stands behind the GPU tier
+        /// Backend of the GPU tier
         gpu_backend: GpuBackend = "auto", "BACKEND", idle idle::gpu;
         /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
         ///
@@ -267,27 +267,26 @@ settings! {
             auto auto::queue_depth, keeps demo;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
         ///
-        /// The thread spins for as long as its shard is busy: it pays where there are as many idle
-        /// cores as shards, and slows the run down where there are not.
+        /// The thread spins for as long as its shard is busy: it pays off only if there is an idle
+        /// core for every shard, and slows the run down otherwise.
         sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used";
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
-        /// auto: enough for io_size × queue_depth on every shard and drive, at most 1024.
+        /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo;
         /// How much of the data that is read is compared with what was written
         verify: Verify = "sample", "MODE", keeps demo;
-        /// Content of which only each Nth part differs, so that storage that deduplicates stores so
-        /// much less; 1: nothing repeats
+        /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
-        /// Whole units of 64 KiB repeat within an entry, and no two entries share any. Not with
-        /// GPU memory, whose content is made there.
+        /// Duplicates are whole 64 KiB units of one entry; no two entries share any. Cannot be
+        /// combined with --gpu-mem-gb: GPUs generate their own content.
         dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,
             real_only "no content is made";
-        /// Content that can be compressed to an Nth of its size, each 4 KiB by itself; 1: not at
-        /// all
+        /// Generate content that compresses N to 1, each 4 KiB block on its own; 1 generates
+        /// incompressible content
         compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
             real_only "no content is made";
         /// How the data files get their space
@@ -329,7 +328,7 @@ settings! {
             real_only "there is no block layer to trace";
         /// File for the run as a fio job with the same sizes, mix and queue depth
         ///
-        /// With enable_latency_tracing the job is always written, beside the JSON results if no
+        /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
         fio_output: Optional = "none", "FILE", keeps demo,
             real_only "there is nothing that fio could repeat", measures nothing;

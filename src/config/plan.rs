@@ -112,7 +112,7 @@ choice! {
     Layout {
         /// A part of each entry on each drive, so that it moves at the speed of all of them.
         Stripe = "stripe",
-        /// Each entry on one drive, so that a drive that fails takes only its own entries along.
+        /// Each entry on one drive, so that a failed drive loses only the entries stored on it.
         Whole = "whole",
     }
 }
@@ -172,7 +172,7 @@ choice! {
 choice! {
     /// What protects data on its way to an object store.
     ObjectChecksum {
-        /// Nothing but the connection.
+        /// No checksum; only the connection protects the data.
         None = "none",
         /// SHA-256 in the signature.
         Sha256 = "sha256",
@@ -194,7 +194,7 @@ choice! {
 }
 
 choice! {
-    /// What stands behind the GPU tier.
+    /// Backend of the GPU tier.
     GpuBackend {
         /// NVIDIA GPUs, through their driver, where they can be used; otherwise the run goes on
         /// without the tier.
@@ -235,7 +235,7 @@ pub struct PreconditionAsked {
     pub bytes: u64,
     /// Threads; 0: one a shard.
     pub threads: u32,
-    /// When it ends.
+    /// Whether preconditioning ends at a size or once bandwidth is steady.
     pub until: PreconditionUntil,
 }
 
@@ -292,7 +292,7 @@ choice! {
         Directory = "directory",
         /// The same; they meet by MPI.
         Mpi = "mpi",
-        /// Each is a run of its own that knows of no other.
+        /// Each process runs on its own and ignores the others.
         Off = "off",
     }
 }
@@ -500,7 +500,7 @@ pub struct Plan {
     pub demo: bool,
     /// Its place among the processes of a launcher, and its share; none when it is no rank.
     pub rank: Option<Rank>,
-    /// The `workload` section.
+    /// Settings of the file's `workload` section, which have no flags, with their defaults.
     pub workload: WorkloadSection,
     /// The CPU tier that was asked for, bytes, where this machine has less memory; and what says
     /// so.

@@ -12,7 +12,7 @@ pub enum GpuBacking {
 }
 
 impl GpuBacking {
-    /// Name in reports.
+    /// Name of the backend in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ pub struct GpuOutcome {
     pub backing: Option<GpuBacking>,
     /// Version of the driver's interface.
     pub driver: Option<String>,
-    /// Its devices.
+    /// GPUs whose memory made up the tier, in the order of their parts; empty where there was none.
     pub devices: Vec<GpuDevice>,
     /// Why there was no tier, or a smaller one, and what would help: a sentence without its full
     /// stop.

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub struct ValidationTrace {
     /// Requests that found their data in the cache.
     pub hits: u64,
-    /// Requests.
+    /// Number of requests in the trace that say whether they hit.
     pub requests: u64,
     /// Rows that say nothing about it.
     pub skipped: Skipped,
