@@ -145,7 +145,7 @@ fn every_flag_of_the_readme_is_a_flag_of_a_command() {
         "--workspace",
     ];
     // Of the scripts in `tools`, whose commands stand in the table of comparisons.
-    let of_tools = ["--blocks", "--dir", "--mb-per-s", "--pairs", "--seconds"];
+    let of_tools = ["--blocks", "--depths", "--dir", "--mb-per-s", "--ops", "--pairs"];
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();
     flags_of(&Cli::command(), &mut flags);
     let words = readme.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));

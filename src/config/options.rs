@@ -236,7 +236,7 @@ settings! {
         object_ca_file: Optional = "none", "FILE";
         /// Whether the bucket's name goes into the path or into the host name
         object_path_style: ObjectPathStyle = "auto", "WHEN";
-        /// What protects data in transit
+        /// Checksum that protects data in transit
         object_checksum: ObjectChecksum = "sha256", "KIND";
         /// Largest number of requests in flight, all shards together
         object_concurrency: u32 = "64", "N", in 1..=1_024;
@@ -326,7 +326,7 @@ settings! {
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
         enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
             real_only "there is no block layer to trace";
-        /// File for the run as a fio job with the same sizes, mix and queue depth
+        /// File for a fio job with the run's I/O sizes, mix and queue depth
         ///
         /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
@@ -359,10 +359,10 @@ settings! {
         ranks: Ranks = "auto", "MODE", keeps demo, measures nothing;
         /// Merge the results of all ranks into one when they have ended
         ///
-        /// Rank 0 writes it to --output itself, beside the rank_N directories, and to --xlsx-output
-        /// and --html-output where they are given. auto: unless a wrapper has given each rank paths
-        /// of its own, with rank_N in them. With --start-at, ranks know nothing of each other:
-        /// `ringfall merge` merges them.
+        /// Rank 0 writes the merged result to --output, beside the rank_N directories, and to
+        /// --xlsx-output and --html-output if they are given. auto: unless a wrapper has given each
+        /// rank paths of its own, with rank_N in them. With --start-at, ranks do not communicate,
+        /// and `ringfall merge` merges their results later.
         merge_ranks: MergeRanks = "auto", "MODE", keeps demo, idle idle::launch, measures nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///

@@ -201,9 +201,9 @@ choice! {
         Auto = "auto",
         /// NVIDIA GPUs, through their driver; the run ends where they cannot be used.
         Cuda = "cuda",
-        /// Host memory that stands in for a GPU's; its figures say nothing of a GPU.
+        /// Host memory in place of a GPU's; its figures say nothing about a GPU.
         Emulated = "emulated",
-        /// Nothing: the run goes on without the tier.
+        /// No backend; the run goes on without the tier.
         None = "none",
     }
 }
@@ -285,12 +285,13 @@ choice! {
 choice! {
     /// What the processes that a launcher started make of each other.
     Ranks {
-        /// Each is a rank: it takes its share of the machine, and all of them measure at the same
-        /// time. They meet by MPI if the program was built with it, and otherwise in a directory.
+        /// Each process is a rank: it takes its share of the machine, and all of them measure at
+        /// the same time. They meet by MPI if the program was built with it, and otherwise in a
+        /// directory.
         Auto = "auto",
-        /// The same; they meet in the directory of their results.
+        /// As with auto, but ranks always meet in the directory of their results.
         Directory = "directory",
-        /// The same; they meet by MPI.
+        /// As with auto, but ranks always meet by MPI.
         Mpi = "mpi",
         /// Each process runs on its own and ignores the others.
         Off = "off",
@@ -300,11 +301,11 @@ choice! {
 choice! {
     /// Whether rank 0 merges the results of all ranks when they have ended.
     MergeRanks {
-        /// Unless a wrapper has given each rank paths of its own.
+        /// Results are merged unless a wrapper has given each rank paths of its own.
         Auto = "auto",
-        /// It does.
+        /// Results are merged.
         On = "on",
-        /// It does not.
+        /// Each rank keeps its own results; none are merged.
         Off = "off",
     }
 }

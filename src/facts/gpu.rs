@@ -2,10 +2,10 @@
 
 use ringfall_engine::tier::gpu::{GpuDevice, GpuFacts, GpuKind};
 
-/// What stood behind the GPU tier.
+/// Backend of the GPU tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GpuBacking {
-    /// GPUs, or host memory that stood in for them.
+    /// GPUs, or host memory that emulates them.
     Real(GpuKind),
     /// A GPU that is only described, in a run on a simulated clock.
     Simulated,
@@ -35,7 +35,7 @@ pub struct GpuOutcome {
     pub asked_bytes: u64,
     /// What the tier could hold, bytes.
     pub given_bytes: u64,
-    /// What stood behind it; none where there was no tier.
+    /// Backend of the tier; none where there was no tier.
     pub backing: Option<GpuBacking>,
     /// Version of the driver's interface.
     pub driver: Option<String>,

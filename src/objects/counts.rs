@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "objects")]
 use super::cause::Cause;
 
-/// What one store was asked, all endpoints together.
+/// Requests to one object store, all its endpoints together.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectCounts {
     /// Number of requests sent, retries included.
@@ -101,7 +101,7 @@ impl RetryCounts {
         }
     }
 
-    /// All of them.
+    /// Number of attempts that were repeated, for all reasons together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.busy + self.server + self.cut + self.connect + self.timeout + self.checksum
@@ -129,7 +129,7 @@ impl RetryCounts {
     }
 }
 
-/// What one endpoint was asked.
+/// Requests to one endpoint of an object store.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointCounts {
     /// Address of the endpoint; the name of the store if no address was given.

@@ -417,7 +417,8 @@ fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
     if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
         let text = format!(
             "the run, or one of its shards, stood still for {gap_s:.1} s, {:.0} % of the window: \
-             it was stopped or got no core, and its rates and latencies do not describe the storage",
+             it was stopped or got no core, and its rates and latencies do not describe the \
+             storage",
             share * 100.0
         );
         warnings.push(warning("stood_still", text, Some("--shards")));

@@ -238,7 +238,8 @@ pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
         .iter()
         .map(|row| {
             format!(
-                "class {} missed its target in {} of {} files: {} of its {} requests were within it",
+                "class {} missed its target in {} of {} files: {} of its {} requests were within \
+                 it",
                 row.class,
                 row.files - row.met,
                 row.files,

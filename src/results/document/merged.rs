@@ -23,8 +23,8 @@ pub struct MergedReport {
     /// way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trials_asked: Option<u32>,
-    /// What ranks of one launch, which measured at the same time, are together; absent when the
-    /// results followed one another.
+    /// The launch whose ranks these are, which measured at the same time; absent when the results
+    /// followed one another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
     /// A row for each rank, by its number.
@@ -35,7 +35,7 @@ pub struct MergedReport {
     pub hosts: Vec<HostRow>,
 }
 
-/// Ranks of one launch.
+/// A launch of several ranks, and how well they measured together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Launch {
     /// Identifier that the launcher gave this launch (such as a Slurm job ID); null if none.
