@@ -36,6 +36,7 @@ mod replay;
 mod results;
 mod run;
 mod safety;
+mod schema;
 mod simulate;
 mod simulated_traces;
 mod sources;

@@ -33,12 +33,16 @@ fn facts(machine: &Machine) -> [(&'static str, Value); 9] {
 }
 
 /// The settings in which two results differ. Of the reference's results only what their names say
-/// is known.
+/// is known, and what one of two does not say is no difference.
 #[must_use]
 pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
     match (settings(first), settings(second)) {
         (Some(first), Some(second)) => between(&first, &second),
-        _ => between(&few(first), &few(second)),
+        _ => {
+            let mut all = between(&few(first), &few(second));
+            all.retain(|one| !one.first.is_null() && !one.second.is_null());
+            all
+        }
     }
 }
 
@@ -181,5 +185,9 @@ mod tests {
         let b = of("r_m_cpu4GB_qd0_gennone_users5_trial2.json");
         let keys: Vec<String> = configuration(&a, &b).into_iter().map(|d| d.key).collect();
         assert_eq!(keys, ["cpu_mem_gb"]);
+        // A name that says nothing says nothing else either.
+        assert_eq!(configuration(&a, &of("result.json")), []);
+        let ours = json!({ "model": "m", "num_users": 5, "cpu_mem_gb": 0.0 });
+        assert_eq!(configuration(&result("ours.json", ours, 1000, "sda"), &of("x.json")), []);
     }
 }

@@ -29,6 +29,11 @@ pub(super) fn gpu(settings: &Settings, _: &Facts) -> Option<&'static str> {
     (settings.gpu_memory_bytes_each == 0).then_some("without a GPU tier: give --gpu-mem-gb")
 }
 
+/// Of its size and threads, which the reference takes without it too.
+pub(super) fn precondition(settings: &Settings, _: &Facts) -> Option<&'static str> {
+    (!settings.is_preconditioned).then_some("without --precondition")
+}
+
 pub(super) fn upper_tier(settings: &Settings, _: &Facts) -> Option<&'static str> {
     let upper_bytes = settings.gpu_memory_bytes_each.max(settings.cpu_memory_bytes);
     (upper_bytes == 0).then_some("without a tier above storage: give --cpu-mem-gb or --gpu-mem-gb")

@@ -51,7 +51,8 @@ settings! {
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
-        /// It has no effect with --enable-autoscaling, whose search ends the run.
+        /// Simulated users have equal shares, so that slow ones end last. It has no effect with
+        /// --enable-autoscaling, whose search ends the run.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -72,9 +73,14 @@ settings! {
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
-        /// It cannot be combined with --prefill-only.
+        /// Every request reads an entry, whatever its context; in the reference benchmark those
+        /// with a context of 10,000 tokens or more read nothing. It cannot be combined with
+        /// --prefill-only.
         decode_only: bool = "false", "BOOL";
         /// Let some requests read chunks of documents, which are ingested before the run
+        ///
+        /// The reference benchmark also sends an additional request after one in ten, which reads
+        /// an entry of its own.
         enable_rag: bool = "false", "BOOL";
         /// Number of documents to ingest, with --enable-rag
         rag_num_docs: u32 = "10", "N", in 0..=1_000_000, idle idle::retrieval;
@@ -85,13 +91,13 @@ settings! {
     }
 
     section "Traces" {
-        /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
+        /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
         /// At most one of --use-burst-trace, --mooncake-trace, --replay-trace and --dataset-path
         /// may be given, except that --dataset-path wins over --use-burst-trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
-        /// too
+        /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
         burst_trace_path: Optional = "none", "PATH";
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE";
@@ -100,8 +106,15 @@ settings! {
         /// Operations of the logical trace to replay
         replay_tiers: ReplayTiers = "storage", "TIERS", idle idle::replay;
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
+        ///
+        /// They read the earlier turns of their conversations and, without --request-rate, keep
+        /// the pace of simulated users. The reference benchmark reads no earlier turns of a
+        /// dataset, and without a rate it queues all requests at once.
         dataset_path: Optional = "none", "FILE";
         /// Divide the gaps between the requests of a trace by this factor; 0 removes them
+        ///
+        /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies
+        /// are about that constant. The reference benchmark queues the whole trace at once.
         trace_speedup: Factor = "1.0", "FACTOR", idle idle::trace;
         /// Number of times to replay a trace; 0 repeats it until the run ends
         replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX), idle idle::trace;
@@ -201,9 +214,10 @@ settings! {
             real_only "there is no drive to precondition";
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo;
+            keeps demo, idle idle::precondition;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
+            idle idle::precondition;
         /// When --precondition ends
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a

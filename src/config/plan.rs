@@ -76,7 +76,7 @@ choice! {
     PerformanceProfile {
         /// Whether latencies are within their targets, and the cache's hit rate high enough.
         Latency = "latency",
-        /// Whether bytes are moved in every direction that the mode uses.
+        /// Whether tokens are generated, and bytes moved in every direction that the mode uses.
         Throughput = "throughput",
     }
 }

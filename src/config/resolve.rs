@@ -504,17 +504,11 @@ impl Check<'_> {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-        let asked = [
-            ("precondition_size_gb", bytes > 0),
-            ("precondition_threads", threads > 0),
-            ("precondition_until", until != PreconditionUntil::Size),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
-            let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-            if given && !settings.is_preconditioned {
-                let other = self.name_of("precondition");
-                self.wrong(key, format_args!("has no effect without {other}: give it too"));
-            }
+        let key = "precondition_until";
+        let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
+        if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
+            let other = self.name_of("precondition");
+            self.wrong(key, format_args!("has no effect without {other}: give it too"));
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }

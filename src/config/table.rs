@@ -49,7 +49,9 @@ impl Setting {
         // Words as they are, all else as JSON has it, which is how YAML has it too.
         let value = &options[self.key];
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text == self.default
+        // 0 and 0.0 are the same number.
+        let number = |text: &str| text.parse::<f64>().ok();
+        text == self.default || number(&text).is_some_and(|n| number(self.default) == Some(n))
     }
 
     /// What it is, in one sentence without a full stop, without bounds and default. Other settings

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::path::Path;
 
 use proptest::prelude::*;
 use ringfall_engine::units::{GIB, MIB};
@@ -300,7 +301,6 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--num-gpus 2 --gpu-devices 1", ["--gpu-devices 1", "--num-gpus (2)"]),
         ("--arrival poisson", ["--arrival poisson", "--request-rate"]),
         ("--request-rate -1", ["--request-rate -1", "out of bounds"]),
-        ("--use-burst-trace", ["--use-burst-trace", "--burst-trace-path"]),
         ("--burst-trace-path x", ["--burst-trace-path", "--use-burst-trace"]),
         ("--mooncake-trace x --dataset-path y", ["--dataset-path", "cannot be combined"]),
         ("--mooncake-trace x --decode-only", ["--decode-only", "--mooncake-trace"]),
@@ -338,6 +338,8 @@ fn what_has_no_effect_is_taken_and_told() {
             ["--use-burst-trace has no effect", "--dataset-path"],
         ),
         ("--users 3 --num-gpus 3 --tensor-parallel 3", ["--tensor-parallel 3", "power of two"]),
+        ("--users 3 --precondition-threads 4", ["--precondition-threads has", "--precondition"]),
+        ("--users 3 --precondition-size-gb 2", ["--precondition-size-gb has", "no effect"]),
     ] {
         let plan = plan(line);
         let told = advice(&plan);
@@ -348,6 +350,17 @@ fn what_has_no_effect_is_taken_and_told() {
     }
     assert!(advice(&plan("--users 3 --num-gpus 8 --tensor-parallel 8")).is_empty());
     assert_eq!(plan("--enable-autoscaling --target-saturation 0").target_saturation, 0.0);
+    assert_eq!(plan("--precondition-threads 4").precondition, None);
+}
+
+#[test]
+fn a_burst_trace_is_looked_for_where_the_reference_looks_for_it() {
+    let path_of = |line: &str| match plan(line).traffic {
+        Traffic::Trace { kind: TraceKind::BurstGpt, path, .. } => path,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(path_of("--use-burst-trace"), Path::new("BurstGPT/data/BurstGPT_1.csv"));
+    assert_eq!(path_of("--use-burst-trace --burst-trace-path x"), Path::new("x"));
 }
 
 /// They were taken without a word, and two results that differed in them alone were told apart.

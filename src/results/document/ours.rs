@@ -24,7 +24,7 @@ use crate::host::Machine;
 use crate::objects::ObjectCounts;
 use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
-use crate::results::source::{self, SourceReport};
+use crate::results::source::{self, SourceReport, ValidationReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
@@ -120,6 +120,9 @@ pub struct Ours {
     pub autoscaler: OfRun<AutoscalerReport>,
     /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
+    /// The run beside a recorded cache, from `--validation-trace`; absent without it.
+    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
+    pub validation: OfRun<ValidationReport>,
     /// Heartbeats of the shards, and how often one was late.
     pub watchdog: Part<HeartbeatReport>,
     /// What the engine got from the kernel, and how its space on storage is divided.
@@ -420,6 +423,7 @@ impl Ours {
             }),
             autoscaler: OfRun::maybe(autoscaling::report(result)),
             source: Part(source::report(result)),
+            validation: OfRun::maybe(source::validation(result)),
             watchdog: Part(HeartbeatReport {
                 stalls: Sum::of(watchdog.stalls),
                 nudges: Sum::of(watchdog.nudges),
