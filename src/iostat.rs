@@ -32,7 +32,7 @@ pub type BytesPerS = [f64; 2];
 pub struct Report {
     /// Seconds since midnight, if reports have a time.
     pub time_s: Option<i64>,
-    /// All devices together.
+    /// Rates of all devices of the report together, bytes per second: reads, then writes.
     pub bytes_per_s: BytesPerS,
 }
 
@@ -48,9 +48,9 @@ pub struct DeviceSum {
 /// What a file holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// In their order.
+    /// All reports of the file, in their order.
     pub reports: Vec<Report>,
-    /// By name.
+    /// What each device did over all reports, by its name.
     pub devices: BTreeMap<String, DeviceSum>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-/// Writes a line.
+/// Writes a line to standard error; one that can't be written is lost.
 pub fn tell(line: std::fmt::Arguments<'_>) {
     let _nobody_may_read_it = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -98,7 +98,7 @@ pub enum Place {
 
 /// One drive of a store.
 pub struct StoreDrive {
-    /// Where it is.
+    /// The directory, block device or object store that the drive's data is in.
     pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,

@@ -13,6 +13,12 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// one shorter lowers its number, or takes it out.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
 
+/// A description of no more words than this says too little to stand by itself.
+const DOC_WORDS_FEW: usize = 3;
+/// Public items of each crate whose descriptions are that short. The numbers can only shrink: who
+/// describes one so that a reader of the documentation needs nothing else lowers its crate's.
+const SHORT_DOCS: [(&str, usize); 3] = [("engine/src", 0), ("workloads/src", 0), ("src", 43)];
+
 pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -137,6 +143,66 @@ fn a_function_fits_a_screen_and_the_list_of_others_only_shrinks() {
         "left: functions of more than {FUNCTION_LINES_MAX} lines; right: those listed. Split one \
          that is new or has grown; take one that has shrunk out, or lower its number"
     );
+}
+
+/// The lines at which a description of at most [`DOC_WORDS_FEW`] words of a public item begins.
+fn short_docs(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let doc = |line: &&str| line.strip_prefix("///").map(str::to_owned);
+    let mut found = Vec::new();
+    let mut next = 0;
+    while next < lines.len() {
+        let begin = next;
+        let block: Vec<String> = lines[begin..].iter().map_while(doc).collect();
+        next += block.len().max(1);
+        let words = block.iter().flat_map(|line| line.split_whitespace()).count();
+        if block.is_empty() || words > DOC_WORDS_FEW {
+            continue;
+        }
+        // What it describes stands behind attributes, which may take several lines.
+        let mut open = 0;
+        let item = lines[next..].iter().find(|line| {
+            let is_attribute = open > 0 || line.starts_with("#[");
+            if is_attribute {
+                open += line.matches('[').count();
+                open = open.saturating_sub(line.matches(']').count());
+            }
+            !is_attribute && !line.starts_with("//")
+        });
+        if item.is_some_and(|item| item.starts_with("pub ")) {
+            found.push(begin + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn short_descriptions_are_found() {
+    let text = "/// By name.\n#[serde(\n    default = \"x[0]\"\n)]\npub a: u8,\n/// Of two\n\
+                /// whole lines.\npub b: u8,\n/// Why.\npub(super) c: u8,\n/// One.\nfn d() {}\n\
+                ///\n/// Why.\n// A remark.\npub e: u8,\n";
+    assert_eq!(short_docs(text), [1, 13]);
+}
+
+#[test]
+fn public_items_are_described_and_the_number_of_those_that_are_not_only_shrinks() {
+    for (directory, expected) in SHORT_DOCS {
+        let of_files = sources(directory).into_iter().flat_map(|(name, text)| {
+            let lines = short_docs(&text).into_iter();
+            lines.map(move |line| format!("{name}:{line}")).collect::<Vec<_>>()
+        });
+        let mut found: Vec<String> = of_files.collect();
+        found.sort_unstable();
+        let number = found.len();
+        assert_eq!(
+            number,
+            expected,
+            "{directory}: left, the descriptions of at most {DOC_WORDS_FEW} words; right, the \
+             number in SHORT_DOCS. Say more where one is new (unit, range, who sets it, what \
+             absent means); lower the number where there are fewer:\n{}",
+            found.join("\n")
+        );
+    }
 }
 
 #[test]

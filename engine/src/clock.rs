@@ -18,11 +18,11 @@ use std::time::Duration;
 #[repr(transparent)]
 pub struct Nanos(u64);
 
-/// One microsecond.
+/// One microsecond: 1,000 ns.
 pub const MICROSECOND: Nanos = Nanos::from_us(1);
-/// One millisecond.
+/// One millisecond: 1,000,000 ns.
 pub const MILLISECOND: Nanos = Nanos::from_ms(1);
-/// One second.
+/// One second: 1,000,000,000 ns.
 pub const SECOND: Nanos = Nanos::from_secs(1);
 
 impl Nanos {
@@ -31,7 +31,7 @@ impl Nanos {
     /// Later than anything that happens: 584 years.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// So many nanoseconds.
+    /// A span of `ns` nanoseconds, or the moment that long after the clock's zero.
     #[inline]
     #[must_use]
     pub const fn from_ns(ns: u64) -> Nanos {
@@ -68,7 +68,7 @@ impl Nanos {
         Nanos(ns.round() as u64)
     }
 
-    /// Nanoseconds.
+    /// The value in whole nanoseconds, exact.
     #[inline]
     #[must_use]
     pub const fn as_ns(self) -> u64 {
@@ -82,21 +82,21 @@ impl Nanos {
         self.0 as f64
     }
 
-    /// Milliseconds.
+    /// The value in milliseconds with its fraction, rounded as `f64` rounds.
     #[inline]
     #[must_use]
     pub const fn as_ms_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Seconds.
+    /// The value in seconds with its fraction, rounded as `f64` rounds.
     #[inline]
     #[must_use]
     pub const fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The standard library's.
+    /// The same span as the standard library's type, exact.
     #[inline]
     #[must_use]
     pub const fn as_duration(self) -> Duration {
@@ -240,7 +240,8 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The present time.
+    /// The time since the clock's zero: boot for the system's clock, the simulation's start
+    /// otherwise.
     #[must_use]
     pub fn now(&self) -> Nanos {
         match self {

@@ -64,7 +64,7 @@ impl DriveId {
 pub struct DriveSet(u64);
 
 impl DriveSet {
-    /// Adds a drive.
+    /// Adds a drive to the set; one that is in it already changes nothing.
     pub fn insert(&mut self, drive: DriveId) {
         self.0 |= 1 << drive.index();
     }

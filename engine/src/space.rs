@@ -59,7 +59,7 @@ pub trait Space: Send + Sync + Debug {
 pub struct Step {
     /// Bytes there are already, without a hole: where the step begins.
     pub have_bytes: u64,
-    /// Bytes wanted.
+    /// Bytes that there should be after the step, counted from the same start as `have_bytes`.
     pub want_bytes: u64,
     /// What is taken is a multiple of this, unless it is all that is wanted; ≥ 1.
     pub unit_bytes: u64,

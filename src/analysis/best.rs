@@ -15,7 +15,7 @@ use crate::results::trust::{Situation, Trust, advise};
 pub struct Best {
     /// Where it was seen.
     pub configuration: Configuration,
-    /// [`Metric::key`].
+    /// Key of the metric, as in [`Metric::key`].
     pub metric: &'static str,
     /// The first system's value over the second's, trials averaged first.
     pub ratio: f64,

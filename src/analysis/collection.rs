@@ -16,7 +16,7 @@ const NAME_COLUMN: &str = "Filename";
 /// What cells of figures that were not measured hold, in lower case.
 const ABSENT: [&str; 6] = ["", "n/a", "na", "nan", "none", "null"];
 
-/// One run.
+/// One complete run of a system, with its configuration.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What it was asked to do; none where nothing says so. Such runs are one group.
@@ -28,9 +28,9 @@ pub struct Run {
 /// The runs of one system.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// Directory or spreadsheet.
+    /// The directory or spreadsheet that the runs were read from.
     pub path: PathBuf,
-    /// At least one.
+    /// The runs that count, at least one.
     pub runs: Vec<Run>,
     /// Results that are no complete single run, and why they were left out.
     pub left_out: Vec<LeftOut>,
@@ -45,9 +45,9 @@ pub struct Collection {
 /// A result that doesn't count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// The file.
+    /// The file that was left out.
     pub path: PathBuf,
-    /// Why.
+    /// Why it was left out, as a clause for the report.
     pub why: &'static str,
 }
 

@@ -12,9 +12,9 @@ const WORD: &str = "iostat";
 /// Mean rates of the busiest device, MB/s (10⁶ bytes).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IostatRates {
-    /// Read.
+    /// Rate of reads, MB/s.
     pub read_mb_per_s: f64,
-    /// Read and written.
+    /// Rate of reads and writes together, MB/s.
     pub total_mb_per_s: f64,
 }
 

@@ -124,7 +124,7 @@ struct Side {
 /// One metric over a group's pairs. What can't be computed is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// [`Metric::key`].
+    /// Key of the metric, as in [`Metric::key`].
     pub metric: &'static str,
     /// What counts as a win.
     pub better: Better,

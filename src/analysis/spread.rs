@@ -30,11 +30,11 @@ pub const DIFFERENCE: f64 = 0.1;
 /// A metric whose trials lie too far apart to show [`DIFFERENCE`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TooWide {
-    /// `Metric::key`.
+    /// Key of the metric, as in `Metric::key`.
     pub metric: String,
-    /// Its spread.
+    /// Coefficient of variation of the trials: standard deviation over mean.
     pub cv: f64,
-    /// Trials there were.
+    /// Number of trials that there are.
     pub trials: usize,
     /// Trials that would do, if they spread alike ([`stats::trials_needed`]).
     pub needed: u64,

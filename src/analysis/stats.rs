@@ -17,9 +17,9 @@ const ROWS_MIN: usize = 10;
 /// Where a figure lies, with [`CONFIDENCE`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -103,9 +103,9 @@ pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> 
 /// One row of a series: how much, in how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// Counted in it.
+    /// What was counted in the row, such as bytes or requests.
     pub amount: f64,
-    /// Its length, s.
+    /// Length of the row's time, s.
     pub seconds: f64,
 }
 

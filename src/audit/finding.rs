@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A short title.
+    /// A short title for the kind of finding, in lower case, which stands above it.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -96,12 +96,12 @@ pub enum Value {
 /// Something that a finding was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Input {
-    /// The file.
+    /// The file that the value was read from.
     #[serde(serialize_with = "path_as_text")]
     pub file: PathBuf,
     /// Its JSON key with dots between the names, or what was read of a log.
     pub key: String,
-    /// The value.
+    /// The value, a number or a text, as it was read or computed.
     pub value: Value,
     /// Its unit; empty for counts, shares and texts.
     pub unit: &'static str,
@@ -131,7 +131,7 @@ impl Input {
     }
 }
 
-/// One finding.
+/// Something in published results that calls a figure into question, or is worth knowing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// What it is about.
@@ -142,12 +142,12 @@ pub struct Finding {
     pub weight: f64,
     /// What the weight is a share of.
     pub weight_is: &'static str,
-    /// The run's directory.
+    /// The directory of the run that the finding is about.
     #[serde(serialize_with = "path_as_text")]
     pub run: PathBuf,
     /// The option, or the file of a single result; none: of the whole run.
     pub group: Option<String>,
-    /// What was found.
+    /// What was found, as one or more full sentences.
     pub sentence: String,
     /// How it was computed.
     pub formula: String,
@@ -157,7 +157,7 @@ pub struct Finding {
     pub result: Option<f64>,
     /// Its lower bound, where it is one of two.
     pub at_least: Option<f64>,
-    /// Its upper bound.
+    /// The upper bound of the result, where it is one of two.
     pub at_most: Option<f64>,
     /// Unit of the three; empty for counts and shares.
     pub unit: &'static str,

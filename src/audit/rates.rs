@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::leaf::{Group, Trial};
 use super::rank::{Known, Rank, value};
 
-/// Reads or writes.
+/// Direction in which bytes were moved between the cache and storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -17,7 +17,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions, reads first, in the order of reports.
     pub const ALL: [Direction; 2] = [Direction::Read, Direction::Write];
 
     /// Its place in a pair.

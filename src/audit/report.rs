@@ -24,14 +24,14 @@ fn paths_as_text<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Er
 /// An audit. Keys of its JSON are the fields' names; what is unknown is null.
 #[derive(Clone, Debug, Serialize)]
 pub struct Audit {
-    /// [`AUDIT_VERSION`].
+    /// Version of this layout: [`AUDIT_VERSION`].
     pub audit_version: u32,
     /// The program that made it.
     pub ringfall_version: &'static str,
-    /// What was given.
+    /// Paths that were given to be audited.
     #[serde(serialize_with = "paths_as_text")]
     pub paths: Vec<PathBuf>,
-    /// What was read.
+    /// Numbers of files read, by what they are.
     pub read: Read,
     /// Files and directories that were not read, with the reason; the first thousand.
     pub skipped: Vec<Skipped>,
@@ -46,13 +46,13 @@ pub struct Audit {
 pub struct Read {
     /// Results of a rank, or single ones.
     pub rank_files: u64,
-    /// Summaries of runs.
+    /// Number of summaries of runs.
     pub summaries: u64,
-    /// Metadata of runs.
+    /// Number of metadata files of runs.
     pub metadata: u64,
-    /// Logs of trials.
+    /// Number of logs of trials.
     pub logs: u64,
-    /// Logs of iostat.
+    /// Number of logs of iostat.
     pub iostat: u64,
     /// JSON of other kinds.
     pub other_json: u64,
@@ -66,14 +66,14 @@ pub struct Skipped {
     /// The file or directory.
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
-    /// Why.
+    /// Why it was not read, as a sentence.
     pub why: String,
 }
 
-/// A run.
+/// What the audit computed for one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeafReport {
-    /// Its directory.
+    /// The directory of the run.
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     /// `closed` or `open`, where it is known.
@@ -87,13 +87,13 @@ pub struct LeafReport {
 pub struct GroupReport {
     /// `option 1`, or the file's name.
     pub label: String,
-    /// The harness's option.
+    /// Number of the harness's option, 1 to 3; null for results that are of none.
     pub option: Option<u32>,
     /// Model, where the command is recorded.
     pub model: Option<String>,
     /// Users, where the command is recorded.
     pub users: Option<String>,
-    /// Trials.
+    /// Number of trials that were found.
     pub trials: u64,
     /// Rank files that all trials should have.
     pub ranks_expected: u64,
@@ -105,16 +105,16 @@ pub struct GroupReport {
     pub write: Option<Rate>,
     /// The classes of requests, over all ranks and trials.
     pub targets: Vec<SlaRow>,
-    /// The rank files.
+    /// The rank files of the group, by trial and rank.
     pub ranks: Vec<RankRow>,
 }
 
 /// How a class of requests met its target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlaRow {
-    /// Its name.
+    /// Name of the class: interactive, responsive or batch.
     pub class: &'static str,
-    /// Requests.
+    /// Number of its requests, over all ranks and trials.
     pub requests: f64,
     /// Share of them within the target, 0 to 1.
     pub compliance: f64,
@@ -127,16 +127,16 @@ pub struct SlaRow {
 /// A rank file. Bounds are over the time that really passed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RankRow {
-    /// The file.
+    /// The file with the rank's result.
     #[serde(serialize_with = "path_as_text")]
     pub file: PathBuf,
-    /// Its trial.
+    /// Number of the trial, from 0.
     pub trial: u32,
-    /// Its rank.
+    /// Number of the rank, from 0.
     pub rank: u32,
     /// Whether ringfall made it, whose bytes are those of its window alone.
     pub is_ringfall: bool,
-    /// Requests completed.
+    /// Number of requests completed; null if the file does not say.
     pub requests: Option<f64>,
     /// Time until the stop signal, s.
     pub elapsed_s: Option<f64>,
@@ -150,9 +150,9 @@ pub struct RankRow {
     pub read_gib: Option<f64>,
     /// Written to storage, GiB.
     pub write_gib: Option<f64>,
-    /// Reads.
+    /// Rate of reads from storage; null if it can't be computed.
     pub read: Option<Rate>,
-    /// Writes.
+    /// Rate of writes to storage; null if it can't be computed.
     pub write: Option<Rate>,
     /// Least by which the rates are overstated, %.
     pub overstatement_at_least_percent: Option<f64>,
@@ -166,7 +166,7 @@ pub struct RankRow {
     pub fsync_p50_ms: Option<f64>,
     /// P95 of fsync, ms.
     pub fsync_p95_ms: Option<f64>,
-    /// `PASS` or `FAIL`.
+    /// Verdict of the benchmark itself, `PASS` or `FAIL`; null if the file has none.
     pub storage_health: Option<String>,
 }
 

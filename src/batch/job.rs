@@ -65,15 +65,15 @@ impl Outcome {
 /// A job that has ended, for the caller's table.
 #[derive(Debug)]
 pub struct Ended<'a> {
-    /// The job.
+    /// The job, as it was planned.
     pub job: &'a Job,
     /// Its place in the batch, from 0.
     pub place: usize,
-    /// How it ended.
+    /// Whether the job ended with a result, and if not, why.
     pub outcome: &'a Outcome,
     /// Its result; there when it is done, and perhaps when it failed.
     pub output: PathBuf,
-    /// What it printed.
+    /// File that holds what the job printed.
     pub log: PathBuf,
     /// Whether it ended in an earlier run of this batch.
     pub is_from_before: bool,

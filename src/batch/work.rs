@@ -47,7 +47,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Jobs that failed.
+    /// Number of jobs that failed.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.outcomes.iter().flatten().filter(|outcome| !outcome.is_done()).count()

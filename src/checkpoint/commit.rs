@@ -30,15 +30,15 @@ pub enum Begin {
 
 /// A checkpoint to be written.
 pub struct Commit<'a, T: Target> {
-    /// Where to.
+    /// The directory or object store that the checkpoint goes to.
     pub target: &'a T,
-    /// What.
+    /// Description of the checkpoint: its job, files and chunks.
     pub manifest: &'a Manifest,
     /// Before each name; empty, or ends in `/`.
     pub prefix: &'a str,
-    /// How.
+    /// Threads, memory and how many files are written at the same time.
     pub settings: &'a SaveSettings,
-    /// Who is told.
+    /// Counts the bytes that are moved, for a progress line.
     pub meter: &'a Meter,
     /// Whether to end early.
     pub stop: &'a (dyn Fn() -> bool + Sync),

@@ -32,7 +32,7 @@ pub enum Io {
     Buffered,
 }
 
-/// A directory.
+/// A directory of the file system that holds checkpoints.
 #[derive(Debug)]
 pub struct FileTarget {
     path: PathBuf,

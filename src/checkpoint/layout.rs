@@ -16,7 +16,7 @@ use super::target::FilePlan;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Always [`FORMAT`].
+    /// Tells such a file from others; always [`FORMAT`].
     pub format: String,
     /// Of the format; 1.
     pub version: u32,
@@ -38,7 +38,7 @@ pub struct Manifest {
 
 /// What `checkpoint.json` says that it is.
 pub const FORMAT: &str = "ringfall-checkpoint";
-/// Of [`Manifest::version`].
+/// The value of [`Manifest::version`] in the layout that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
 /// Ranks that a checkpoint may have.
 pub const RANKS_MAX: u32 = 65_536;
@@ -91,7 +91,7 @@ impl Manifest {
 /// A rank's part of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shard {
-    /// Which rank's.
+    /// Number of the rank whose part this is, from 0.
     pub rank: u32,
     /// Where in its file, bytes.
     pub offset_bytes: u64,
@@ -103,27 +103,27 @@ pub struct Shard {
 /// One large file and the shards in it, in order and without gaps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LayoutFile {
-    /// Name, length, chunk.
+    /// Name and length of the file, and the length of its chunks.
     pub plan: FilePlan,
-    /// At least one.
+    /// The ranks' parts in the file, at least one.
     pub shards: Vec<Shard>,
 }
 
-/// Where everything is.
+/// The files of a checkpoint, with the place of each rank's part.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layout {
-    /// At least one.
+    /// The large files, at least one.
     pub files: Vec<LayoutFile>,
 }
 
 /// A block that is not what was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BadBlock {
-    /// Its file.
+    /// Name of the file that holds the block.
     pub file: String,
     /// Where in the file, bytes.
     pub offset_bytes: u64,
-    /// Whose shard.
+    /// Number of the rank whose part holds the block.
     pub rank: u32,
     /// Its number within the shard.
     pub block: u64,
@@ -132,9 +132,9 @@ pub struct BadBlock {
 /// What a verification of a part of a file found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
-    /// Blocks compared.
+    /// Number of 4 KiB blocks compared with what was written.
     pub blocks_checked: u64,
-    /// Blocks that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// The first of them.
     pub first_bad: Option<BadBlock>,

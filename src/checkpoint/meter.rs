@@ -30,9 +30,9 @@ pub struct Progress {
     pub step: u32,
     /// Bytes to be moved.
     pub total_bytes: u64,
-    /// Bytes moved.
+    /// Number of bytes that have been moved so far.
     pub moved_bytes: u64,
-    /// Since it began.
+    /// Time since the save or restore began.
     pub elapsed: Nanos,
 }
 

@@ -22,13 +22,13 @@ const NAMED_MAX: usize = 16;
 /// What a restore did and found.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// Bytes read.
+    /// Number of bytes read from the checkpoint.
     pub bytes: u64,
     /// How long that took.
     pub elapsed: Nanos,
     /// Blocks of 4 KiB compared.
     pub blocks_checked: u64,
-    /// Those that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// The first bad block of each chunk, of the first 16 chunks that have one.
     pub bad: Vec<BadBlock>,

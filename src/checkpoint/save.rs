@@ -117,7 +117,7 @@ impl FileWork {
 /// How a save is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SaveSettings {
-    /// Threads and memory.
+    /// Threads that make and move chunks, and the memory for them.
     pub stream: StreamSettings,
     /// Files that are written at the same time.
     pub files_at_once: u32,
@@ -130,7 +130,7 @@ pub struct SaveSettings {
 /// What a save did.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
-    /// Bytes stored.
+    /// Number of bytes stored at the target.
     pub bytes: u64,
     /// From the first moment until all content was taken over from the training job, which may go
     /// on then.

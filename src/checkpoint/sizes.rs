@@ -13,12 +13,12 @@
 
 use ringfall_engine::units::round_up_to_block;
 
-/// A model's size.
+/// A model by its name, and how many parameters it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Model {
     /// As it is given on the command line.
     pub name: &'static str,
-    /// Number of parameters.
+    /// Number of parameters, computed from the model's dimensions or as published.
     pub parameters: u64,
 }
 
@@ -59,7 +59,7 @@ pub enum Optimizer {
     None,
 }
 
-/// A training job.
+/// A training job: the size of its model, and how its ranks share it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
     /// Parameters of the model.

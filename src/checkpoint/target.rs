@@ -25,7 +25,7 @@ pub struct TargetError {
 }
 
 impl TargetError {
-    /// Something failed.
+    /// A failure that is not the user's mistake: what happened, and what would help.
     #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> TargetError {
         TargetError { what: what.into(), remedy: remedy.into(), is_input: false }
@@ -41,7 +41,7 @@ impl TargetError {
 /// A large file of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilePlan {
-    /// Its final name.
+    /// Name under which the file can be found once it is complete.
     pub name: String,
     /// Its length, bytes; a multiple of 4 KiB, not 0.
     pub bytes: u64,

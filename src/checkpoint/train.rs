@@ -38,11 +38,11 @@ pub struct Training {
 /// One save of the job.
 #[derive(Clone, Debug)]
 pub struct TrainingSave {
-    /// Counted from 1.
+    /// Number of the training step after which it was made, from 1.
     pub step: u32,
     /// When it began, since the job began.
     pub began: Nanos,
-    /// What it did.
+    /// What the save wrote, and in what time.
     pub committed: Committed,
 }
 
@@ -53,16 +53,16 @@ pub struct TrainingRestore {
     pub step: u32,
     /// When it began, since the job began.
     pub began: Nanos,
-    /// What it did.
+    /// What the restore read and verified, and in what time.
     pub restored: Restored,
 }
 
 /// What a job did.
 #[derive(Clone, Debug, Default)]
 pub struct Trained {
-    /// Its saves.
+    /// All saves of the job, in order.
     pub saves: Vec<TrainingSave>,
-    /// Its restores.
+    /// All restores of the job, in order.
     pub restores: Vec<TrainingRestore>,
     /// Time in which it computed.
     pub computed: Nanos,

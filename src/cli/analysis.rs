@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::analysis::pairs::{Dimension, Order};
 
-/// Arguments of `analyze`.
+/// Arguments of the command `analyze`.
 #[derive(Clone, Debug, Args)]
 pub struct AnalyzeArgs {
     /// Results of the system that is expected to be faster: a directory of JSON results, or an
@@ -32,7 +32,7 @@ pub struct AnalyzeArgs {
     pub json: bool,
 }
 
-/// Arguments of `merge`.
+/// Arguments of the command `merge`.
 #[derive(Clone, Debug, Args)]
 pub struct MergeArgs {
     /// Two or more JSON results of ringfall, or a directory that holds those of ranks in rank_N/
@@ -52,7 +52,7 @@ pub struct MergeArgs {
     pub json: bool,
 }
 
-/// Arguments of `compare`.
+/// Arguments of the command `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     /// The JSON result to start from, and the one to compare with it

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Arguments of `audit`.
+/// Arguments of the command `audit`.
 #[derive(Clone, Debug, Args)]
 pub struct AuditArgs {
     /// Results of the reference benchmark or of ringfall: a tree in the published layout, a

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::ObjectArgs;
 
-/// Arguments of `checkpoint`.
+/// Arguments of the command `checkpoint`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointArgs {
-    /// What to do.
+    /// The subcommand, with its own arguments.
     #[command(subcommand)]
     pub command: CheckpointCommand,
 }
@@ -133,11 +133,10 @@ pub struct JobArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Make content that deduplicates N to 1, 1 to 1000: storage that deduplicates keeps one Nth of
-    /// it
+    /// Generate content that deduplicates N to 1, for N from 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
     pub dedupe_ratio: f64,
-    /// Make content that compresses to one Nth of its size, 1 to 16
+    /// Generate content that compresses N to 1, for N from 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
     pub compress_ratio: f64,
 }
@@ -185,10 +184,10 @@ pub enum VerifyArg {
 /// Arguments of `checkpoint write`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointWriteArgs {
-    /// Where to.
+    /// Where the checkpoint goes, and by how many threads and how much memory.
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// What.
+    /// The training job whose checkpoint it is.
     #[command(flatten)]
     pub job: JobArgs,
     /// When content is generated
@@ -206,7 +205,7 @@ pub struct CheckpointWriteArgs {
 /// Arguments of `checkpoint read`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointReadArgs {
-    /// Where from.
+    /// Where the checkpoint is, and by how many threads and how much memory it is read.
     #[command(flatten)]
     pub stream: StreamArgs,
     /// How much of what is read is compared with what was written
@@ -217,10 +216,10 @@ pub struct CheckpointReadArgs {
 /// Arguments of `checkpoint run`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointRunArgs {
-    /// Where to.
+    /// Where the checkpoints go, and by how many threads and how much memory.
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// What.
+    /// The training job whose checkpoints they are.
     #[command(flatten)]
     pub job: JobArgs,
     /// Start no new save after this many seconds, 1 to 86400
@@ -251,10 +250,10 @@ pub struct CheckpointRunArgs {
 /// Arguments of `checkpoint compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointCompareArgs {
-    /// Where to.
+    /// Where the checkpoints go, and by how many threads and how much memory.
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// What.
+    /// The training job whose checkpoints they are.
     #[command(flatten)]
     pub job: JobArgs,
     /// Number of times each way is measured, the ways taking turns, 1 to 100; the table shows

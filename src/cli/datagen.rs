@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use super::checkpoint::{compress_ratio, dedupe_ratio, size_gib};
 use crate::config::values::Size;
 
-/// Arguments of `datagen`.
+/// Arguments of the command `datagen`.
 #[derive(Clone, Debug, Args)]
 pub struct DatagenArgs {
-    /// What to do.
+    /// The subcommand, with its own arguments.
     #[command(subcommand)]
     pub command: DatagenCommand,
 }
@@ -25,7 +25,7 @@ pub enum DatagenCommand {
     /// Analyze how far storage could reduce data: duplicate blocks, compressibility, entropy
     #[command(args_override_self = true)]
     Analyze(DatagenAnalyzeArgs),
-    /// Write a file of generated content that deduplicates and compresses as much as it is asked to
+    /// Write a file of generated content with the given deduplication and compression ratios
     #[command(args_override_self = true)]
     Write(DatagenFileArgs),
     /// Compare a file with what `datagen write` has written with the same flags
@@ -39,10 +39,10 @@ pub struct ShapeArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Make content that deduplicates N to 1, 1 to 1000
+    /// Generate content that deduplicates N to 1, for N from 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
     pub dedupe_ratio: f64,
-    /// Make content that compresses to one Nth of its size, 1 to 16
+    /// Generate content that compresses N to 1, for N from 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
     pub compress_ratio: f64,
 }

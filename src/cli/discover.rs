@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Arguments of `discover`.
+/// Arguments of the command `discover`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DiscoverArgs {
     /// Directory to keep data in; when not given, the best place is chosen among the mounted file

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Arguments of `faults`.
+/// Arguments of the command `faults`.
 #[derive(Clone, Debug, Args)]
 pub struct FaultsArgs {
     /// One seed, or a range of seeds, which includes FIRST but not END

@@ -8,10 +8,10 @@ use super::RunArgs;
 use crate::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
 use crate::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
-/// Arguments of `mlperf`.
+/// Arguments of the command `mlperf`.
 #[derive(Clone, Debug, Args)]
 pub struct MlperfArgs {
-    /// What to do.
+    /// The subcommand, with its own arguments.
     #[command(subcommand)]
     pub command: MlperfCommand,
 }
@@ -24,14 +24,14 @@ pub enum MlperfCommand {
     Shim(ShimArgs),
     /// Run the three options of the rules, three trials each, and add them up as the harness does
     ///
-    /// Start it by itself, or as every rank of a launch (`mpirun -n 4 ringfall mlperf run ...`).
+    /// Start it directly, or as every rank of a launch (`mpirun -n 4 ringfall mlperf run ...`).
     /// Its results are for the OPEN division and for exploration: a CLOSED submission must run the
     /// reference benchmark's own engine.
     #[command(args_override_self = true)]
     Run(Box<MlperfRunArgs>),
     /// Summarize a run that was made before, and write its page
     Report(MlperfReportArgs),
-    /// Run one rank of a trial, as the harness's launcher does: wait, run, wait
+    /// Run one rank of a trial as the harness's launcher would, including its start and end delays
     #[command(args_override_self = true)]
     Rank(Box<RankArgs>),
 }

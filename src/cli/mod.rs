@@ -52,12 +52,12 @@ use crate::host::terminal_columns;
                   up after itself."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand, with its own arguments.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The subcommands.
+/// The subcommands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a workload of simulated users and measure the storage tier below their KV cache
@@ -109,11 +109,11 @@ pub enum Command {
     /// Measure how fast content is generated, analyze how far storage could reduce data, and write
     /// files of content
     Datagen(DatagenArgs),
-    /// Run MLPerf Storage's KV cache workload, started by its harness or by itself
+    /// Run MLPerf Storage's KV cache workload, started by its harness or directly
     Mlperf(MlperfArgs),
 }
 
-/// Arguments of `run`.
+/// Arguments of the command `run`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
     /// YAML file with settings; flags on the command line take precedence
@@ -123,7 +123,7 @@ pub struct RunArgs {
     /// take precedence, and `list` shows all presets
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// The settings.
+    /// The settings that flags give; those not typed are absent.
     #[command(flatten)]
     pub options: Options,
 }
@@ -155,7 +155,7 @@ impl Cli {
     }
 }
 
-/// Arguments of `replay`.
+/// Arguments of the command `replay`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReplayArgs {
     /// Logical trace to replay: CSV, which may be compressed (.zst or .gz)
@@ -166,18 +166,18 @@ pub struct ReplayArgs {
     pub run: RunArgs,
 }
 
-/// Arguments of `config`.
+/// Arguments of the command `config`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConfigArgs {
     /// Print the built-in defaults instead of the values in effect
     #[arg(long)]
     pub defaults: bool,
-    /// As for `run`.
+    /// The settings of the run, as flags give them.
     #[command(flatten)]
     pub run: RunArgs,
 }
 
-/// Arguments of `report`.
+/// Arguments of the command `report`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReportArgs {
     /// Results of `ringfall run`, or directories of results; a table also takes the reference
@@ -191,7 +191,7 @@ pub struct ReportArgs {
     pub output: PathBuf,
 }
 
-/// Why parsing ended.
+/// Why the command line gives no command to carry out.
 #[derive(Debug)]
 pub enum Stop {
     /// Help or version was asked for; its text.

@@ -49,7 +49,8 @@ pub struct ObjectArgs {
     /// auto, on where an endpoint is given]
     #[arg(long, value_name = "WHEN")]
     pub object_path_style: Option<PathStyle>,
-    /// What protects data in transit: sha256 in the signature, crc64nvme in a header, or none
+    /// Checksum that protects data in transit: sha256 in the signature, crc64nvme in a header, or
+    /// none
     /// [default: sha256]
     #[arg(long, value_name = "KIND")]
     pub object_checksum: Option<Checksum>,

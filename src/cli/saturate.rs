@@ -9,7 +9,7 @@ use crate::config::values::Size;
 use crate::config::{Places, Ranks};
 use crate::objects::ObjectOptions;
 
-/// Arguments of `saturate`.
+/// Arguments of the command `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
     /// Object store to measure instead of a drive: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::RunArgs;
 
-/// Arguments of `simulate`.
+/// Arguments of the command `simulate`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SimulateArgs {
     /// Files that describe drives in YAML, separated by commas; config/devices/ has some, and
@@ -19,7 +19,7 @@ pub struct SimulateArgs {
     /// Models to try, separated by commas; the result is a table
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub what_if_models: Vec<String>,
-    /// As for `run`.
+    /// The settings of the run, as flags give them.
     #[command(flatten)]
     pub run: RunArgs,
 }

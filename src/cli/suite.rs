@@ -14,7 +14,7 @@ const DOCUMENTS_MAX: u64 = 1_000_000;
 /// Documents to retrieve from when their number is not given.
 const DOCUMENTS: u32 = 10;
 
-/// Arguments of `suite`.
+/// Arguments of the command `suite`.
 #[derive(Clone, Debug, Args)]
 pub struct SuiteArgs {
     /// Workloads to run, separated by commas: all, or names from the list below
@@ -43,17 +43,18 @@ pub struct SuiteArgs {
     #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300)]
     #[arg(value_parser = seconds())]
     pub autoscale_seconds: u32,
-    /// Number of users of the moderate load; 50 when not given
+    /// Number of users in workloads with a moderate load (default: 50)
     #[arg(short = 'u', long, value_name = "N", value_parser = number(1, USERS_MAX))]
     pub users: Option<u32>,
-    /// Number of users of the high load; when not given, 10 for each GiB of memory, 50 to 300
+    /// Number of users in workloads with a high load (default: 10 for each GiB of memory, 50 to
+    /// 300)
     #[arg(short = 'U', long, value_name = "N", value_parser = number(1, USERS_MAX))]
     pub users_high: Option<u32>,
     /// Let some requests read chunks of documents, except in capacity-autoscale and
     /// mlperf_submission
     #[arg(short = 'R', long)]
     pub rag: bool,
-    /// Number of documents for -R; 10 when not given
+    /// Number of documents to ingest with --rag (default: 10)
     #[arg(short = 'D', long, value_name = "N", value_parser = number(1, DOCUMENTS_MAX))]
     #[arg(requires = "rag")]
     pub rag_documents: Option<u32>,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::RunArgs;
 
-/// Arguments of `sweep`.
+/// Arguments of the command `sweep`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SweepArgs {
     /// A setting and the values to try, separated by commas: `num-users=50,100`

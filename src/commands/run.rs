@@ -205,8 +205,8 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
     if plan.cache_dirs.len() > 1 && together.exists() {
         let escaped = together.display().to_string().replace(',', "\\,");
         let what = format!(
-            "--cache-dir: there is a directory {}, and a comma separates two: write {escaped} if \
-             that is meant, or rename it",
+            "--cache-dir: {} is an existing directory, but a comma separates drives: write \
+             {escaped} to use it, or rename it",
             together.display()
         );
         return Err(InputError::new(what));
@@ -244,7 +244,7 @@ fn why_failed(result: &RunResult) -> Vec<String> {
     }
     if result.engine.verify.blocks_bad > 0 {
         let blocks = counted(result.engine.verify.blocks_bad, "block");
-        why.push(format!("{blocks} came back other than written"));
+        why.push(format!("{blocks} differed from what was written when they were read back"));
     }
     if result.requests.refused_share() > REFUSED_SHARE_MAX {
         why.push(format!(

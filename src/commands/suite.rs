@@ -137,7 +137,7 @@ fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
         Ok(cli::Cli { command: Command::Run(args) }) => args,
         Ok(_) => return Err(InputError::new("this is no run")),
         Err(cli::Stop::Said(_)) => {
-            return Err(InputError::new("after -- only flags that a run has can be given"));
+            return Err(InputError::new("only flags of `ringfall run` may follow --"));
         }
         Err(cli::Stop::Wrong(text)) => return Err(InputError::new(text)),
     };

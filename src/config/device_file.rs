@@ -50,13 +50,13 @@ pub struct DeviceFile {
     pub name: String,
     /// Where the numbers are from.
     pub source: String,
-    /// The drive.
+    /// How long the drive takes for each I/O: latency, bandwidth, parallelism and cache.
     pub model: DeviceModel,
     /// How many such drives there are.
     pub drives: u16,
     /// Bytes that one core copies a second.
     pub memory_bytes_per_s: f64,
-    /// Its GPUs.
+    /// Memory and speed of each GPU of the described system.
     pub gpu: GpuModel,
 }
 

@@ -25,7 +25,7 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// The engine's rules.
+    /// The same limits as the engine takes them, in thousandths.
     #[must_use]
     pub fn watermarks(&self) -> Watermarks {
         Watermarks {

@@ -16,9 +16,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct ConfigFile {
     /// As the user named it.
     pub name: String,
-    /// Its text.
+    /// Text of the whole file, by which messages find the line of a key.
     pub text: String,
-    /// What it says.
+    /// Settings that the file gives, as typed; they are not checked yet.
     pub options: Options,
     /// Sentences about what of it has no effect.
     pub told: Vec<String>,

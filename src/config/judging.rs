@@ -22,7 +22,7 @@ const SCALE_UP_MAX: f64 = 100.0;
 pub struct QosTargets {
     /// The most urgent class.
     pub interactive: [u64; 4],
-    /// The class between.
+    /// Targets of the class between the two others.
     pub responsive: [u64; 4],
     /// The class that can wait.
     pub batch: [u64; 4],
@@ -167,7 +167,7 @@ impl AutoscalerSteps {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Users.
+    /// Largest number of users that a run may ask for.
     pub users_max: u32,
     /// Length of the measurement, s.
     pub duration_s_max: u64,

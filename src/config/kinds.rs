@@ -241,7 +241,7 @@ impl Kind for Gib {
         let bytes = (typed * GIB as f64) as u64;
         if bytes == 0 && *typed != 0.0 {
             // 0 may mean something else altogether.
-            wrong(format!("{} is less than a byte: it is given in GiB", as_typed(*typed)));
+            wrong(format!("{} GiB is less than one byte", as_typed(*typed)));
         }
         bytes
     }

@@ -62,7 +62,7 @@ use crate::escape::terminal;
 /// What was typed can't be run: each sentence says what is wrong, the value, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// At least one.
+    /// Sentences for the user, at least one, each with the value and what to do.
     pub sentences: Vec<String>,
 }
 

@@ -52,7 +52,7 @@ settings! {
         /// End the run after this many requests; 0 ends it when its time is up
         ///
         /// Simulated users have equal shares, so that slow ones end last. It has no effect with
-        /// enable_autoscaling, which ends by itself.
+        /// --enable-autoscaling, whose search ends the run.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -69,13 +69,13 @@ settings! {
         disable_prefix_caching: bool = "false", "BOOL";
         /// Write only: requests have no decode phase, and so no decode reads
         ///
-        /// It cannot be combined with decode_only.
+        /// It cannot be combined with --decode-only.
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
         /// Every request reads an entry, whatever its context; in the reference benchmark those
         /// with a context of 10,000 tokens or more read nothing. It cannot be combined with
-        /// prefill_only.
+        /// --prefill-only.
         decode_only: bool = "false", "BOOL";
         /// Let some requests read chunks of documents, which are ingested before the run
         ///
@@ -93,8 +93,8 @@ settings! {
     section "Traces" {
         /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
-        /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
-        /// given, except that dataset_path wins over use_burst_trace.
+        /// At most one of --use-burst-trace, --mooncake-trace, --replay-trace and --dataset-path
+        /// may be given, except that --dataset-path wins over --use-burst-trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
         /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
@@ -107,9 +107,9 @@ settings! {
         replay_tiers: ReplayTiers = "storage", "TIERS", idle idle::replay;
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
         ///
-        /// They read the earlier turns of their conversations and, without request_rate, keep the
-        /// pace of simulated users. The reference benchmark reads no earlier turns of a dataset,
-        /// and without a rate it queues all requests at once.
+        /// They read the earlier turns of their conversations and, without --request-rate, keep
+        /// the pace of simulated users. The reference benchmark reads no earlier turns of a
+        /// dataset, and without a rate it queues all requests at once.
         dataset_path: Optional = "none", "FILE";
         /// Divide the gaps between the requests of a trace by this factor; 0 removes them
         ///
@@ -129,16 +129,16 @@ settings! {
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX), idle idle::dataset;
         /// How the tokens of a dataset are counted
         tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
-        /// Compare the hit rate with a recorded cache's: CSV, JSONL or a JSON array with a column
-        /// cache_hit
+        /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
+        /// cache_hit column
         validation_trace: Optional = "none", "FILE";
     }
 
     section "Autoscaler" {
         /// Add and remove users during the run to find out how many can be served
         ///
-        /// The search begins with num_users, or with two users per shard when that is not given. It
-        /// ends when the answer is found or the time is up.
+        /// The search begins with --num-users, or with two users per shard when that is not given.
+        /// It ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
         /// What the autoscaler looks for
         autoscaler_mode: AutoscalerMode = "qos", "MODE", idle idle::autoscaler;
@@ -169,7 +169,7 @@ settings! {
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
         /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
-        /// What stands behind the GPU tier
+        /// Backend of the GPU tier
         gpu_backend: GpuBackend = "auto", "BACKEND", idle idle::gpu;
         /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
         ///
@@ -250,7 +250,7 @@ settings! {
         object_ca_file: Optional = "none", "FILE";
         /// Whether the bucket's name goes into the path or into the host name
         object_path_style: ObjectPathStyle = "auto", "WHEN";
-        /// What protects data in transit
+        /// Checksum that protects data in transit
         object_checksum: ObjectChecksum = "sha256", "KIND";
         /// Largest number of requests in flight, all shards together
         object_concurrency: u32 = "64", "N", in 1..=1_024;
@@ -281,27 +281,26 @@ settings! {
             auto auto::queue_depth, keeps demo;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
         ///
-        /// The thread spins for as long as its shard is busy: it pays where there are as many idle
-        /// cores as shards, and slows the run down where there are not.
+        /// The thread spins for as long as its shard is busy: it pays off only if there is an idle
+        /// core for every shard, and slows the run down otherwise.
         sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used";
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
-        /// auto: enough for io_size × queue_depth on every shard and drive, at most 1024.
+        /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo;
         /// How much of the data that is read is compared with what was written
         verify: Verify = "sample", "MODE", keeps demo;
-        /// Content of which only each Nth part differs, so that storage that deduplicates stores so
-        /// much less; 1: nothing repeats
+        /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
-        /// Whole units of 64 KiB repeat within an entry, and no two entries share any. Not with
-        /// GPU memory, whose content is made there.
+        /// Duplicates are whole 64 KiB units of one entry; no two entries share any. Cannot be
+        /// combined with --gpu-mem-gb: GPUs generate their own content.
         dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,
             real_only "no content is made";
-        /// Content that can be compressed to an Nth of its size, each 4 KiB by itself; 1: not at
-        /// all
+        /// Generate content that compresses N to 1, each 4 KiB block on its own; 1 generates
+        /// incompressible content
         compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
             real_only "no content is made";
         /// How the data files get their space
@@ -341,9 +340,9 @@ settings! {
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
         enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
             real_only "there is no block layer to trace";
-        /// File for the run as a fio job with the same sizes, mix and queue depth
+        /// File for a fio job with the run's I/O sizes, mix and queue depth
         ///
-        /// With enable_latency_tracing the job is always written, beside the JSON results if no
+        /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
         fio_output: Optional = "none", "FILE", keeps demo,
             real_only "there is nothing that fio could repeat", measures nothing;
@@ -374,10 +373,10 @@ settings! {
         ranks: Ranks = "auto", "MODE", keeps demo, measures nothing;
         /// Merge the results of all ranks into one when they have ended
         ///
-        /// Rank 0 writes it to --output itself, beside the rank_N directories, and to --xlsx-output
-        /// and --html-output where they are given. auto: unless a wrapper has given each rank paths
-        /// of its own, with rank_N in them. With --start-at, ranks know nothing of each other:
-        /// `ringfall merge` merges them.
+        /// Rank 0 writes the merged result to --output, beside the rank_N directories, and to
+        /// --xlsx-output and --html-output if they are given. auto: unless a wrapper has given each
+        /// rank paths of its own, with rank_N in them. With --start-at, ranks do not communicate,
+        /// and `ringfall merge` merges their results later.
         merge_ranks: MergeRanks = "auto", "MODE", keeps demo, idle idle::launch, measures nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///

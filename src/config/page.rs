@@ -1,7 +1,7 @@
 //! The page of all defaults, made of the settings' declarations: `config/default.yaml`.
 
 use super::options::SETTINGS;
-use super::table::Setting;
+use super::table::{Setting, keys_for_flags};
 
 /// Longest line of the page.
 const COLUMNS: usize = 100;
@@ -39,7 +39,7 @@ pub fn defaults_page() -> String {
 fn describe(page: &mut String, setting: &Setting) {
     comment(page, "# ", &setting.description());
     for (name, meaning) in setting.choices() {
-        comment(page, "#   ", &format!("{name}: {meaning}"));
+        comment(page, "#   ", &keys_for_flags(&format!("{name}: {meaning}")));
     }
 }
 

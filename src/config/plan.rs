@@ -112,7 +112,7 @@ choice! {
     Layout {
         /// A part of each entry on each drive, so that it moves at the speed of all of them.
         Stripe = "stripe",
-        /// Each entry on one drive, so that a drive that fails takes only its own entries along.
+        /// Each entry on one drive, so that a failed drive loses only the entries stored on it.
         Whole = "whole",
     }
 }
@@ -172,7 +172,7 @@ choice! {
 choice! {
     /// What protects data on its way to an object store.
     ObjectChecksum {
-        /// Nothing but the connection.
+        /// No checksum; only the connection protects the data.
         None = "none",
         /// SHA-256 in the signature.
         Sha256 = "sha256",
@@ -194,16 +194,16 @@ choice! {
 }
 
 choice! {
-    /// What stands behind the GPU tier.
+    /// Backend of the GPU tier.
     GpuBackend {
         /// NVIDIA GPUs, through their driver, where they can be used; otherwise the run goes on
         /// without the tier.
         Auto = "auto",
         /// NVIDIA GPUs, through their driver; the run ends where they cannot be used.
         Cuda = "cuda",
-        /// Host memory that stands in for a GPU's; its figures say nothing of a GPU.
+        /// Host memory in place of a GPU's; its figures say nothing about a GPU.
         Emulated = "emulated",
-        /// Nothing: the run goes on without the tier.
+        /// No backend; the run goes on without the tier.
         None = "none",
     }
 }
@@ -235,7 +235,7 @@ pub struct PreconditionAsked {
     pub bytes: u64,
     /// Threads; 0: one a shard.
     pub threads: u32,
-    /// When it ends.
+    /// Whether preconditioning ends at a size or once bandwidth is steady.
     pub until: PreconditionUntil,
 }
 
@@ -285,14 +285,15 @@ choice! {
 choice! {
     /// What the processes that a launcher started make of each other.
     Ranks {
-        /// Each is a rank: it takes its share of the machine, and all of them measure at the same
-        /// time. They meet by MPI if the program was built with it, and otherwise in a directory.
+        /// Each process is a rank: it takes its share of the machine, and all of them measure at
+        /// the same time. They meet by MPI if the program was built with it, and otherwise in a
+        /// directory.
         Auto = "auto",
-        /// The same; they meet in the directory of their results.
+        /// As with auto, but ranks always meet in the directory of their results.
         Directory = "directory",
-        /// The same; they meet by MPI.
+        /// As with auto, but ranks always meet by MPI.
         Mpi = "mpi",
-        /// Each is a run of its own that knows of no other.
+        /// Each process runs on its own and ignores the others.
         Off = "off",
     }
 }
@@ -300,11 +301,11 @@ choice! {
 choice! {
     /// Whether rank 0 merges the results of all ranks when they have ended.
     MergeRanks {
-        /// Unless a wrapper has given each rank paths of its own.
+        /// Results are merged unless a wrapper has given each rank paths of its own.
         Auto = "auto",
-        /// It does.
+        /// Results are merged.
         On = "on",
-        /// It does not.
+        /// Each rank keeps its own results; none are merged.
         Off = "off",
     }
 }
@@ -500,7 +501,7 @@ pub struct Plan {
     pub demo: bool,
     /// Its place among the processes of a launcher, and its share; none when it is no rank.
     pub rank: Option<Rank>,
-    /// The `workload` section.
+    /// Settings of the file's `workload` section, which have no flags, with their defaults.
     pub workload: WorkloadSection,
     /// The CPU tier that was asked for, bytes, where this machine has less memory; and what says
     /// so.

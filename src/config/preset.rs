@@ -14,11 +14,11 @@ pub struct Preset {
     pub name: &'static str,
     /// Model whose KV cache is simulated.
     pub model: &'static str,
-    /// CPU tier, GiB.
+    /// Capacity of the CPU tier, GiB.
     pub cpu_memory_gib: u32,
     /// Prefill writes at once; 0: any number.
     pub max_concurrent_allocs: u32,
-    /// Simulated users.
+    /// Number of simulated users.
     pub users: u32,
     /// Metrics, the primary ones first, and how many times as much the faster of the two published
     /// systems had of each.

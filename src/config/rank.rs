@@ -67,11 +67,11 @@ pub struct Rank {
 /// Files for the results of all ranks merged into one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedOutputs {
-    /// In JSON.
+    /// File for the merged results in JSON.
     pub output: PathBuf,
     /// As a workbook or as CSV.
     pub xlsx_output: Option<PathBuf>,
-    /// As a page.
+    /// File for the merged results as an HTML page; none when no page was asked for.
     pub html_output: Option<PathBuf>,
 }
 

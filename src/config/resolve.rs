@@ -339,8 +339,8 @@ impl Check<'_> {
             self.wrong(
                 "queue_depth",
                 format_args!(
-                    "auto and {other} cannot be combined: the depth would be that of the users at \
-                     the beginning, and hold up those who come later; give a number"
+                    "auto and {other} cannot be combined: the depth would be tuned for the initial \
+                     users and limit those added later; give a number"
                 ),
             );
         }
@@ -507,7 +507,8 @@ impl Check<'_> {
         let key = "precondition_until";
         let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
         if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
-            self.wrong(key, "has no effect without it: give --precondition too");
+            let other = self.name_of("precondition");
+            self.wrong(key, format_args!("has no effect without {other}: give it too"));
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }

@@ -3,6 +3,8 @@
 
 use clap::Arg;
 
+use super::options::SETTINGS;
+
 use super::{Facts, Options, Settings};
 
 /// A setting as declared.
@@ -52,7 +54,8 @@ impl Setting {
         text == self.default || number(&text).is_some_and(|n| number(self.default) == Some(n))
     }
 
-    /// What it is, in one sentence without a full stop, without bounds and default.
+    /// What it is, in one sentence without a full stop, without bounds and default. Other settings
+    /// are named by their flags, here and in the details, as the help shows them.
     #[must_use]
     pub fn summary(&self) -> String {
         self.paragraphs().next().unwrap_or_default()
@@ -64,13 +67,14 @@ impl Setting {
         self.paragraphs().skip(1).collect()
     }
 
-    /// All of that as sentences, with the bounds.
+    /// All of that as sentences for a reader of a configuration file, with the bounds: other
+    /// settings are named by their keys.
     #[must_use]
     pub fn description(&self) -> String {
         let mut sentences = vec![format!("{}.", self.summary())];
         sentences.extend(self.details());
         sentences.extend(self.range().map(|range| format!("Range: {range}.")));
-        sentences.join(" ")
+        keys_for_flags(&sentences.join(" "))
     }
 
     /// The values it may have, if they are bounded.
@@ -122,6 +126,25 @@ impl Setting {
         };
         (self.arg)(arg)
     }
+}
+
+/// Writes each flag of a setting in a text as its key: `--num-users` as `num_users`. A key of one
+/// word is quoted, so that it can't be read as a word of the sentence.
+pub(super) fn keys_for_flags(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("--") {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let (name, left) = after.split_at(after.find(|c| !is_part(c)).unwrap_or(after.len()));
+        told.push_str(before);
+        match SETTINGS.iter().find(|setting| flag(setting.key) == name) {
+            Some(setting) if setting.key.contains('_') => told.push_str(setting.key),
+            Some(setting) => told.push_str(&format!("`{}`", setting.key)),
+            None => told.push_str(&format!("--{name}")),
+        }
+        rest = left;
+    }
+    told + rest
 }
 
 fn flag(key: &str) -> String {

@@ -87,6 +87,32 @@ fn every_setting_says_what_it_is() {
 }
 
 #[test]
+fn the_help_names_flags_and_the_page_of_defaults_names_keys() {
+    let words = |text: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        text.split(|c| !is_part(c)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for setting in SETTINGS {
+        let help = format!("{} {}", setting.summary(), setting.details().join(" "));
+        let is_key = |word: &String| SETTINGS.iter().any(|one| one.key == *word);
+        let keys = words(&help).into_iter().filter(|word| word.contains('_') && is_key(word));
+        assert_eq!(keys.collect::<Vec<_>>(), [""; 0], "--help of {}", setting.flag());
+    }
+    let page = words(&defaults_page());
+    for flag in SETTINGS.iter().map(Setting::flag) {
+        // The head of the page explains what a flag is by this one.
+        let expected = usize::from(flag == "--num-users");
+        let found = page.iter().filter(|word| **word == flag).count();
+        assert_eq!(found, expected, "{flag} in the page of defaults, which names keys");
+    }
+    let text = "End the run after --max-requests or --duration; see --help";
+    assert_eq!(
+        super::table::keys_for_flags(text),
+        "End the run after max_requests or `duration`; see --help"
+    );
+}
+
+#[test]
 fn a_value_at_each_end_of_a_range_is_taken_and_one_beyond_is_not() {
     // As the declarations state them, in the help's words: a range that the type can't hold, or a
     // check that uses other bounds than the help names, fails here.

@@ -34,7 +34,7 @@ pub struct AnalyzeSettings {
     pub exact: bool,
     /// Part of the data that is compressed and whose entropy is measured, percent.
     pub sample_percent: u32,
-    /// Threads, ≥ 1.
+    /// Number of threads that read and analyze, 1 or more.
     pub threads: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct DuplicateFigures {
     pub distinct: u64,
     /// Blocks over distinct blocks; 1 where none repeats, null where there is no block.
     pub dedupe_ratio: Option<f64>,
-    /// Blocks of zeros.
+    /// Number of blocks that hold nothing but zeros.
     pub zeros: u64,
     /// Whether every block was counted, and not a sample.
     pub exact: bool,
@@ -59,7 +59,7 @@ pub struct DuplicateFigures {
     pub distinct_error_percent: f64,
 }
 
-/// Compressibility.
+/// How far the sampled part of the data can be compressed, unit by unit, and its entropy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PackedFigures {
     /// Unit that was compressed by itself, bytes.
@@ -74,18 +74,18 @@ pub struct PackedFigures {
     pub entropy_bits: Option<f64>,
 }
 
-/// What was found.
+/// What an analysis found in all files together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
     /// Files, or streams of content.
     pub files: usize,
-    /// Bytes of them.
+    /// Number of bytes in these files or streams.
     pub bytes: u64,
     /// Times that everything was read.
     pub passes: u64,
     /// Of each size of block, smallest first.
     pub duplicates: Vec<DuplicateFigures>,
-    /// Compressibility.
+    /// How far a sample of the data can be compressed, and its entropy.
     pub packed: PackedFigures,
 }
 

@@ -20,31 +20,31 @@ const CACHED_BYTES: usize = MIB as usize;
 /// The buffer that is made once, bytes: the reference benchmark's, whose entries all come from it.
 const REUSED_BYTES: usize = 256 * MIB as usize;
 
-/// What is measured.
+/// What `datagen bench` measures, and for how long.
 #[derive(Clone, Debug)]
 pub struct BenchSettings {
     /// Length of a chunk, bytes, a multiple of 4 KiB.
     pub chunk_bytes: usize,
-    /// Numbers of threads.
+    /// Numbers of threads to measure with, each in turn.
     pub threads: Vec<u32>,
-    /// Of each trial.
+    /// Length of each trial.
     pub duration: Duration,
     /// Trials of each measurement; the median counts.
     pub trials: u32,
 }
 
-/// A measured rate.
+/// Rate of one way to make content, with one number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rate {
-    /// What was done.
+    /// Name of what was measured, as in the table.
     pub what: &'static str,
     /// Threads that did it at the same time.
     pub threads: u32,
     /// Bytes per second, all threads together: the median of the trials.
     pub bytes_per_s: f64,
-    /// Slowest trial.
+    /// Rate of the slowest trial, bytes per second.
     pub bytes_per_s_min: f64,
-    /// Fastest trial.
+    /// Rate of the fastest trial, bytes per second.
     pub bytes_per_s_max: f64,
 }
 

@@ -18,7 +18,7 @@ const CHUNK_BYTES: u64 = 8 * MIB;
 pub struct Checked {
     /// Blocks of 4 KiB compared.
     pub blocks: u64,
-    /// Blocks that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// Offset of the first of them, bytes.
     pub first_bad_offset: Option<u64>,

@@ -37,12 +37,12 @@ pub const NUMPY_FLOAT16: &str = "numpy: uniform as float16";
 /// Longer than all trials by this: Python starts, and its last rounds end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// numpy's rates.
+/// Rates at which numpy generates content, measured in a Python of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumpyRates {
-    /// Version of numpy.
+    /// Version of numpy, as it names itself.
     pub version: String,
-    /// One thread's rates.
+    /// Rates on one thread, one for each way to generate.
     pub rates: Vec<Rate>,
 }
 

@@ -31,7 +31,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// Its length, bytes.
+    /// Length of the item, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

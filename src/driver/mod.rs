@@ -106,7 +106,7 @@ impl Driver {
         })
     }
 
-    /// The engine's shard.
+    /// Shard of the engine that the driver's requests are served by.
     #[must_use]
     pub fn shard(&self) -> &Rc<Shard> {
         &self.shard

@@ -14,7 +14,7 @@ use ringfall_workloads::WorkloadStats;
 use super::{Interval, Totals};
 use ringfall_engine::clock::Nanos;
 
-/// From the run.
+/// What the run tells the driver of a shard.
 #[derive(Clone, Copy, Debug)]
 pub enum Command {
     /// Write what must be there before measuring; answer [`Notice::Populated`].
@@ -62,11 +62,11 @@ pub enum Inbound {
 /// A shard at a glance, for progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShardStatus {
-    /// Requests queued here.
+    /// Number of requests that wait on this shard to be served.
     pub queued: u64,
     /// Requests being served here.
     pub serving: u32,
-    /// I/Os in flight.
+    /// Number of I/Os of this shard that are submitted and not yet completed.
     pub in_flight: u32,
     /// Operations of the engine under way for requests, those that wait for room included.
     pub operations: u32,
@@ -108,9 +108,9 @@ impl ShardStatus {
 pub struct ShardReport {
     /// The engine's counters over the window.
     pub metrics: Box<Metrics>,
-    /// The requests.
+    /// What the requests of this shard added up to over the window.
     pub totals: Box<Totals>,
-    /// The workload's counters.
+    /// What the shard's workload counted over the window.
     pub workload: WorkloadStats,
     /// Seconds not sent before.
     pub seconds: Vec<Second>,
@@ -122,7 +122,7 @@ pub struct ShardReport {
     pub space: SpaceFigures,
 }
 
-/// To the run.
+/// What the driver of a shard tells the run.
 #[derive(Debug)]
 pub enum Notice {
     /// Open, or why not.
@@ -141,9 +141,9 @@ pub enum Notice {
 
 /// What a shard's thread is given.
 pub struct ShardPlan {
-    /// Its engine half.
+    /// What the engine needs to open the shard.
     pub spec: ringfall_engine::shard::ShardSpec,
-    /// Its users.
+    /// Users, or part of a trace, whose requests this shard serves.
     pub workload: ringfall_workloads::Workload,
     /// Whether `--max-concurrent-allocs` bounds anything.
     pub max_concurrent_allocs: bool,

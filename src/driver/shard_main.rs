@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// How things stand.
+    /// I/Os in flight and bytes held at this moment.
     pub fn gauges(&self) -> Gauges {
         let shard = self.shard();
         let held_bytes = Tier::ALL.map(|tier| shard.counts(tier).bytes);

@@ -13,7 +13,7 @@ use crate::facts::{CacheStats, RequestStats};
 /// What the requests of a shard added up to inside the measurement window.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Finished requests.
+    /// Times and tokens of the requests that finished in the window, and how many did not.
     pub requests: RequestStats,
     /// What they found in the cache.
     pub cache: CacheStats,
@@ -26,9 +26,9 @@ pub struct Totals {
 /// One second of a shard's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestSecond {
-    /// Requests that finished.
+    /// Number of requests that finished in this second.
     pub completed: u64,
-    /// Tokens they generated.
+    /// Number of tokens generated for the requests that finished in this second.
     pub tokens: u64,
     /// Reads that found their entry.
     pub hits: u64,
@@ -43,7 +43,7 @@ pub struct Interval {
     pub index: u64,
     /// Intended arrival to end, by class.
     pub classes: [Histogram; 3],
-    /// Tokens generated.
+    /// Number of tokens generated for the requests that finished in the interval.
     pub tokens: u64,
     /// Where the time went.
     pub time: TimeShares,
@@ -57,7 +57,7 @@ impl Totals {
         &mut self.seconds[index]
     }
 
-    /// Adds another shard's.
+    /// Adds the totals of another shard.
     pub fn merge(&mut self, other: &Totals) {
         self.requests.merge(&other.requests);
         self.cache.merge(&other.cache);

@@ -10,9 +10,9 @@ pub struct BlockTraceFigures {
     pub device: String,
     /// How long the trace ran, s: from before the shards began until the end of the window.
     pub seconds: f64,
-    /// Reads in the block layer.
+    /// Read requests that the block layer handled while the trace ran.
     pub read: BlockDirection,
-    /// Writes in the block layer.
+    /// Write requests that the block layer handled while the trace ran.
     pub write: BlockDirection,
     /// Requests by position on the device, which is divided into 256 equal parts; parts without
     /// requests are left out.

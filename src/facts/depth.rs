@@ -77,7 +77,7 @@ pub struct DepthFigures {
     pub lacks_buffers: bool,
     /// Queues: shards times drives.
     pub queues: u32,
-    /// Why this one.
+    /// Why this depth was chosen, or why none could be.
     pub reason: DepthReason,
     /// What was tried, in that order.
     pub steps: Vec<DepthStep>,

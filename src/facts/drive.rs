@@ -5,7 +5,7 @@ use ringfall_engine::tier::Tier;
 
 use crate::host::{BlockDelta, DeviceFacts};
 
-/// A drive.
+/// What one drive of the storage tier was, and what the kernel counted for it in the window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriveOutcome {
     /// Its directory or device, as the user would name it.

@@ -2,17 +2,17 @@
 
 use ringfall_engine::tier::gpu::{GpuDevice, GpuFacts, GpuKind};
 
-/// What stood behind the GPU tier.
+/// Backend of the GPU tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GpuBacking {
-    /// GPUs, or host memory that stood in for them.
+    /// GPUs, or host memory that emulates them.
     Real(GpuKind),
     /// A GPU that is only described, in a run on a simulated clock.
     Simulated,
 }
 
 impl GpuBacking {
-    /// Name in reports.
+    /// Name of the backend in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,11 +35,11 @@ pub struct GpuOutcome {
     pub asked_bytes: u64,
     /// What the tier could hold, bytes.
     pub given_bytes: u64,
-    /// What stood behind it; none where there was no tier.
+    /// Backend of the tier; none where there was no tier.
     pub backing: Option<GpuBacking>,
     /// Version of the driver's interface.
     pub driver: Option<String>,
-    /// Its devices.
+    /// GPUs whose memory made up the tier, in the order of their parts; empty where there was none.
     pub devices: Vec<GpuDevice>,
     /// Why there was no tier, or a smaller one, and what would help: a sentence without its full
     /// stop.

@@ -125,16 +125,16 @@ impl Together {
     }
 }
 
-/// One load, measured.
+/// What one load reached when it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// Size of an I/O, bytes.
     pub io_bytes: u32,
     /// I/Os in flight, over all threads.
     pub depth: u32,
-    /// Bytes a second.
+    /// Bandwidth, bytes per second.
     pub bytes_per_s: f64,
-    /// I/Os a second.
+    /// Rate of I/Os, I/Os per second.
     pub iops: f64,
     /// Latency of an I/O, µs.
     pub latency_p50_us: f64,

@@ -9,7 +9,7 @@ use crate::host::human;
 /// Which tier, how much less, since when and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierShortage {
-    /// The tier.
+    /// The tier that was smaller than asked for.
     pub tier: Tier,
     /// Bytes that it was to hold.
     pub wanted_bytes: u64,

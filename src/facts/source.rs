@@ -9,7 +9,7 @@ pub struct SourceFacts {
     pub files: Vec<String>,
     /// Conversations of a dataset.
     pub conversations: Option<u64>,
-    /// Their turns.
+    /// Number of turns in all conversations of a dataset; none for other sources.
     pub turns: Option<u64>,
     /// Operations of a logical trace.
     pub operations: Option<u64>,

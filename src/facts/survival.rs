@@ -75,7 +75,7 @@ impl Survival {
         Survival { finished: finished.count(), unfinished: unfinished.count(), steps }
     }
 
-    /// Requests that finished.
+    /// Number of requests that had finished when the window closed.
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.finished

@@ -8,22 +8,22 @@ use ringfall_engine::tier::TIER_COUNT;
 pub struct TimelineDirection {
     /// Storage: bytes whose I/O completed. Above: bytes of the entries whose operation finished.
     pub bytes: u64,
-    /// Operations that finished.
+    /// Number of reads or writes of entries that finished in this second.
     pub operations: u64,
     /// Median latency, µs; `None` without operations.
     pub latency_p50_us: Option<u64>,
-    /// 95th percentile, µs.
+    /// 95th percentile of their latency, µs; `None` without operations.
     pub latency_p95_us: Option<u64>,
-    /// 99th percentile, µs.
+    /// 99th percentile of their latency, µs; `None` without operations.
     pub latency_p99_us: Option<u64>,
 }
 
 /// One tier in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimelineTier {
-    /// Entries read.
+    /// Entries read from this tier in this second.
     pub read: TimelineDirection,
-    /// Entries written.
+    /// Entries written to this tier in this second.
     pub write: TimelineDirection,
 }
 
@@ -32,24 +32,24 @@ pub struct TimelineTier {
 pub struct TimelineSecond {
     /// Its end, s since the window's start.
     pub end_s: f64,
-    /// Its length, s.
+    /// Length of the second, s: 1 but for the last, which may be shorter.
     pub seconds: f64,
-    /// By `Tier::index`.
+    /// What each tier did, by `Tier::index`.
     pub tiers: [TimelineTier; TIER_COUNT],
     /// Latencies of single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
     /// How things stood at its end, all shards.
     pub gauges: Gauges,
-    /// Users simulated.
+    /// Number of users that were simulated at its end.
     pub users: u32,
-    /// Requests that finished.
+    /// Number of requests that finished in this second.
     pub requests_completed: u64,
-    /// Tokens they generated.
+    /// Number of tokens generated for the requests that finished in this second.
     pub generated_tokens: u64,
     /// Reads that found their entry.
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Failed I/Os.
+    /// Number of I/Os that failed in this second.
     pub errors: u64,
 }

@@ -7,9 +7,9 @@ use crate::host::BlockDelta;
 pub struct KernelSecond {
     /// Its end, s since the window's start.
     pub end_s: f64,
-    /// Its length, s.
+    /// Time between the two readings, s.
     pub seconds: f64,
-    /// What was counted.
+    /// What the kernel's counters of the disk rose by in between.
     pub delta: BlockDelta,
     /// Requests in flight at its end.
     pub in_flight: u64,
@@ -31,9 +31,9 @@ pub struct Window {
 /// One tier at the end of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierState {
-    /// Entries held.
+    /// Number of entries in the tier.
     pub entries: u64,
-    /// Bytes used.
+    /// Bytes of the tier that entries take up.
     pub used_bytes: u64,
     /// Bytes it may use.
     pub capacity_bytes: u64,

@@ -43,7 +43,7 @@ pub struct FaultRun {
     pub flaws: FlawCounts,
     /// What the GPU tier did wrong.
     pub gpu_flaws: GpuFlawCounts,
-    /// Requests that finished.
+    /// Number of requests that finished without a failed step.
     pub requests: u64,
     /// Operations that were dropped half-way.
     pub cancelled: u64,

@@ -47,7 +47,7 @@ impl Machine {
 /// What a rank says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Its number.
+    /// Number of the rank, from 0.
     pub rank: u32,
     /// Drawn when it began: no other run has it.
     pub nonce: u64,
@@ -116,7 +116,7 @@ pub struct Message {
     pub start_unix_ns: u64,
     /// When all begin, ns after the message was written; 0 in a message that ends them.
     pub start_in_ns: u64,
-    /// Why all end.
+    /// Why all ranks are to end; empty in a message that starts them.
     pub why: String,
 }
 

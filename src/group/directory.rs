@@ -26,7 +26,7 @@ const ENDED_FOR: Duration = Duration::from_secs(60);
 /// lives renews its own every second.
 const STILL_FOR: Duration = Duration::from_secs(86_400);
 
-/// See the module.
+/// A board in a directory that all ranks see, with a file for each thing shown.
 #[derive(Debug)]
 pub struct Directory {
     /// Where it lies, beside those of other launches.

@@ -31,7 +31,7 @@ pub use board::{Board, Pace};
 use keeper::Keeper;
 pub use session::{Meeting, Session};
 
-/// Who meets.
+/// One rank's view of the launch: its own number, how many there are, and who they are.
 #[derive(Clone, Debug)]
 pub struct Party {
     /// This process's number, from 0.
@@ -51,7 +51,7 @@ pub struct Topic(pub &'static str);
 pub struct Word {
     /// The rank that said it.
     pub rank: u32,
-    /// What it said.
+    /// What the rank said, as it encoded it.
     pub bytes: Vec<u8>,
 }
 
@@ -163,7 +163,7 @@ impl Group {
         self.party.rank
     }
 
-    /// Number of ranks.
+    /// Number of ranks in the launch.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.party.size

@@ -36,7 +36,7 @@ const CLEAR: u8 = 1;
 /// What each rank shows, as far as it has arrived here.
 type Mailbox = Arc<Mutex<BTreeMap<u32, BTreeMap<String, Vec<u8>>>>>;
 
-/// The library, begun.
+/// The MPI library, initialized, which a process can begin and end only once.
 pub struct Mpi {
     universe: Universe,
     mailbox: Mailbox,
@@ -99,7 +99,7 @@ impl Mpi {
     }
 }
 
-/// See the module.
+/// A board on which ranks show messages to each other over MPI.
 pub struct MpiBoard {
     mailbox: Mailbox,
     rank: u32,

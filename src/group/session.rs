@@ -20,7 +20,7 @@ pub enum Meeting {
     Mpi,
 }
 
-/// See the module.
+/// What a process keeps for as long as it meets other ranks: for MPI, the library's state.
 #[derive(Debug)]
 pub struct Session {
     meeting: Meeting,

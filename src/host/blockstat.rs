@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockCounters {
-    /// Reads completed.
+    /// Number of read requests that the device completed since boot.
     pub reads: u64,
     /// Bytes read (the file counts sectors of 512 bytes, whatever the device's block).
     pub read_bytes: u64,
-    /// Writes completed.
+    /// Number of write requests that the device completed since boot.
     pub writes: u64,
-    /// Bytes written.
+    /// Number of bytes written to the device since boot.
     pub write_bytes: u64,
     /// Requests in flight at the reading.
     pub in_flight: u64,

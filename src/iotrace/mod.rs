@@ -7,7 +7,7 @@ use ringfall_engine::tier::Tier;
 
 pub use writer::{FIXED_EPOCH_S, TraceWriter};
 
-/// The columns.
+/// Header line of a logical trace, which names its columns.
 pub const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
 
 /// What an operation was part of.
@@ -24,15 +24,15 @@ pub enum TracePhase {
 /// One operation, when it ended. The order of the fields is the order of rows of the same time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TraceRow {
-    /// Which entry.
+    /// Key of the entry that the operation was on.
     pub key: u128,
     /// A write, or a read.
     pub is_write: bool,
-    /// In which tier.
+    /// Tier that the entry was read from or written to.
     pub tier: Tier,
-    /// What for.
+    /// Phase of the request that the operation belonged to.
     pub phase: TracePhase,
-    /// Its size.
+    /// Size of the entry, bytes.
     pub bytes: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::results::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT};
 pub struct Shape {
     /// Options that were asked for.
     pub options: Vec<u32>,
-    /// Trials of each.
+    /// Number of trials of each option.
     pub trials: u32,
     /// Ranks of each trial.
     pub ranks: u32,
@@ -62,7 +62,7 @@ fn numbered(directory: &Path, prefix: &str) -> Vec<u32> {
 /// A run added up.
 #[derive(Debug, Default)]
 pub struct Added {
-    /// The summary.
+    /// The summary of all options and trials.
     pub summary: Summary,
     /// The merged result of each option that has one, and where it belongs.
     pub merged: Vec<(PathBuf, Document)>,

@@ -15,11 +15,11 @@ use super::tree::{log_of, metadata_of, run_name};
 /// What is said of a run beside its sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// Its directory.
+    /// Directory that holds the results of the run.
     pub run: &'a Path,
     /// The directory of its data.
     pub cache: &'a Path,
-    /// Ranks.
+    /// Number of ranks on all hosts together.
     pub ranks: u32,
     /// As it was typed.
     pub command_line: &'a [String],
@@ -28,14 +28,14 @@ pub struct Facts<'a> {
 /// What departs from the rules, as the metadata keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departures {
-    /// Of all options.
+    /// Departures that hold for every option, a sentence each.
     pub of_all: Vec<String>,
-    /// By option.
+    /// Departures of single options, by the option, a sentence each.
     pub by_option: BTreeMap<String, Vec<String>>,
 }
 
 impl Departures {
-    /// Of a sequence.
+    /// The departures of a sequence from what the rules prescribe.
     #[must_use]
     pub fn of(sequence: &Sequence) -> Departures {
         let of = |workload: &Workload| (workload.rule.number.to_string(), workload.departures());

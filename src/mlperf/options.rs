@@ -35,7 +35,8 @@ impl Rule {
     }
 }
 
-/// `mlpstorage_py/benchmarks/kvcache.py`, `WORKLOAD_PARAMS`.
+/// Parameters that the rules prescribe for each option: `WORKLOAD_PARAMS` of the harness's
+/// `mlpstorage_py/benchmarks/kvcache.py`.
 pub const RULES: [Rule; 3] = [
     Rule {
         number: 1,
@@ -77,7 +78,7 @@ impl Workload {
         Workload { rule, values: std::array::from_fn(value) }
     }
 
-    /// Its model.
+    /// Name of the model whose KV cache is simulated.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.values[MODEL]

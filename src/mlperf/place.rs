@@ -7,12 +7,12 @@ use super::stamp;
 /// Beginning of the name of a rank's result; the harness looks for it.
 const RESULT_PREFIX: &str = "kvcache_results_";
 
-/// A rank's own.
+/// Seed, result file and data directory that belong to one rank alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its random seed: the base and its number.
     pub seed: u64,
-    /// Its result: `OUTPUT_BASE/rank_N/kvcache_results_TIME.json`.
+    /// File for the rank's result: `OUTPUT_BASE/rank_N/kvcache_results_TIME.json`.
     pub output: PathBuf,
     /// The directory of its data: `CACHE_BASE/rank_N`.
     pub cache_dir: PathBuf,

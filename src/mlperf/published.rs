@@ -23,11 +23,11 @@ pub struct PublishedFigures {
 pub struct PublishedRun {
     /// `closed` or `open`. Runs of the open division set their own parameters.
     pub division: &'static str,
-    /// Who submitted it.
+    /// Organization that submitted the run.
     pub organization: &'static str,
-    /// What was measured.
+    /// Name of the storage system that was measured.
     pub system: &'static str,
-    /// Client machines.
+    /// Number of client machines that the ranks ran on.
     pub hosts: u32,
     /// Ranks on all of them.
     pub ranks: u32,
@@ -344,7 +344,7 @@ pub const EXPECTATIONS: [Expectation; 2] = [
 /// An expectation held against what two runs measured in one option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
-    /// The option.
+    /// Number of the option, 1 to 3.
     pub option: u32,
     /// What is expected of a fast and a slow system there.
     pub expectation: Expectation,

@@ -18,7 +18,7 @@ const AROUND_S: f64 = 5.0;
 pub struct Sequence {
     /// The options, in their order.
     pub workloads: Vec<Workload>,
-    /// Trials of each.
+    /// Number of trials of each option.
     pub trials: u32,
     /// Seed of rank 0, the same in each trial.
     pub seed_base: u64,
@@ -37,9 +37,9 @@ pub struct Sequence {
 /// One trial of one option.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// The option.
+    /// The option that the trial is of.
     pub workload: &'a Workload,
-    /// From 0.
+    /// Number of the trial within its option, from 0.
     pub number: u32,
     /// Seconds before it, those between options included.
     pub start_delay_s: u64,

@@ -44,7 +44,7 @@ pub enum ShimError {
     },
 }
 
-/// What was written.
+/// What was written as the shim, and what the harness must be told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// What `--kvcache-bin-path` should name.

@@ -14,16 +14,16 @@ use crate::results::document::LatencyMsMax;
 /// Layout of the harness's summary (`_write_run_summary`).
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// A run.
+/// A run added up as the harness does, in the layout of its summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`SCHEMA_VERSION`].
+    /// Layout of the summary: [`SCHEMA_VERSION`].
     pub schema_version: String,
     /// Name of the run: the time of its begin.
     pub run_datetime: String,
     /// Ranks on each host.
     pub npernode: u32,
-    /// Hosts.
+    /// Number of hosts that ranks ran on.
     pub host_count: u32,
     /// Ranks on all hosts.
     pub total_ranks: u32,
@@ -42,7 +42,7 @@ pub struct Summary {
 /// What the harness does not say of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// Version of ringfall.
+    /// Version of ringfall that made the summary.
     pub version: String,
     /// That this is no CLOSED submission.
     pub division: String,
@@ -74,7 +74,7 @@ pub struct OptionSummary {
     pub aggregated_storage_read_p95_ms: f64,
     /// Ranks that should have a result in each trial.
     pub rank_count: u32,
-    /// Trials.
+    /// Number of trials of each option.
     pub trial_count: u32,
     /// Whether a result is missing.
     pub partial_failure: bool,
@@ -142,7 +142,7 @@ pub struct Merged {
 /// One trial, added up as the harness does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialRow {
-    /// From 0.
+    /// Number of the trial within its option, from 0.
     pub trial: u32,
     /// Ranks that have a result.
     pub ranks: u32,

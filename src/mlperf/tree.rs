@@ -19,9 +19,9 @@ const ATTEMPTS: u64 = 60;
 pub struct Owner {
     /// The directory of all results.
     pub results: PathBuf,
-    /// Who measures.
+    /// Organization that measures, as the published layout names it.
     pub organization: String,
-    /// What is measured.
+    /// Name of the storage system that is measured.
     pub system: String,
     /// The model of the first option.
     pub model: String,

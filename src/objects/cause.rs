@@ -305,7 +305,7 @@ pub struct ObjectError {
     pub operation: &'static str,
     /// The object or bucket, as a URL.
     pub place: String,
-    /// Why not.
+    /// Why the request failed, the last time that it was tried.
     pub cause: Cause,
     /// How often it was tried.
     pub attempts: u32,

@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "objects")]
 use super::cause::Cause;
 
-/// What one store was asked, all endpoints together.
+/// Requests to one object store, all its endpoints together.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectCounts {
-    /// Requests sent, with those that were repeated.
+    /// Number of requests sent, retries included.
     pub requests: u64,
     /// Bytes of objects sent.
     pub sent_bytes: u64,
     /// Bytes of objects received.
     pub received_bytes: u64,
-    /// Connections opened to the endpoints of the store.
+    /// Number of connections opened to the endpoints of the store.
     pub connections: u64,
-    /// Requests that were repeated, by what had gone wrong.
+    /// Number of attempts that were repeated, by what had gone wrong.
     pub retries: RetryCounts,
-    /// Requests that failed for good.
+    /// Number of requests that failed after all their retries.
     pub failures: u64,
-    /// What each endpoint was asked.
+    /// Number of requests sent to each endpoint.
     pub endpoints: Vec<EndpointCounts>,
 }
 
 /// Requests that were repeated, by what had gone wrong.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RetryCounts {
-    /// The server asked for fewer requests (429, 503).
+    /// Number of attempts repeated because the server asked for fewer requests (429, 503).
     pub busy: u64,
-    /// The server failed (another 5xx).
+    /// Number of attempts repeated because the server answered with another 5xx.
     pub server: u64,
-    /// The connection ended in the middle.
+    /// Number of attempts repeated because the connection closed early.
     pub cut: u64,
-    /// No connection was made.
+    /// Number of attempts repeated because no connection could be made.
     pub connect: u64,
-    /// It took longer than the timeout.
+    /// Number of attempts repeated because they timed out.
     pub timeout: u64,
-    /// The bytes that arrived were not those that were sent.
+    /// Number of attempts repeated because the checksum of the data was wrong.
     pub checksum: u64,
 }
 
@@ -101,7 +101,7 @@ impl RetryCounts {
         }
     }
 
-    /// All of them.
+    /// Number of attempts that were repeated, for all reasons together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.busy + self.server + self.cut + self.connect + self.timeout + self.checksum
@@ -129,12 +129,12 @@ impl RetryCounts {
     }
 }
 
-/// What one endpoint was asked.
+/// Requests to one endpoint of an object store.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointCounts {
-    /// Its address; the store's name where none was given.
+    /// Address of the endpoint; the name of the store if no address was given.
     pub endpoint: String,
-    /// Requests sent to it.
+    /// Number of requests sent to this endpoint, retries included.
     pub requests: u64,
 }
 

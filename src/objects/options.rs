@@ -37,7 +37,7 @@ pub enum PathStyle {
 /// What protects the bytes on their way to the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Checksum {
-    /// Nothing but the connection.
+    /// No checksum; only the connection protects the data.
     None,
     /// SHA-256 in the signature, which every S3 server checks.
     #[default]

@@ -29,9 +29,9 @@ impl Scheme {
 /// A bucket (a container, in Azure's words) and what all names in it begin with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectUrl {
-    /// The protocol.
+    /// Protocol of the store: S3, Azure Blob Storage or Google Cloud Storage.
     pub scheme: Scheme,
-    /// The bucket.
+    /// Name of the bucket, or of the container in Azure's words.
     pub bucket: String,
     /// What names begin with, without a slash at either end; may be empty.
     pub prefix: String,

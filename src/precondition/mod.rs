@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const ROUNDS_A_CAPACITY: u64 = 10;
 const ROUND_MIN: Duration = Duration::from_secs(1);
 
-/// When it ends.
+/// What decides that preconditioning has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// When the bytes are written.
@@ -42,11 +42,11 @@ pub struct PreconditionPlan {
     pub bytes: u64,
     /// They go to the first so many bytes, in order, again and again.
     pub range_bytes: u64,
-    /// When it ends.
+    /// What decides that preconditioning has ended.
     pub until: Until,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,
-    /// Of the content.
+    /// Random seed of the content that is written.
     pub seed: u64,
 }
 

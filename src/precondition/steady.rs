@@ -2,7 +2,7 @@
 //! (PTS 2.0, "Steady State"): over a window of five rounds the figure stays within ±10 % of its
 //! mean, and its straight-line trend over the window is at most 10 % of the mean.
 
-/// Rounds looked at.
+/// Number of the latest rounds that must agree for bandwidth to count as steady.
 pub const WINDOW: usize = 5;
 /// Largest minus smallest round, of the mean.
 const RANGE_MAX: f64 = 0.20;

@@ -84,7 +84,7 @@ pub struct AutoscalerReport {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     #[schemars(with = "String")]
     pub mode: Mode,
-    /// Whether the search came to its end within the run.
+    /// Whether the search finished before the run ended.
     pub conclusive: bool,
     /// Why the search ended.
     pub reason: String,
@@ -161,10 +161,10 @@ impl TimeReport {
     }
 }
 
-/// What first broke its target, and where the time of the requests went then.
+/// The first step that missed its target, and where the time of its requests went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Broke {
-    /// Number of users with which it broke.
+    /// Number of users at which the target was first missed.
     pub users: u32,
     /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.

@@ -21,7 +21,7 @@ pub struct Configuration {
     pub cpu_memory_mib: u64,
     /// Model whose KV cache is simulated.
     pub model: String,
-    /// Simulated users.
+    /// Number of simulated users.
     pub users: u64,
     /// Prefill writes at once, 0: unbounded (`qd` in file names, though no queue depth).
     pub max_concurrent_allocs: u64,
@@ -44,7 +44,7 @@ impl fmt::Display for Configuration {
 }
 
 impl Configuration {
-    /// CPU tier, GiB.
+    /// Capacity of the CPU tier, GiB.
     #[must_use]
     pub fn cpu_memory_gib(&self) -> f64 {
         self.cpu_memory_mib as f64 / MIB_PER_GIB

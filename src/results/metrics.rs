@@ -18,7 +18,8 @@ pub enum Better {
     Neither,
 }
 
-/// One figure.
+/// A figure of a result that runs are compared by: its name, which way is better, and how it is
+/// read.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Stable name, the unit last.

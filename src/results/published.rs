@@ -11,7 +11,7 @@ use crate::config::{PRESETS, Preset};
 pub struct Published {
     /// Name of the preset that both sides ran.
     pub preset: &'static str,
-    /// `Metric::key`.
+    /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
     /// The faster of the two published systems over the slower.
     pub published: f64,

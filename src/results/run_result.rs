@@ -28,7 +28,7 @@ pub struct RunResult {
     pub plan: Plan,
     /// As it was typed, the program's name first.
     pub command_line: Vec<String>,
-    /// Where it ran.
+    /// Hardware and kernel of the machine that the run was on.
     pub machine: Machine,
     /// What started it as one of several, if anything did.
     pub launcher: Option<Launcher>,

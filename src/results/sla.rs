@@ -14,7 +14,7 @@ pub(crate) const CLASS_NAMES: [&str; 3] = ["interactive", "responsive", "batch"]
 /// Targets of a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sla {
-    /// Its name.
+    /// Name of the class: interactive, responsive or batch.
     pub class: &'static str,
     /// End-to-end latency at P95, P99, P99.9 and P99.99, ms.
     pub targets_ms: [u64; 4],

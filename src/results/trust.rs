@@ -47,11 +47,11 @@ impl Trust {
 /// What is said of one metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// `Metric::key`.
+    /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
     /// How far it is to be believed.
     pub trust: Trust,
-    /// Why.
+    /// Why the metric is to be believed so far and no further, as a sentence.
     pub why: String,
     /// What the published runs showed of it in such a configuration; null: nothing was published.
     pub published: Option<&'static str>,
@@ -79,7 +79,7 @@ pub struct Situation {
     pub arrivals_open: Option<bool>,
     /// Requests that were still queued at the end.
     pub queued_at_end: Option<u64>,
-    /// Simulated users.
+    /// Number of simulated users; null when the result does not say.
     pub users: Option<u64>,
     /// Requests that may be served at once.
     pub serving_slots: Option<u64>,
@@ -207,7 +207,7 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
 /// One of the metrics that runs are judged by, of one run.
 #[derive(Clone, Debug)]
 pub struct Headline {
-    /// Which.
+    /// The metric that the value is of.
     pub metric: &'static Metric,
     /// What the run has of it.
     pub value: f64,

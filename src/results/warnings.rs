@@ -252,8 +252,8 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if let Some(rows) = result.feed.as_ref().map(|feed| feed.disordered).filter(|rows| *rows > 0) {
         let text = format!(
-            "{rows} of the trace's rows are earlier than the row before them, and were taken to \
-             arrive at its time: sort the trace by time if that is not meant"
+            "{rows} rows of the trace are out of order and were given the preceding row's time; \
+             sort the trace by time to avoid this"
         );
         warnings.push(warning("disordered_rows", text, None));
     }
@@ -273,9 +273,10 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning("autoscaler_none", text, None));
     }
     if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
-        let text = "the autoscaler's users did not wait for their answers: beyond the limit their \
-                    queue grows for as long as they stay"
-            .to_owned();
+        let text =
+            "users did not wait for answers (--arrival open): beyond the limit the queue keeps \
+                    growing"
+                .to_owned();
         warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
     }
 }
@@ -296,14 +297,14 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning(code, text, Some(remedy)));
     }
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
-        let text = "host memory stood in for the GPU tier's: its figures say nothing about a GPU"
+        let text = "the GPU tier was emulated in host memory: its figures say nothing about a GPU"
             .to_owned();
         warnings.push(warning("gpu_emulated", text, Some("--gpu-backend cuda")));
     }
     if result.engine.passed_over_entries > 0 {
         let text = format!(
-            "{} entries passed the GPU tier by although it had room, because that room was in \
-             other shards' pieces of its memory",
+            "{} entries were not kept in the GPU tier although it had free space: that space \
+             belonged to other shards",
             result.engine.passed_over_entries
         );
         warnings.push(warning("gpu_passed_over", text, Some("--gpu-mem-gb")));
@@ -342,8 +343,8 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if result.population_failed > 0 {
         let text = format!(
-            "{} entries that had to be there before the run could not be written: they are larger \
-             than the whole storage tier, or their I/O failed",
+            "{} entries could not be written before the run: they are larger than the whole \
+             storage tier, or their I/O failed",
             result.population_failed
         );
         warnings.push(warning("population", text, Some("--storage-capacity-gb")));
@@ -426,7 +427,8 @@ fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
     if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
         let text = format!(
             "the run, or one of its shards, stood still for {gap_s:.1} s, {:.0} % of the window: \
-             it was stopped or got no core, and its rates and latencies are not the storage's",
+             it was stopped or got no core, and its rates and latencies do not describe the \
+             storage",
             share * 100.0
         );
         warnings.push(warning("stood_still", text, Some("--shards")));
@@ -436,8 +438,8 @@ fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
             stalls => format!("{stalls} times"),
         };
         let text = format!(
-            "a shard gave no heartbeat for a second or more {times}, from its opening to its end; \
-             the longest gap while the load ran was {gap_s:.1} s"
+            "a shard stalled for 1 s or more, {times} between its start and its end; the longest \
+             stall while the load ran was {gap_s:.1} s"
         );
         warnings.push(warning("stalls", text, Some("--shards")));
     }

@@ -52,13 +52,13 @@ pub struct SaturateSettings {
     pub buffer_bytes_max: u64,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,
-    /// Who polls.
+    /// How I/Os reach the kernel and come back: by system calls and interrupts, or by polling.
     pub polling: Polling,
     /// Directions and mixes: percent of the I/Os that read.
     pub read_percents: Vec<u32>,
     /// Whether I/Os a second are looked for too.
     pub iops: bool,
-    /// Of offsets.
+    /// Random seed of the offsets.
     pub seed: u64,
     /// Seconds that it may take, with writing the range; none: as long as it needs.
     pub time_limit_s: Option<u32>,

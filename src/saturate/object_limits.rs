@@ -29,14 +29,14 @@ pub struct ObjectLimits {
     pub counts: ObjectCounts,
 }
 
-/// One load.
+/// What one load on the object store reached: one operation, size and number in flight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectPoint {
-    /// PUT or GET.
+    /// Operation that was measured, `PUT` or `GET`.
     pub operation: String,
     /// Size of an object, bytes.
     pub object_bytes: u64,
-    /// Requests in flight.
+    /// Number of requests in flight, all threads together.
     pub in_flight: u32,
     /// How long it was measured.
     pub seconds: f64,
@@ -44,7 +44,7 @@ pub struct ObjectPoint {
     pub requests: u64,
     /// Bytes of objects per second.
     pub bytes_per_s: f64,
-    /// Requests per second.
+    /// Rate of completed requests, requests per second.
     pub requests_per_s: f64,
     /// Median time from sending a request to its complete answer, with repetitions, us.
     pub latency_p50_us: f64,

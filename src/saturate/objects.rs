@@ -18,12 +18,12 @@ use crate::host::CostSnapshot;
 use crate::interrupt::Interrupt;
 use crate::objects::{Bytes, ObjectError, Objects};
 
-/// What is measured.
+/// Which loads a search for an object store's limits tries, and for how long.
 #[derive(Clone, Debug)]
 pub struct ObjectSweep {
     /// Sizes of objects, bytes; multiples of 4 KiB.
     pub sizes: Vec<u64>,
-    /// Requests in flight.
+    /// Numbers of requests in flight to try, each in turn.
     pub in_flight: Vec<u32>,
     /// How long each point is measured.
     pub point: Duration,

@@ -37,12 +37,12 @@ impl Bounds {
     }
 }
 
-/// A load.
+/// A load to try: the size of its I/Os and how many of them are in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point {
     /// Size of an I/O, bytes.
     pub io_bytes: u32,
-    /// I/Os in flight.
+    /// Number of I/Os in flight, all threads together.
     pub depth: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Begins.
+    /// A search that has tried nothing yet.
     #[must_use]
     pub fn new(goal: Goal, bounds: Bounds) -> Search {
         let io_bytes = match goal {

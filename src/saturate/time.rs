@@ -16,7 +16,7 @@ const PROBING_SHARE: f64 = 0.6;
 /// The time of all searches together.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// When it began.
+    /// Moment at which the first search began.
     pub began: Instant,
     /// How long it may take; none: until the answer is found.
     pub limit: Option<Duration>,

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::prose::prose;
-use crate::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
+use crate::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Read, Value};
 use crate::escape::{terminal, terminal_path};
+use crate::host::counted;
 
 const WIDTH: usize = 80;
 /// Findings, notes and skipped files that are printed unless all are asked for.
@@ -76,7 +77,7 @@ fn rows(page: &mut String, group: &GroupReport) {
         let met: u64 = group.targets.iter().map(|row| row.met).sum();
         let files: u64 = group.targets.iter().map(|row| row.files).sum();
         let text = format!("{}; targets met {met} of {files}", told.join(", "));
-        wrapped(page, &format!("{:<15}in time: ", ""), &text);
+        wrapped(page, &format!("{:<15}within target: ", ""), &text);
     }
 }
 
@@ -165,18 +166,7 @@ fn told(input: &Input) -> String {
 
 fn footer(page: &mut String, audit: &Audit, all: bool) {
     let read = &audit.read;
-    let text = format!(
-        "{} rank files, {} summaries, {} metadata files, {} logs and {} logs of iostat were read; \
-         {} other JSON files hold no result; {} files were skipped.",
-        read.rank_files,
-        read.summaries,
-        read.metadata,
-        read.logs,
-        read.iostat,
-        read.other_json,
-        read.skipped
-    );
-    wrapped(page, "Read      ", &text);
+    wrapped(page, "Read      ", &what_was_read(read));
     let shown = if all { audit.skipped.len() } else { SKIPPED_SHOWN };
     for skipped in audit.skipped.iter().take(shown) {
         wrapped(page, "Skipped   ", &format!("{}: {}", skipped.path.display(), skipped.why));
@@ -184,6 +174,25 @@ fn footer(page: &mut String, audit: &Audit, all: bool) {
     if read.skipped > shown as u64 {
         let left = read.skipped - shown as u64;
         wrapped(page, "          ", &format!("… and {left} more"));
+    }
+}
+
+/// `1 rank file, 2 logs; skipped none.` Kinds of file of which there were none are left out.
+fn what_was_read(read: &Read) -> String {
+    let counts = [
+        (read.rank_files, counted(read.rank_files, "rank file")),
+        (read.summaries, counted(read.summaries, "summary")),
+        (read.metadata, counted(read.metadata, "metadata file")),
+        (read.logs, counted(read.logs, "log")),
+        (read.iostat, counted(read.iostat, "iostat log")),
+        (read.other_json, counted(read.other_json, "other JSON file")),
+    ];
+    let told = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told);
+    let told = told.collect::<Vec<_>>().join(", ");
+    let told = if told.is_empty() { "nothing" } else { &told };
+    match read.skipped {
+        0 => format!("{told}; skipped none."),
+        skipped => format!("{told}; skipped {}.", counted(skipped, "file")),
     }
 }
 

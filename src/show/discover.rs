@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 /// Mount options that tell nothing of speed or safety, which nearly all file systems have.
 const USUAL_OPTIONS: [&str; 5] = ["rw", "relatime", "nosuid", "nodev", "noexec"];
 
-/// The page.
+/// The report of `ringfall discover` as text for a terminal.
 #[must_use]
 pub fn discovery_page(found: &Discovery) -> String {
     let mut page = String::new();

@@ -17,11 +17,11 @@ const WIDTH: usize = 80;
 /// A run, and perhaps another to compare it with.
 #[derive(Clone, Copy, Debug)]
 pub struct MlperfRun<'a> {
-    /// Its directory.
+    /// Directory of the run that is shown.
     pub path: &'a Path,
     /// What it comes to.
     pub summary: &'a Summary,
-    /// The other run.
+    /// Another run to compare it with, its directory first; none when it stands alone.
     pub baseline: Option<(&'a Path, &'a Summary)>,
 }
 
@@ -77,7 +77,7 @@ pub(super) const LATENCIES: [LatencyRow; 6] = [
     ("  of that, device", |merged| merged.storage_write_device_ms.as_ref()),
 ];
 
-/// The page.
+/// The report of an MLPerf Storage run as text for a terminal.
 #[must_use]
 pub fn mlperf_text(run: &MlperfRun<'_>) -> String {
     let summary = run.summary;

@@ -38,7 +38,7 @@ use crate::results::Document;
 pub struct Named {
     /// A file's name, or the like.
     pub name: String,
-    /// The result.
+    /// The result that goes by this name.
     pub document: Document,
 }
 

@@ -14,7 +14,7 @@ const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
 /// How often a line is written elsewhere.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
-/// Where progress goes.
+/// Shows how far a run has come: in place on a terminal, line by line elsewhere.
 pub struct ProgressLine<W: Write> {
     out: W,
     live: bool,

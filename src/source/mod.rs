@@ -31,15 +31,15 @@ pub struct OpenSource {
     pub workload: Source,
     /// The rows of a trace.
     pub rows: Option<OpenTrace>,
-    /// What was found.
+    /// What was found in the trace's or dataset's files, for the report.
     pub facts: SourceFacts,
 }
 
 /// A trace whose first request has been read already: it is one.
 pub struct OpenTrace {
-    /// That request.
+    /// The first request of the trace, which has been read already.
     pub first: SourceRequest,
-    /// The others.
+    /// The requests after the first, in order.
     pub stream: Stream,
     /// Operations that one pass over a logical trace has.
     pub operations: Option<u64>,

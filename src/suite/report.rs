@@ -12,9 +12,9 @@ use crate::host::survey::Survey;
 /// What `discover` found and recommends.
 #[derive(Clone, Debug, Serialize)]
 pub struct Discovery {
-    /// Version of ringfall.
+    /// Version of ringfall that made the report.
     pub version: &'static str,
-    /// The machine.
+    /// Everything that was found out about the machine.
     pub machine: Survey,
     /// What a run here is made with when nothing else is said.
     pub engine: Engine,
@@ -35,7 +35,7 @@ pub struct Discovery {
 /// complete a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IoUring {
-    /// Whether it worked.
+    /// Whether a ring could be made and completed a request.
     pub works: bool,
     /// Why it did not: a sentence.
     pub error: Option<String>,

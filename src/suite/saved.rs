@@ -14,7 +14,7 @@ const FILE: &str = "suite.plan";
 /// Layout of the file.
 const VERSION: u32 = 1;
 
-/// A suite.
+/// A suite as it is kept on disk, so that an interrupted one can be continued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedSuite {
     /// 1; also tells such a file from others.
@@ -29,7 +29,7 @@ pub struct SavedSuite {
     pub cache_dir: Option<PathBuf>,
     /// Flags for all runs, after those of the workloads.
     pub more_flags: Vec<String>,
-    /// What is run.
+    /// The runs of the suite, in their order, with all their flags.
     pub invocations: Vec<Invocation>,
 }
 

@@ -70,11 +70,11 @@ pub struct Table {
     pub host: Option<String>,
     /// What the rows are held against: the directory of another suite; null when nothing is.
     pub baseline: Option<PathBuf>,
-    /// A run each.
+    /// The runs of the suite, a row each, in their order.
     pub rows: Vec<Row>,
 }
 
-/// One run.
+/// One run of a suite, judged and summarized.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Name of the run.
@@ -83,7 +83,7 @@ pub struct Row {
     pub workload: &'static str,
     /// What it is, in a few words.
     pub title: String,
-    /// Whether it passed.
+    /// Whether the run met the criteria of its profile.
     pub verdict: Verdict,
     /// Criteria that it met, and all that it was judged by.
     pub criteria: Option<(usize, usize)>,
@@ -106,7 +106,7 @@ pub struct Row {
 /// A metric to go by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GoBy {
-    /// `Metric::key`.
+    /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
     /// Value of this run.
     pub value: f64,

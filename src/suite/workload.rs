@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 
-/// A named workload.
+/// A workload that a suite can run, which chooses its flags for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Workload {
@@ -89,7 +89,7 @@ impl TryFrom<String> for Workload {
 }
 
 impl Workload {
-    /// Its name.
+    /// Name of the workload on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
@@ -155,7 +155,7 @@ impl Default for Asked {
 /// A flag of `ringfall run`, and why it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
-    /// The flag: `--num-users`.
+    /// The flag as it is typed, such as `--num-users`.
     pub flag: String,
     /// Its value; null for a switch.
     pub value: Option<String>,

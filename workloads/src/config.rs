@@ -9,7 +9,7 @@ use crate::model::{ModelSpec, built_in};
 const LARGE_HIDDEN_DIM: u64 = 8_192;
 const LARGE_LAYERS: u64 = 64;
 
-/// How requests arrive.
+/// Whether users wait for their answers, or requests arrive at times of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {
@@ -57,7 +57,7 @@ pub struct RagConfig {
     pub distribution: RagDistribution,
     /// Tokens of a chunk; fewer when one would pass `chunk_bytes_max`.
     pub chunk_tokens: u32,
-    /// Largest chunk, bytes.
+    /// Largest size of a chunk, bytes; a chunk that would be larger has fewer tokens.
     pub chunk_bytes_max: u64,
     /// Tokens of a document, both ends included.
     pub document_tokens: [u32; 2],
@@ -112,11 +112,11 @@ pub enum PhaseMode {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Persona {
-    /// Context, tokens.
+    /// Range from which the longest context of a user is drawn, tokens.
     pub context_tokens: [u32; 2],
-    /// Generation, tokens.
+    /// Range from which the longest answer of a user is drawn, tokens.
     pub generation_tokens: [u32; 2],
-    /// Think time, seconds.
+    /// Range from which a user's pause between two requests is drawn, s.
     pub think_time_s: [f64; 2],
 }
 
@@ -124,11 +124,11 @@ pub struct Persona {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkloadConfig {
-    /// The model.
+    /// Model whose KV cache sizes decide the size of each entry.
     pub model: ModelSpec,
     /// GPUs that share a token's KV bytes; entries are one GPU's share.
     pub tensor_parallel: u64,
-    /// Users.
+    /// Number of simulated users; 1 to [`USERS_MAX`].
     pub num_users: u32,
     /// Kinds of users, drawn uniformly: chatbot, coding, document.
     pub personas: Vec<Persona>,
@@ -138,7 +138,7 @@ pub struct WorkloadConfig {
     pub responsive_share: f64,
     /// A think time is multiplied by a draw from this range.
     pub think_jitter: [f64; 2],
-    /// How requests arrive.
+    /// What decides when a user sends its next request.
     pub arrival: Arrival,
     /// Arrivals a second of all users together, for [`Arrival::Poisson`].
     pub request_rate_per_s: f64,
@@ -188,7 +188,7 @@ pub struct WorkloadConfig {
     pub phases: PhaseMode,
     /// Entries a user, written before a decode-only run.
     pub decode_only_entries_per_user: u32,
-    /// Tokens of each.
+    /// Number of tokens of each entry that is written before a decode-only run.
     pub decode_only_entry_tokens: u32,
     /// Requests in all; 0: no limit. Divided evenly over the users.
     pub max_requests: u64,
@@ -242,7 +242,7 @@ impl Default for WorkloadConfig {
     }
 }
 
-/// Most users.
+/// Largest number of simulated users, over all shards.
 pub const USERS_MAX: u32 = 100_000;
 /// Most tokens of a context or an answer: far above any model, and keeps products in range.
 const TOKENS_MAX: u32 = 100_000_000;

@@ -140,7 +140,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// What happened.
+/// What the driver tells the machine: time has passed, or a step has ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     /// Time has reached [`crate::contract::Nanos`] given by the machine's `next_wake`.
@@ -163,18 +163,18 @@ pub enum Event {
     },
 }
 
-/// A finished request.
+/// One request that has ended, with where its time went.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RequestRecord {
     /// The user; of a trace, the session or the row.
     pub user: u64,
-    /// Urgency.
+    /// Priority class under which it was served.
     pub class: Class,
     /// Intended arrival: latency counts from here.
     pub arrived: Nanos,
-    /// When serving began.
+    /// When serving began: the end of its time in the queue.
     pub started: Nanos,
-    /// When it ended.
+    /// When its last step ended.
     pub finished: Nanos,
     /// Sum of its steps' I/O times, ns.
     pub storage_io_ns: u64,
@@ -184,11 +184,11 @@ pub struct RequestRecord {
     pub decode_ns: u64,
     /// Time waited for generation, ns.
     pub generation_ns: u64,
-    /// Context tokens.
+    /// Number of tokens of the context it came with.
     pub context_tokens: u32,
-    /// Tokens generated.
+    /// Number of tokens generated for it.
     pub generated_tokens: u32,
-    /// How it ended.
+    /// Whether it succeeded, failed or was refused.
     pub end: RequestEnd,
 }
 

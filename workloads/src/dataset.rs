@@ -3,9 +3,9 @@
 /// Lengths of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnTokens {
-    /// Of the question.
+    /// Number of tokens of the question.
     pub context_tokens: u32,
-    /// Of the answer.
+    /// Number of tokens of the answer.
     pub generate_tokens: u32,
 }
 
@@ -28,7 +28,7 @@ impl Dataset {
         true
     }
 
-    /// Conversations.
+    /// Number of conversations in the dataset.
     #[must_use]
     pub fn len(&self) -> u32 {
         // At most as many as there are turns.

@@ -11,9 +11,9 @@ const LIST_GROWTH: u64 = 2;
 /// What is written before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PopulationEstimate {
-    /// Entries.
+    /// Number of entries that are written.
     pub entries: u64,
-    /// Their bytes.
+    /// Sum of the sizes of these entries, bytes.
     pub bytes: u64,
     /// Of these, bytes of documents.
     pub documents_bytes: u64,

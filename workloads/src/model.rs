@@ -42,15 +42,15 @@ pub struct Mla {
     pub qk_rope_head_dim: u64,
 }
 
-/// A model.
+/// Dimensions of a model, from which the KV bytes of a token follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// Transformer layers.
+    /// Number of transformer layers, each of which caches keys and values.
     pub num_layers: u64,
-    /// Hidden dimension.
+    /// Width of the model's hidden state.
     pub hidden_dim: u64,
-    /// Attention heads.
+    /// Number of attention heads for queries.
     pub num_heads: u64,
     /// Key/value heads; unused with MLA.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct ModelSpec {
     /// Head dimension; none: hidden / heads.
     #[serde(default)]
     pub kv_dim_per_head: Option<u64>,
-    /// Element type.
+    /// Type of the cached elements, which decides their size.
     pub dtype: Dtype,
     /// MLA in place of MHA/GQA.
     #[serde(default)]

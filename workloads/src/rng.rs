@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A user's stream.
+/// A stream of random numbers, seeded for one user and one purpose.
 pub type Stream = Xoshiro256PlusPlus;
 
 /// What a stream is for; streams of different purposes are independent.

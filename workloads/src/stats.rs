@@ -1,7 +1,7 @@
 //! What a shard's workload counted since its start; merging is addition. Hits and misses are the
 //! driver's to count: it knows the measurement window.
 
-/// Plain counters.
+/// Counters of one shard's workload since its start, or of several shards added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkloadStats {
     /// Decode steps that found their entry evicted.
@@ -39,7 +39,7 @@ pub struct WorkloadStats {
 }
 
 impl WorkloadStats {
-    /// Adds another shard's.
+    /// Adds the counters of another shard; maxima stay maxima.
     pub fn merge(&mut self, other: &WorkloadStats) {
         let WorkloadStats {
             decode_misses,

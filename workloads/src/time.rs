@@ -18,7 +18,7 @@ impl Nanos {
     /// Later than anything that happens: 584 years.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// So many nanoseconds.
+    /// The moment `ns` nanoseconds after the clock's zero, or a span of that length.
     #[inline]
     #[must_use]
     pub const fn from_ns(ns: u64) -> Nanos {
@@ -47,7 +47,7 @@ impl Nanos {
         Nanos(ns as u64)
     }
 
-    /// Nanoseconds.
+    /// The value in whole nanoseconds, exact.
     #[inline]
     #[must_use]
     pub const fn as_ns(self) -> u64 {

@@ -20,7 +20,7 @@ pub struct Profile {
     pub context_tokens: u32,
     /// Upper end of its answers, tokens.
     pub generation_tokens: u32,
-    /// Think time.
+    /// Pause before the user's next request, without its jitter.
     pub think: Nanos,
 }
 
@@ -57,9 +57,9 @@ pub struct Demand {
     pub retrieval: Option<u64>,
     /// Turn of its conversation, from 0.
     pub turn: Turn,
-    /// Context, tokens.
+    /// Number of tokens of the request's context.
     pub context_tokens: u32,
-    /// Answer, tokens.
+    /// Number of tokens of its answer.
     pub generate_tokens: u32,
     /// The system prompt it begins with.
     pub prompt: Option<u32>,
@@ -220,7 +220,7 @@ impl User {
         User { behind: ahead.clone(), ahead, profile, pending: 0, active: true }
     }
 
-    /// Its traits.
+    /// Traits of the user that were drawn once: class, lengths and think time.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile

@@ -30,11 +30,11 @@ const ARRIVALS_AT_ONCE: usize = 4096;
 /// Something to write before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PopulationItem {
-    /// What.
+    /// Key of the entry to write.
     pub key: Key,
-    /// Where it lives.
+    /// Whether it belongs to one user or to all, which decides the shard that keeps it.
     pub scope: Scope,
-    /// Its size.
+    /// Size of the entry, bytes.
     pub bytes: u64,
 }
 

@@ -32,7 +32,7 @@ impl AlignedBytes {
         AlignedBytes { start, length }
     }
 
-    /// The bytes.
+    /// All bytes of the allocation; zero until written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated and zeroed for this length, and owned by this alone.

@@ -78,7 +78,7 @@ impl ChunkPool {
         }
     }
 
-    /// Chunks in all.
+    /// Number of chunks that the pool was made with.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.inner.count
@@ -127,7 +127,7 @@ impl Chunk {
         self.start()
     }
 
-    /// Its bytes.
+    /// All bytes of the chunk, with what its last user left in them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping, initialised (zeroed by the kernel), and this Chunk is the

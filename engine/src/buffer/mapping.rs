@@ -113,13 +113,13 @@ impl Mapping {
         }
     }
 
-    /// First byte.
+    /// Address of the first byte; valid until the mapping is dropped.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Usable length.
+    /// Length of the memory that may be used, bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length_bytes
@@ -131,7 +131,7 @@ impl Mapping {
         self.length_bytes == 0
     }
 
-    /// What backs it.
+    /// Kind of pages that the kernel gave for the mapping.
     #[must_use]
     pub fn page_kind(&self) -> PageKind {
         self.page_kind

@@ -8,7 +8,7 @@ use super::Buffer;
 /// Where the bytes of an I/O are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryPlace {
-    /// Their first byte.
+    /// Address of the first byte of the I/O's memory.
     pub pointer: *mut u8,
     /// Their offset in the region of the pool that they are part of, which may be registered with
     /// the kernel; none when they are no part of it.

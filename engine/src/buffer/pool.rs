@@ -49,7 +49,7 @@ impl BufferPool {
         Some(Buffer { pool: Rc::clone(&self.inner), index })
     }
 
-    /// Buffers in all.
+    /// Number of buffers that the pool was made with.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.inner.count
@@ -61,7 +61,7 @@ impl BufferPool {
         self.inner.free.borrow().len()
     }
 
-    /// Size of each.
+    /// Size of each buffer of the pool, bytes.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.inner.buffer_bytes
@@ -98,7 +98,7 @@ impl Buffer {
         self.start()
     }
 
-    /// Its bytes.
+    /// All bytes of the buffer, with what its last user left in them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping, initialised (zeroed by the kernel), and this Buffer is the

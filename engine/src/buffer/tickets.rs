@@ -73,7 +73,7 @@ impl Tickets {
         self.places < queue_depth && self.state.borrow().limit == self.places
     }
 
-    /// Tickets out now.
+    /// Number of tickets that are given out and not yet returned.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.state.borrow().out
@@ -148,7 +148,7 @@ impl Ticket {
         Ticket { buffer: Some(buffer), lent: None, tickets }
     }
 
-    /// The buffer.
+    /// The buffer that comes with the ticket.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         debug_assert!(self.lent.is_none(), "who lends memory writes from there, and reads nothing");

@@ -87,7 +87,7 @@ impl CacheDir {
         named.filter_map(|entry| reclaim_whole(&entry.path())).sum()
     }
 
-    /// Where it is.
+    /// Path of the directory that holds this run's data files.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -40,7 +40,7 @@ pub enum FaultPlan {
     Every(u64, Fault),
 }
 
-/// See the module.
+/// A device that fails chosen I/Os of another device on purpose, for tests.
 pub struct FaultDevice<D> {
     inner: D,
     plan: Cell<FaultPlan>,
@@ -51,7 +51,7 @@ pub struct FaultDevice<D> {
 }
 
 impl<D: Device> FaultDevice<D> {
-    /// Wraps `inner`.
+    /// Wraps `inner`, so that its I/Os fail as `plan` says.
     #[must_use]
     pub fn new(inner: D, plan: FaultPlan, clock: Clock) -> FaultDevice<D> {
         FaultDevice {
@@ -75,7 +75,7 @@ impl<D: Device> FaultDevice<D> {
         self.submitted.get()
     }
 
-    /// The device inside.
+    /// The wrapped device, for tests that look at what reached it.
     #[must_use]
     pub fn inner(&self) -> &D {
         &self.inner

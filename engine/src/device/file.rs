@@ -119,13 +119,13 @@ impl DataFile {
         }
     }
 
-    /// Its descriptor.
+    /// Descriptor of the open data file, valid as long as this device.
     #[must_use]
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Its path.
+    /// Path under which the data file or block device was opened.
     #[must_use]
     pub fn path(&self) -> &PathBuf {
         &self.path

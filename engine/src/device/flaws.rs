@@ -75,7 +75,7 @@ pub struct FlawCounts {
 }
 
 impl FlawCounts {
-    /// Adds another drive's.
+    /// Adds what another drive's flaws did.
     pub fn add(&mut self, other: &FlawCounts) {
         for &(kind, errno, count) in &other.failed {
             self.add_failed(kind, errno, count);

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Nanos};
 use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
-/// See the module.
+/// A device in memory, which keeps what is written or, as the null device, nothing.
 pub struct MemoryDevice {
     slots: Rc<DeviceSlots>,
     /// `None`: the null device.
@@ -35,7 +35,8 @@ impl MemoryDevice {
         MemoryDevice { slots: Slots::new(), content: None, queue: RefCell::default(), clock }
     }
 
-    /// Damages one byte.
+    /// Flips the lowest bit of the byte at `offset_bytes`, as silent corruption would; the null
+    /// device has none.
     pub fn flip_bit(&self, offset_bytes: u64) {
         if let Some(content) = &self.content {
             content.borrow_mut()[offset_bytes as usize] ^= 1;

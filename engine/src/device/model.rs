@@ -61,12 +61,12 @@ pub struct WriteCacheModel {
     pub is_volatile: bool,
 }
 
-/// A drive.
+/// Parameters by which a simulated drive decides how long each I/O takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
-    /// Reads.
+    /// Latency and bandwidth of reads.
     pub read: DirectionModel,
-    /// Writes.
+    /// Latency and bandwidth of writes.
     pub write: DirectionModel,
     /// What a flush takes after the writes before it.
     pub flush: Nanos,
@@ -80,7 +80,7 @@ pub struct DeviceModel {
     /// It works in bursts that begin so far apart: what it would do until the next one begins,
     /// it does at once. So do the limiters of clouds and of the kernel. Zero: evenly.
     pub burst_period: Nanos,
-    /// Its write cache.
+    /// Size and speed of the cache that takes writes before they are on the flash.
     pub write_cache: WriteCacheModel,
 }
 

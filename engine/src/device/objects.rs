@@ -28,7 +28,7 @@ use crate::clock::{Clock, Nanos};
 use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
-/// Names an object.
+/// Name of an object: the first block that it holds, and how new it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectName {
     /// The first block of the device that it holds.

@@ -8,7 +8,7 @@ use crate::buffer::Ticket;
 use crate::drive::DriveId;
 use crate::ring::IoRequest;
 
-/// See the module.
+/// Several devices that a shard uses as one, each under its drive's number.
 pub struct SeveralDrives(Box<[Rc<dyn Device>]>);
 
 impl SeveralDrives {

@@ -45,7 +45,7 @@ impl Ord for Due {
     }
 }
 
-/// The drive.
+/// A simulated drive, which all shards of a simulation share.
 pub struct SimDrive {
     model: DeviceModel,
     state: RefCell<DeviceState>,

@@ -17,7 +17,7 @@ use crate::tier::cpu::CpuPool;
 
 /// The world around a [`LocalEngine`].
 pub struct LocalParts<'a> {
-    /// Its clock.
+    /// Clock that the engine reads; in a simulation, the simulated one.
     pub clock: Clock,
     /// Memory of the CPU tier, populated.
     pub cpu: Arc<CpuPool>,
@@ -41,7 +41,7 @@ impl Links for MailLinks {
 /// A message that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// Where.
+    /// The shard that the message has reached.
     pub to: ShardId,
     /// Whether it was a permit to serve a request, which is for whoever serves requests there.
     pub is_request_permit: bool,

@@ -68,7 +68,7 @@ pub struct Statistics {
     pub tiers: [TierCounts; TIER_COUNT],
     /// The storage space of each shard.
     pub space: Vec<SpaceFigures>,
-    /// I/Os in flight.
+    /// Number of I/Os submitted and not yet completed, all shards together.
     pub in_flight: u32,
     /// Failures, the first hundred of each shard.
     pub errors: Vec<IoError>,

@@ -18,7 +18,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Name in reports.
+    /// Name of the operation in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Name in reports.
+    /// Name of the kind in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ impl ErrorKind {
 /// A failed I/O, with everything needed to find the place again.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct IoError {
-    /// Its class.
+    /// Class of the failure, by which errors are counted.
     pub kind: ErrorKind,
     /// What was being done.
     pub operation: Operation,
@@ -148,7 +148,7 @@ pub struct IoError {
     pub file: String,
     /// Offset of the failed I/O in that file, bytes.
     pub offset_bytes: u64,
-    /// Its length, bytes.
+    /// Length of the failed I/O, bytes.
     pub length_bytes: u64,
     /// The positive errno; 0 when the kernel reported none (a short or corrupt transfer).
     pub errno: i32,

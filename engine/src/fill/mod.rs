@@ -41,9 +41,9 @@ pub const BLOCKS_MAX: u64 = 1 << 61;
 /// What an entry's content depends on, apart from the block number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ContentName {
-    /// The run's seed.
+    /// Random seed of the run; another seed gives other content.
     pub seed: u64,
-    /// The entry.
+    /// Key of the entry that the content belongs to.
     pub key: EntryKey,
     /// How often the entry has been rewritten.
     pub version: u32,
@@ -65,7 +65,7 @@ impl Implementation {
     pub const ALL: [Implementation; 3] =
         [Implementation::Portable, Implementation::Avx2, Implementation::Avx512];
 
-    /// Name in reports.
+    /// Name of the implementation in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ const MATCH_BYTES: f64 = 3.0;
 /// Highest ratios that may be asked for; a sector keeps 16 random bytes at the least, by which a
 /// sampled verification knows it.
 pub const DEDUPE_RATIO_MAX: f64 = 1000.0;
-/// As [`DEDUPE_RATIO_MAX`].
+/// Highest compression ratio that may be asked for: a sector keeps at least 16 random bytes.
 pub const COMPRESS_RATIO_MAX: f64 = 16.0;
 
 /// How content can be reduced. The default can't be.

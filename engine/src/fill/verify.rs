@@ -19,9 +19,9 @@ pub enum VerifyMode {
 /// What a verification found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VerifyReport {
-    /// Blocks compared.
+    /// Number of 4 KiB blocks that were compared with what was written.
     pub blocks_checked: u64,
-    /// Blocks that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// Number within the entry of the first block that differed.
     pub first_bad_block: Option<u64>,

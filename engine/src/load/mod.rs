@@ -19,7 +19,7 @@ use crate::ring::Polling;
 use crate::units::BLOCK_BYTES;
 use worker::Worker;
 
-/// Where I/Os go.
+/// Order in which a load's I/Os go through the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// One after the other over all threads, from the start again at the end.
@@ -39,9 +39,9 @@ pub struct LoadPlan {
     pub depth: u32,
     /// The first so many bytes of the file are used.
     pub range_bytes: u64,
-    /// Where I/Os go.
+    /// Order in which I/Os go through the file.
     pub access: Access,
-    /// Who polls.
+    /// How I/Os reach the kernel and come back: by system calls and interrupts, or by polling.
     pub polling: Polling,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,
@@ -65,9 +65,9 @@ pub enum LoadError {
 /// What one direction did in the window.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionFigures {
-    /// I/Os completed.
+    /// Number of I/Os that completed in the window.
     pub ios: u64,
-    /// Bytes they moved.
+    /// Bytes that these I/Os moved.
     pub bytes: u64,
     /// From submission to completion.
     pub latency: Histogram,
@@ -76,9 +76,9 @@ pub struct DirectionFigures {
 /// What a load did in its window.
 #[derive(Clone, Debug, Default)]
 pub struct LoadFigures {
-    /// Reads.
+    /// Reads that completed in the window.
     pub read: DirectionFigures,
-    /// Writes.
+    /// Writes that completed in the window.
     pub write: DirectionFigures,
     /// Length of the window.
     pub window_ns: u64,

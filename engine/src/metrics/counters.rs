@@ -22,9 +22,9 @@ pub struct DirectionMetrics {
 /// Both directions of a tier.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TierMetrics {
-    /// Entries read.
+    /// Reads of entries from this tier.
     pub read: DirectionMetrics,
-    /// Entries written.
+    /// Writes of entries to this tier.
     pub write: DirectionMetrics,
 }
 
@@ -44,9 +44,9 @@ pub struct IoMetrics {
 /// I/Os of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeCount {
-    /// I/Os.
+    /// Number of I/Os of this class that completed.
     pub count: u64,
-    /// Bytes they moved.
+    /// Bytes that these I/Os moved.
     pub bytes: u64,
 }
 
@@ -75,9 +75,9 @@ pub struct EvictionMetrics {
 /// Entries moved up from a tier after a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionMetrics {
-    /// Entries moved.
+    /// Number of entries that were moved.
     pub entries: u64,
-    /// Their bytes.
+    /// Sum of the sizes of these entries, bytes.
     pub bytes: u64,
 }
 
@@ -92,12 +92,12 @@ pub struct WaitMetrics {
     pub queue_place: Histogram,
 }
 
-/// What verification saw.
+/// Blocks that verification compared with what was written, and how many differed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyMetrics {
     /// 4 KiB blocks compared with what was written.
     pub blocks_checked: u64,
-    /// Blocks that differed.
+    /// Number of compared 4 KiB blocks that differed from what was written.
     pub blocks_bad: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct ErrorRecord {
     pub operation: Operation,
     /// Positive errno, or 0.
     pub errno: i32,
-    /// How often.
+    /// Number of failures of this kind, 1 or more.
     pub count: u64,
     /// The first of them, whole.
     pub first: IoError,
@@ -130,7 +130,7 @@ pub struct DriveMetrics {
 }
 
 impl DriveMetrics {
-    /// Adds another's events.
+    /// Adds what another shard counted on the same drive.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
@@ -142,13 +142,13 @@ impl DriveMetrics {
 /// One shard's window, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
-    /// By [`Tier::index`].
+    /// Reads and writes of entries in each tier, by [`Tier::index`].
     pub tiers: [TierMetrics; TIER_COUNT],
     /// Single reads from the storage device.
     pub io_read: IoMetrics,
     /// Single writes to the storage device.
     pub io_write: IoMetrics,
-    /// `fdatasync` calls.
+    /// Flushes (`fdatasync`) of the storage device; they move no bytes of their own.
     pub io_flush: IoMetrics,
     /// The same by drive where there are several; empty where there is one.
     pub drives: Vec<DriveMetrics>,
@@ -158,9 +158,9 @@ pub struct Metrics {
     pub evictions_gpu_to_storage: EvictionMetrics,
     /// By the tier promoted from, then the one promoted to, [`Tier::index`].
     pub promotions: [[PromotionMetrics; TIER_COUNT]; TIER_COUNT],
-    /// Waiting.
+    /// Time that operations waited for room, buffers and places in the device queue.
     pub waits: WaitMetrics,
-    /// Verification.
+    /// What verification of the data that was read compared and found.
     pub verify: VerifyMetrics,
     /// Bytes written to storage blocks that had been preallocated but never written before.
     pub first_touch_bytes: u64,
@@ -182,7 +182,7 @@ pub struct Metrics {
 }
 
 impl DirectionMetrics {
-    /// Adds another's events.
+    /// Adds what was counted elsewhere for the same tier and direction.
     pub fn merge(&mut self, other: &Self) {
         self.entry_bytes += other.entry_bytes;
         self.total.merge(&other.total);
@@ -192,7 +192,7 @@ impl DirectionMetrics {
 }
 
 impl EvictionMetrics {
-    /// Adds another's events.
+    /// Adds what was counted elsewhere for the same pair of tiers.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.entries += other.entries;
@@ -212,7 +212,7 @@ impl IoMetrics {
         size.bytes += bytes;
     }
 
-    /// Adds another's events.
+    /// Adds what was counted elsewhere for the same direction.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.entry_bytes += other.entry_bytes;
@@ -225,7 +225,8 @@ impl IoMetrics {
 }
 
 impl Metrics {
-    /// Counts a failure.
+    /// Counts a failed I/O under its kind, operation, errno and tier, and keeps the first of each
+    /// whole.
     pub fn record_error(&mut self, error: &IoError) {
         let same = |r: &&mut ErrorRecord| {
             (r.kind, r.operation, r.errno) == (error.kind, error.operation, error.errno)
@@ -243,7 +244,7 @@ impl Metrics {
         }
     }
 
-    /// Failures in all.
+    /// Number of I/Os that failed, of all kinds.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.errors.iter().map(|row| row.count).sum()
@@ -281,7 +282,7 @@ impl Metrics {
         &mut self.drives[index]
     }
 
-    /// The tier's operations.
+    /// Reads and writes of entries in one tier.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierMetrics {
         &self.tiers[tier.index()]

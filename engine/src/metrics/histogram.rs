@@ -81,7 +81,7 @@ impl fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// A histogram without events. Its counters take memory only once something is recorded.
     #[must_use]
     pub fn new() -> Self {
         Histogram::default()
@@ -92,7 +92,7 @@ impl Histogram {
         self.inner.as_deref().filter(|inner| !inner.is_empty())
     }
 
-    /// Counts one event.
+    /// Counts one event of this latency, ns; one beyond the highest bound is counted at that bound.
     pub fn record(&mut self, latency_ns: u64) {
         // The crate's counters reach past the bound it was given (to 4398 s); only what is past
         // those does it count as the bound, which would put 5000 s below 4000 s.
@@ -115,7 +115,7 @@ impl Histogram {
         }
     }
 
-    /// Events recorded.
+    /// Number of events recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.as_ref().map_or(0, |inner| inner.len())
@@ -165,7 +165,7 @@ impl Histogram {
         self.recorded().map_or(0, |inner| inner.count_between(0, limit_ns))
     }
 
-    /// Forgets everything.
+    /// Removes all events, and keeps the memory of the counters.
     pub fn clear(&mut self) {
         if let Some(inner) = &mut self.inner {
             inner.reset();

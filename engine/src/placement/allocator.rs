@@ -29,7 +29,7 @@ const ROWS: usize = (u64::BITS - SPLIT_BITS + 1) as usize;
 pub struct SpaceFigures {
     /// Blocks in leased segments.
     pub leased_blocks: u64,
-    /// Of them, free.
+    /// Blocks in leased segments that hold no entry.
     pub free_blocks: u64,
     /// Pieces the free space is in; a wholly free segment counts as one.
     pub free_extents: u64,
@@ -37,7 +37,7 @@ pub struct SpaceFigures {
     pub largest_free_blocks: u64,
     /// Extents of everything allocated.
     pub live_extents: u64,
-    /// Segments leased.
+    /// Number of segments that the shard has leased from the engine's space.
     pub leased_segments: u64,
     /// Of them, wholly free.
     pub free_segments: u64,

@@ -28,9 +28,9 @@ pub enum EntryState {
 /// What there is to know of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryView {
-    /// Its place.
+    /// Place of the entry in its shard's slab; valid while the entry is resident or pinned.
     pub id: EntryId,
-    /// Its name.
+    /// Key by which callers know the entry.
     pub key: EntryKey,
     /// The tier it is to be read from.
     pub tier: Tier,
@@ -38,7 +38,7 @@ pub struct EntryView {
     pub bytes: u64,
     /// Which write of this shard made it: no two entries of one key have the same.
     pub version: u32,
-    /// Its phase.
+    /// How far the entry has come: being written, resident, being moved, or removed.
     pub state: EntryState,
 }
 

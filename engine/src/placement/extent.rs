@@ -49,7 +49,7 @@ impl Default for Repr {
 }
 
 impl ExtentList {
-    /// The extents.
+    /// All extents, in the order of the entry's bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[Extent] {
         match &self.0 {
@@ -67,7 +67,7 @@ impl ExtentList {
         }
     }
 
-    /// Their blocks, summed.
+    /// Number of 4 KiB blocks in all extents together.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.as_slice().iter().map(|extent| extent.blocks).sum()

@@ -45,18 +45,18 @@ impl Default for Grown {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Growth {
-    /// Which.
+    /// The tier that is to get more space.
     pub tier: Tier,
     /// Of storage, which drive; of another tier, the first.
     pub drive: DriveId,
-    /// What to take.
+    /// How much space there is, and how much more to take.
     pub step: Step,
 }
 
 /// A tier that got less space than it was to have, for a while or to the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// Which.
+    /// The tier that is too small.
     pub tier: Tier,
     /// What it might have come to hold, bytes.
     pub wanted_bytes: u64,

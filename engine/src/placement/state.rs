@@ -21,11 +21,11 @@ use crate::units::BLOCK_BYTES;
 pub struct TierCounts {
     /// Entries that a lookup finds here, those being written or moved away included.
     pub entries: u64,
-    /// Their bytes.
+    /// Sum of the sizes of these entries, bytes.
     pub bytes: u64,
     /// Entries evicted from here: sent down, or deleted from storage.
     pub evicted_entries: u64,
-    /// Their bytes.
+    /// Sum of the sizes of the evicted entries, bytes.
     pub evicted_bytes: u64,
     /// Of them, entries lost because the move down failed or the tier below can never hold them.
     pub lost_entries: u64,
@@ -34,7 +34,7 @@ pub struct TierCounts {
 }
 
 impl TierCounts {
-    /// Adds another shard's.
+    /// Adds the counts of another shard for the same tier.
     pub fn add(&mut self, other: TierCounts) {
         self.entries += other.entries;
         self.bytes += other.bytes;
@@ -73,7 +73,7 @@ pub enum WakeReason {
 pub struct Wakeup {
     /// Where it waits; this may be the shard itself.
     pub shard: ShardId,
-    /// What for.
+    /// Why the request there can now go on.
     pub reason: WakeReason,
 }
 

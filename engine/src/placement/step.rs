@@ -114,7 +114,7 @@ pub enum Admission {
 #[must_use]
 #[derive(Debug)]
 pub struct Grant {
-    /// The tier.
+    /// The tier in which space is promised.
     pub tier: Tier,
     /// The entry's size in bytes.
     pub bytes: u64,
@@ -145,11 +145,12 @@ pub enum Enter {
 pub struct Victim {
     /// Its place. It counts as pinned until `finish_move` or `move_failed`. From storage: gone.
     pub id: EntryId,
-    /// Its name.
+    /// Key by which callers know the evicted entry.
     pub key: EntryKey,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its version.
+    /// Which write of the shard made the evicted entry; see
+    /// [`EntryView::version`](super::EntryView).
     pub version: u32,
     /// The tier it leaves.
     pub from: Tier,

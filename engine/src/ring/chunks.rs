@@ -23,7 +23,7 @@ const ENTRIES: u32 = 64;
 /// One chunk's way to or from a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkIo {
-    /// Read or write.
+    /// Whether the file is read into the chunk or written from it.
     pub kind: IoKind,
     /// Where in the file, bytes; a multiple of 4 KiB for a file opened with O_DIRECT.
     pub offset_bytes: u64,

@@ -37,7 +37,7 @@ pub enum Polling {
 pub struct LaneIo {
     /// Which lane, and so which buffer.
     pub lane: u32,
-    /// Read or write.
+    /// Whether the device is read into the lane's buffer or written from it.
     pub kind: IoKind,
     /// Where on the device, a multiple of 4 KiB.
     pub offset_bytes: u64,
@@ -108,7 +108,7 @@ impl LaneRing {
         })
     }
 
-    /// I/Os not completed.
+    /// Number of I/Os submitted and not yet completed, all lanes together.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight

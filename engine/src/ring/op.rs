@@ -15,11 +15,11 @@ pub enum IoKind {
 /// starting at `buffer_offset`. All three multiples of 4 KiB; zeros for a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoRequest {
-    /// What to do.
+    /// Whether the I/O is a read, a write or a flush.
     pub kind: IoKind,
     /// Where on the device.
     pub offset_bytes: u64,
-    /// How much.
+    /// Number of bytes to transfer.
     pub length_bytes: u32,
     /// Where in the buffer.
     pub buffer_offset: u32,

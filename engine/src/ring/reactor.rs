@@ -116,7 +116,7 @@ impl<B: IoMemory + 'static> Ring<B> {
         &self.bell
     }
 
-    /// I/Os not completed.
+    /// Number of I/Os of this ring that are submitted and not yet completed.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.slots.pending()

@@ -68,7 +68,7 @@ struct Inner<B> {
 }
 
 impl<B: 'static> Slots<B> {
-    /// An empty table.
+    /// A table without slots; it grows as I/Os are submitted.
     #[must_use]
     pub fn new() -> Rc<Self> {
         let inner = Inner { slots: Vec::new(), free: Vec::new(), pending: 0 };

@@ -108,7 +108,7 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    /// Heartbeats so far.
+    /// Number of heartbeats that the thread has given; 0 until it begins to work.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
@@ -196,7 +196,7 @@ impl Vitals {
     }
 }
 
-/// A running executor.
+/// A running thread that drives one task, and those it spawns, to its end.
 pub struct Executor<T: Send + 'static> {
     handle: JoinHandle<Result<T, String>>,
     vitals: Arc<Vitals>,

@@ -7,7 +7,7 @@ use crate::metrics::Histogram;
 /// Single reads and writes that ended in a span of time.
 #[derive(Clone, Debug, Default)]
 pub struct IoInterval {
-    /// When it began.
+    /// Moment at which the interval began, by the shard's clock.
     pub began: Nanos,
     /// How long it lasted.
     pub length: Nanos,

@@ -215,13 +215,13 @@ impl VirtualTime {
         Clock::Simulated(Rc::clone(&self.now))
     }
 
-    /// The present time.
+    /// The simulated time since the simulation's start.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.now.get()
     }
 
-    /// Sleeps until `deadline`.
+    /// A future that is ready once the simulated time has reached `deadline`.
     pub fn sleep_until(&self, deadline: Nanos) -> Sleep {
         Sleep { time: self.clone(), deadline, place: None }
     }
@@ -249,7 +249,7 @@ impl VirtualTime {
     }
 }
 
-/// See [`VirtualTime::sleep_until`].
+/// A future that is ready at a simulated time; made by [`VirtualTime::sleep_until`].
 pub struct Sleep {
     time: VirtualTime,
     deadline: Nanos,

@@ -15,13 +15,13 @@ use super::message::OperationTimes;
 /// Entries that left a tier together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VictimCounts {
-    /// How many.
+    /// Number of entries that left the tier.
     pub entries: u64,
-    /// Their bytes.
+    /// Sum of the sizes of these entries, bytes.
     pub bytes: u64,
 }
 
-/// Read or written.
+/// Direction of an operation on a whole entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Entry to caller.
@@ -35,7 +35,7 @@ pub enum Direction {
 pub struct SecondDirection {
     /// Storage: bytes whose I/O completed in this second. CPU: bytes of operations that ended.
     pub bytes: u64,
-    /// Operations that ended.
+    /// Number of reads or writes of whole entries that ended in this second.
     pub operations: u64,
     /// Their latencies; none where nothing ended, to spare its memory.
     pub latency: Option<Box<Histogram>>,
@@ -59,21 +59,21 @@ pub struct Second {
     pub io: [CoarseLatencies; 2],
     /// How things stood at its end.
     pub gauges: Gauges,
-    /// I/Os that failed.
+    /// Number of I/Os that failed in this second.
     pub errors: u64,
 }
 
 /// How things stand at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gauges {
-    /// I/Os in flight.
+    /// Number of I/Os submitted and not yet completed.
     pub in_flight: u32,
     /// Bytes of the entries in each tier, by [`Tier::index`].
     pub held_bytes: [u64; TIER_COUNT],
 }
 
 impl Gauges {
-    /// Adds another shard's.
+    /// Adds the state of another shard at the same moment.
     pub fn merge(&mut self, other: &Gauges) {
         self.in_flight += other.in_flight;
         for (mine, theirs) in self.held_bytes.iter_mut().zip(other.held_bytes) {
@@ -98,7 +98,7 @@ impl Default for CoarseLatencies {
 }
 
 impl CoarseLatencies {
-    /// Counts a latency.
+    /// Counts one latency in its bucket; the first also holds those below 1 µs.
     pub fn record(&mut self, latency: Nanos) {
         let us = (latency / MICROSECOND).max(1);
         let octave = us.ilog2();
@@ -108,7 +108,7 @@ impl CoarseLatencies {
         self.counts[bucket] = self.counts[bucket].saturating_add(1);
     }
 
-    /// Adds another's.
+    /// Adds the counts of another shard, bucket by bucket.
     pub fn merge(&mut self, other: &CoarseLatencies) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
             *mine = mine.saturating_add(theirs);

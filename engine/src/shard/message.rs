@@ -143,7 +143,7 @@ pub enum Answer {
     Evicted,
 }
 
-/// An engine-wide gate.
+/// Gates that the whole engine shares: each lets only so many operations through at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GateName {
     /// The right to decide evictions in a tier.
@@ -202,7 +202,7 @@ impl Asks {
         inner.slots.len() - inner.free.len()
     }
 
-    /// Delivers an answer.
+    /// Delivers the answer to a question and wakes whoever awaits it; no one may be left to.
     pub fn answer(&self, id: AskId, answer: Answer) {
         let waker = {
             let inner = &mut *self.inner.borrow_mut();

@@ -220,7 +220,7 @@ impl Shard {
         &self.shared
     }
 
-    /// What it counted.
+    /// Counters of the shard, for the whole window and second by second.
     #[must_use]
     pub fn measure(&self) -> &Rc<Measure> {
         &self.measure
@@ -244,7 +244,7 @@ impl Shard {
         self.placement.borrow().space()
     }
 
-    /// I/Os in flight.
+    /// Number of I/Os of this shard that are submitted and not yet completed.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.path.config.device.in_flight()
@@ -294,7 +294,7 @@ impl Shard {
         self.gpu_space.as_ref().map_or(0, |space| space.idle_bytes())
     }
 
-    /// Demotions under way.
+    /// Number of demotions that the shard has begun and not yet finished.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.moves.get()

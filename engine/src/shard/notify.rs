@@ -36,7 +36,7 @@ impl Notify {
     }
 }
 
-/// See [`Notify::notified`].
+/// A future that is ready at the next notification; made by [`Notify::notified`].
 #[derive(Debug)]
 pub struct Notified<'a> {
     notify: &'a Notify,

@@ -61,9 +61,9 @@ pub struct Blueprint {
 pub struct Seat {
     /// Which one it is.
     pub id: ShardId,
-    /// Its storage device.
+    /// Storage device that the shard submits its I/Os to.
     pub device: Rc<dyn Device>,
-    /// Its clock.
+    /// Clock that the shard reads; in a simulation, the simulated one.
     pub clock: Clock,
     /// Whether entries have bytes.
     pub content: Content,
@@ -179,7 +179,7 @@ pub struct ShardSpec {
 /// What the shard got, for the report.
 #[derive(Clone, Debug)]
 pub struct ShardFacts {
-    /// Ring features.
+    /// Features of io_uring that the kernel granted to the shard's ring.
     pub ring: RingFeatures,
     /// Whether the buffers are in reserved huge pages.
     pub huge_pages: bool,

@@ -21,7 +21,7 @@ pub enum ThreadState {
 /// A thread at a moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreadSample {
-    /// What it does.
+    /// Whether the thread runs, sleeps, is held by the kernel, is stopped or has ended.
     pub state: ThreadState,
     /// CPU time used by its own code, in the kernel's ticks (usually 10 ms).
     pub user: Nanos,

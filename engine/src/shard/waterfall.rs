@@ -21,9 +21,9 @@ const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
 /// An entry that was moved to another tier: down to make room, or up after a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transition {
-    /// Which.
+    /// Key of the entry that was moved.
     pub key: EntryKey,
-    /// Its size.
+    /// Size of the entry, bytes.
     pub bytes: u64,
     /// Where it was read.
     pub from: Tier,

@@ -78,7 +78,7 @@ impl Verdict {
 /// One metric of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// `Metric::key`.
+    /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
     /// What is a win.
     pub better: Better,
@@ -98,7 +98,7 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// The whole comparison.
+/// A comparison of two results, or of two sets of trials, metric by metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Files of the baseline.
@@ -124,7 +124,7 @@ pub struct Comparison {
 /// Whether the reads of one side reached its device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ColdSide {
-    /// `baseline` or `candidate`.
+    /// Which side it is, `baseline` or `candidate`.
     pub side: &'static str,
     /// What its counters say.
     pub reads: ColdReads,

@@ -238,7 +238,8 @@ pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
         .iter()
         .map(|row| {
             format!(
-                "{} in {} of {} files, {} of {} requests in time",
+                "class {} missed its target in {} of {} files: {} of its {} requests were within \
+                 it",
                 row.class,
                 row.files - row.met,
                 row.files,
@@ -248,12 +249,14 @@ pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
         })
         .collect();
     let mut finding = about(leaf, Some(group), Kind::TargetsMissed, Level::Note);
-    finding.sentence =
-        format!("{}: classes of requests missed their target: {}.", group.begin(), told.join("; "));
+    finding.sentence = format!("{}: {}.", group.begin(), told.join("; "));
     finding.formula =
         "sum over rank files of total_requests × sla.compliance ÷ sum of total_requests".to_owned();
     for row in &rows {
-        let key = format!("summary.qos_metrics.{}: share in time, all rank files", row.class);
+        let key = format!(
+            "summary.qos_metrics.{}: share of requests within target, all rank files",
+            row.class
+        );
         finding.inputs.push(Input::number(&leaf.path, key, row.compliance, ""));
     }
     Some(finding)

@@ -17,9 +17,9 @@ const FORMAT_VERSION: u32 = 1;
 /// What a command did.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CheckpointResult {
-    /// `ringfall-checkpoint-result`.
+    /// Tells such a file from others; always `ringfall-checkpoint-result`.
     pub format: &'static str,
-    /// Of the format.
+    /// Version of this layout of the file.
     pub format_version: u32,
     /// Version of the program.
     pub ringfall_version: &'static str,
@@ -27,21 +27,21 @@ pub(super) struct CheckpointResult {
     pub command: &'static str,
     /// Where the checkpoint is.
     pub target: String,
-    /// `file`, `s3` …
+    /// Kind of storage that the checkpoint is on: `file`, `s3` and so on.
     pub target_kind: &'static str,
     /// Bytes of all shards.
     pub total_bytes: u64,
-    /// Ranks.
+    /// Number of ranks that the checkpoint is of.
     pub ranks: usize,
-    /// Large files.
+    /// Whether all ranks share large files, rather than each having its own.
     pub shared_file: bool,
     /// Ratios that the content was given.
     pub dedupe_ratio: f64,
-    /// As above.
+    /// Compression ratio that the content was given.
     pub compress_ratio: f64,
     /// Length of a chunk, bytes.
     pub chunk_bytes: u64,
-    /// Chunks in memory.
+    /// Number of chunks that memory holds at the same time.
     pub buffers: u32,
     /// Threads that made and moved chunks.
     pub threads: u32,
@@ -52,11 +52,11 @@ pub(super) struct CheckpointResult {
     pub peak_rss_bytes: Option<u64>,
     /// Requests sent over a network, and those sent again.
     pub requests: u64,
-    /// As above.
+    /// Number of requests that were sent again after a failure.
     pub retries: u64,
-    /// Each save.
+    /// Figures of each save, in order.
     pub saves: Vec<Save>,
-    /// Each restore.
+    /// Figures of each restore, in order.
     pub restores: Vec<Restore>,
     /// The training job, of `run`.
     pub training: Option<TrainingFigures>,
@@ -80,11 +80,11 @@ pub(super) struct TrainingFigures {
 pub(super) struct Save {
     /// Of the training job; of a comparison the trial.
     pub step: u32,
-    /// `stream` or `generate-first`.
+    /// How the save was made, `stream` or `generate-first`.
     pub way: &'static str,
     /// When it began, since the job began, s.
     pub began_s: f64,
-    /// Bytes stored.
+    /// Number of bytes that this save stored.
     pub bytes: u64,
     /// Bytes that an earlier save had stored.
     pub found_bytes: u64,
@@ -109,7 +109,7 @@ pub(super) struct Restore {
     pub step: u32,
     /// When it began, since the job began, s.
     pub began_s: f64,
-    /// Bytes read.
+    /// Number of bytes that this restore read.
     pub bytes: u64,
     /// How long it took, s.
     pub elapsed_s: f64,
@@ -117,7 +117,7 @@ pub(super) struct Restore {
     pub bytes_per_s: f64,
     /// Blocks of 4 KiB compared.
     pub blocks_checked: u64,
-    /// Those that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// The first of each chunk, of 16 chunks at most.
     pub bad_blocks: Vec<BadBlock>,
@@ -130,11 +130,11 @@ pub(super) struct Restore {
 /// Latencies, ms; null where nothing was moved.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Latency {
-    /// Median.
+    /// Median of the latencies, ms.
     pub p50: Option<f64>,
     /// 99 in 100 took no longer.
     pub p99: Option<f64>,
-    /// Longest.
+    /// Longest of the latencies, ms.
     pub max: Option<f64>,
 }
 

@@ -35,7 +35,7 @@ const PLAIN_PERIOD: Duration = Duration::from_secs(10);
 
 /// Where it is told.
 pub(super) struct Told {
-    /// None: quiet.
+    /// Where sentences about the run are written; none when it is to be quiet.
     pub out: Option<Box<dyn Write>>,
     /// A terminal: the line is rewritten.
     pub live: bool,

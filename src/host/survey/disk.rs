@@ -10,7 +10,7 @@ use super::root::Root;
 /// A whole block device: a drive, or what is built of drives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Disk {
-    /// Name under `/sys/block`.
+    /// Name of the device under `/sys/block`.
     pub name: String,
     /// Device numbers, as `major:minor`.
     pub numbers: String,
@@ -28,7 +28,7 @@ pub struct Disk {
     pub namespace: Option<u64>,
     /// Other namespaces of the same drive, which share its bandwidth.
     pub sibling_namespaces: Vec<String>,
-    /// Size, bytes.
+    /// Capacity of the device, bytes.
     pub size_bytes: u64,
     /// Size of a logical block, bytes.
     pub logical_block_bytes: Option<u64>,
@@ -56,7 +56,7 @@ pub struct Disk {
     pub write_cache: Option<String>,
     /// NUMA node that it is attached to; null when there is only one or the kernel names none.
     pub numa_node: Option<u32>,
-    /// Temperature, °C.
+    /// Temperature that the drive reports, °C; null when it reports none.
     pub temperature_c: Option<f64>,
     /// Temperature from which the drive slows down, °C.
     pub temperature_max_c: Option<f64>,

@@ -22,7 +22,7 @@ pub struct FileSystem {
     pub disk: Option<String>,
     /// Drives that its bytes end on, through partitions and whatever is built of drives.
     pub drives: Vec<String>,
-    /// Size, bytes.
+    /// Size of the file system, bytes; null when it can't be asked.
     pub size_bytes: Option<u64>,
     /// Space that this process may still take, bytes.
     pub free_bytes: Option<u64>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::processor::value_of;
 use super::root::Root;
 
-/// Limits.
+/// Limits that the kernel sets for this process and for the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Files that this process may have open (`ulimit -n`); null: any number.

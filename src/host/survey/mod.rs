@@ -23,22 +23,22 @@ pub use root::Root;
 
 use super::Room;
 
-/// A machine.
+/// Everything that was found out about a machine; what is unknown is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// Its name.
+    /// Name of the host; null when the kernel names none.
     pub host: Option<String>,
     /// Release of the Linux kernel.
     pub kernel: Option<String>,
-    /// Its processors.
+    /// Processor model, cores and caches.
     pub processor: Processor,
-    /// Its NUMA nodes.
+    /// NUMA nodes with memory or cores, by number.
     pub numa_nodes: Vec<NumaNode>,
-    /// Its main memory.
+    /// Main memory, swap and huge pages.
     pub memory: Memory,
     /// Its GPUs and accelerators.
     pub gpus: Vec<Gpu>,
-    /// Its disks.
+    /// Whole block devices, by name.
     pub disks: Vec<Disk>,
     /// File systems that could hold data.
     pub file_systems: Vec<FileSystem>,

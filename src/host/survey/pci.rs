@@ -62,7 +62,7 @@ impl PciPath {
             .filter(|path| !path.links.is_empty())
     }
 
-    /// The device itself.
+    /// The link of the device itself, which is the last of the path.
     #[must_use]
     pub fn device(&self) -> Option<&PciLink> {
         self.links.last()

@@ -11,7 +11,7 @@ use super::root::{Root, numbered};
 pub struct Processor {
     /// Name of the model.
     pub model: Option<String>,
-    /// Number of sockets.
+    /// Number of processor sockets in use.
     pub sockets: u32,
     /// Number of cores; with simultaneous multithreading each has several threads.
     pub cores: u32,
@@ -40,16 +40,16 @@ pub struct Cache {
     pub level: u32,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// Its size, bytes.
+    /// Size of the cache, bytes.
     pub bytes: u64,
     /// Number of threads that share it.
     pub threads: u32,
 }
 
-/// A NUMA node.
+/// A NUMA node: cores and memory that are near each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NumaNode {
-    /// Its number.
+    /// Number of the node, as the kernel counts.
     pub id: u32,
     /// Threads near it, as the kernel lists them: `0-15,32-47`.
     pub threads: String,
@@ -63,7 +63,7 @@ pub struct NumaNode {
     pub distances: Vec<u32>,
 }
 
-/// Main memory.
+/// Main memory and swap of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
     /// Size of it, bytes.
@@ -79,7 +79,7 @@ pub struct Memory {
     pub swap_bytes: Option<u64>,
     /// Whether the kernel makes huge pages of ordinary memory: `always`, `madvise` or `never`.
     pub transparent_huge_pages: Option<String>,
-    /// Reserved huge pages.
+    /// Reserved huge pages, one row for each size.
     pub huge_pages: Vec<HugePages>,
 }
 
@@ -88,7 +88,7 @@ pub struct Memory {
 pub struct HugePages {
     /// Size of one, bytes.
     pub page_bytes: u64,
-    /// Number of them.
+    /// Number of reserved pages of this size.
     pub count: u64,
     /// Number of those that nobody uses.
     pub free: u64,

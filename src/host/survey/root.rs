@@ -16,7 +16,7 @@ const ENTRIES_MAX: usize = 1 << 16;
 pub struct Root(PathBuf);
 
 impl Root {
-    /// This machine.
+    /// The root of the machine that this process runs on.
     #[must_use]
     pub fn machine() -> Root {
         Root::at(Path::new("/"))

@@ -64,10 +64,10 @@ pub struct ConfigReport {
     pub seed: Option<u64>,
     pub durability: Option<String>,
     pub verify: Option<String>,
-    /// Bytes of content for each byte of it that differs from all others; 1: nothing repeats.
+    /// Deduplication ratio of the content: total bytes ÷ unique bytes; 1: no duplicates.
     pub dedupe_ratio: Option<f64>,
-    /// Bytes of content for each byte that is left when each 4 KiB are compressed; 1: it cannot
-    /// be compressed.
+    /// Compression ratio of the content: total bytes ÷ bytes after compressing each 4 KiB block on
+    /// its own; 1: incompressible.
     pub compress_ratio: Option<f64>,
     pub preallocate: Option<String>,
     pub shards: Option<u16>,

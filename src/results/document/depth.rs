@@ -12,7 +12,7 @@ shapes!(QueueDepthReport);
 /// What the search for a queue depth tried during the warm-up, and what it chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueDepthReport {
-    /// Queue depth of the measurement: I/Os in flight at most, each shard on each drive.
+    /// Queue depth used for the measurement: most I/Os each shard keeps in flight on each drive.
     pub chosen: u32,
     /// Largest depth that was tried.
     pub deepest: u32,
@@ -24,7 +24,7 @@ pub struct QueueDepthReport {
     /// taken), `out_of_time` (the warm-up was over first) or
     /// `no_answer` (a shard did not say what it had measured).
     pub reason: String,
-    /// The same as a sentence, with the figures.
+    /// Outcome of the search as a sentence, with its figures.
     pub text: String,
     /// Length of the search, s.
     pub seconds: f64,

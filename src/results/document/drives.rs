@@ -30,9 +30,9 @@ pub struct DriveReport {
     /// Mean number of I/Os in flight on this drive: the sum of their latencies divided by the
     /// length of the window; null for a window without length.
     pub mean_depth: Option<f64>,
-    /// Single reads from this drive.
+    /// Read I/Os on this drive that completed in the window.
     pub read: DriveDirection,
-    /// Single writes to this drive.
+    /// Write I/Os on this drive that completed in the window.
     pub write: DriveDirection,
     /// Number of flushes (`fdatasync`) of this drive that completed.
     pub flushes: u64,

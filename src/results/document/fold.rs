@@ -6,7 +6,7 @@ use super::merge::{Inputs, Merge};
 use super::side_by_side::Together;
 use super::{Document, EncodedHistograms, Histograms, Timeline};
 
-/// See the module.
+/// Merges documents one after the other, so that memory holds one of them and the sum.
 #[derive(Debug, Default)]
 pub struct Fold {
     sum: Option<Sum>,

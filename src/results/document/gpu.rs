@@ -18,7 +18,7 @@ shapes!(GpuReport);
 pub struct GpuDeviceReport {
     /// Number of the GPU, as the driver counts.
     pub index: u32,
-    /// Name of the GPU, or of what stood in for it.
+    /// Name of the GPU, or of the host memory that emulated it.
     pub name: String,
     /// Memory of the GPU, bytes.
     pub memory_bytes: u64,
@@ -26,15 +26,15 @@ pub struct GpuDeviceReport {
     pub free_bytes: u64,
 }
 
-/// What stood behind the GPU tier, or why there was none.
+/// Backend and devices of the GPU tier, or why there was none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuReport {
     /// Capacity asked for, all GPUs together, bytes.
     pub asked_bytes: u64,
     /// Capacity that the tier had, all GPUs together, bytes; 0 when there was no tier.
     pub capacity_bytes: u64,
-    /// What did the work: `cuda` (GPUs), `emulated` (host memory that stood in for them, whose
-    /// figures say nothing of a GPU) or `simulated` (described GPUs on a simulated clock); null
+    /// Backend of the GPU tier: `cuda` (GPUs), `emulated` (host memory, whose figures say nothing
+    /// about a GPU) or `simulated` (described GPUs on a simulated clock); null
     /// when there was no tier.
     pub backend: Option<String>,
     /// Whether the figures of the GPU tier are those of GPUs.

@@ -17,7 +17,7 @@ use crate::host::Machine;
 pub struct Agreed<T>(Option<T>);
 
 impl<T> Agreed<T> {
-    /// Those facts.
+    /// Holds the facts of a single result, with which nothing disagrees.
     #[must_use]
     pub const fn of(facts: T) -> Agreed<T> {
         Agreed(Some(facts))

@@ -12,7 +12,7 @@ shapes!(LatencyMs, LatencyMsMax);
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)];
 
-/// Nanoseconds as ms.
+/// Converts nanoseconds to milliseconds, fractions included.
 #[must_use]
 pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
@@ -68,7 +68,7 @@ impl LatencyMs {
 /// Mean, percentiles, maximum and number of a set of latencies, ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyMsMax {
-    /// Mean and percentiles.
+    /// Mean and percentiles of the latencies, ms.
     #[serde(flatten)]
     pub percentiles: LatencyMs,
     /// Largest of the latencies, ms.

@@ -12,7 +12,7 @@ use super::latency::PERCENTILES;
 #[derive(Clone, Copy)]
 pub(super) struct LatencyKey {
     pub tier: Tier,
-    /// `read` or `write`.
+    /// Direction in the key, `read` or `write`.
     pub direction: &'static str,
     pub part: Part,
     /// Suffix of the percentile in the key.

@@ -23,8 +23,8 @@ pub struct MergedReport {
     /// way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trials_asked: Option<u32>,
-    /// What ranks of one launch, which measured at the same time, are together; absent when the
-    /// results followed one another.
+    /// The launch whose ranks these are, which measured at the same time; absent when the results
+    /// followed one another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
     /// A row for each rank, by its number.
@@ -35,23 +35,23 @@ pub struct MergedReport {
     pub hosts: Vec<HostRow>,
 }
 
-/// Ranks of one launch.
+/// A launch of several ranks, and how well they measured together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Launch {
-    /// The launcher's name for it; null: it has none.
+    /// Identifier that the launcher gave this launch (such as a Slurm job ID); null if none.
     pub name: Option<String>,
-    /// Number of ranks that were started; null: the launcher did not say.
+    /// Number of ranks in the launch; null if the launcher did not say.
     pub size: Option<u32>,
-    /// Ranks that have no result here.
+    /// Numbers of the ranks of which no result was found.
     pub missing: Vec<u32>,
     /// Whether a rank is missing or ended early.
     pub partial: bool,
     /// Share of the time from the first start to the last end in which all ranks measured, 0 to 1.
     pub overlap_share: f64,
-    /// Most bytes that a rank moved to and from storage, over their mean; null where none moved
-    /// any.
+    /// Largest number of bytes that a rank moved to and from storage, divided by the mean of all
+    /// ranks; null if none moved any.
     pub imbalance: Option<f64>,
-    /// Ranks that moved less than 0.8 of the median.
+    /// Numbers of the ranks that moved less than 80 % of the median rank's bytes.
     pub stragglers: Vec<u32>,
 }
 
@@ -60,13 +60,13 @@ pub struct Launch {
 pub struct RankRow {
     /// Number of the rank, from 0.
     pub rank: u32,
-    /// Name of its machine.
+    /// Name of the host that the rank ran on.
     pub host: String,
-    /// Length of its window, s.
+    /// Length of the rank's measurement window, s.
     pub seconds: Option<f64>,
-    /// Bytes that its I/Os read from storage.
+    /// Bytes that the rank read from storage in its window.
     pub read_bytes: Option<u64>,
-    /// Bytes that its I/Os wrote to storage.
+    /// Bytes that the rank wrote to storage in its window.
     pub write_bytes: Option<u64>,
     /// Tokens generated over its window, tokens/s.
     pub tokens_per_s: Option<f64>,
@@ -79,28 +79,31 @@ pub struct RankRow {
     /// 95th percentile of the time of a request from intended arrival to end, ms; null when none
     /// finished.
     pub end_to_end_p95_ms: Option<f64>,
-    /// Bytes that it moved over the mean of all ranks; null where none moved any.
+    /// Bytes that the rank moved to and from storage, divided by the mean of all ranks; null if
+    /// none moved any.
     pub share_of_mean: Option<f64>,
-    /// Why it ended early; null: it did not.
+    /// Why the rank ended early; null if it did not.
     pub failure: Option<String>,
 }
 
 /// What the ranks of one machine moved on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostRow {
-    /// Name of the machine.
+    /// Name of the host.
     pub host: String,
-    /// The disk, as under `/sys/block`.
+    /// Name of the disk under `/sys/block`.
     pub device: String,
-    /// Ranks that used it.
+    /// Number of ranks that used this disk.
     pub ranks: u32,
-    /// Ours, all ranks together: bytes read.
+    /// Bytes that ringfall read from this disk, all ranks together.
     pub engine_read_bytes: u64,
-    /// Ours, all ranks together: bytes written.
+    /// Bytes that ringfall wrote to this disk, all ranks together.
     pub engine_write_bytes: u64,
-    /// The kernel's: bytes read, as the rank that saw most of them has it.
+    /// Bytes that the kernel counted as read from this disk (the largest count of any rank on the
+    /// host).
     pub kernel_read_bytes: u64,
-    /// The kernel's: bytes written, likewise.
+    /// Bytes that the kernel counted as written to this disk (the largest count of any rank on the
+    /// host).
     pub kernel_write_bytes: u64,
 }
 

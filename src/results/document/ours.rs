@@ -84,7 +84,7 @@ pub struct Ours {
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
     pub promotions: Part<PromotionsReport>,
-    /// What stood behind the GPU tier, or why there was none; null when none was asked for.
+    /// Backend and devices of the GPU tier, or why there was none; null when none was asked for.
     #[serde(default)]
     pub gpu: OfRun<GpuReport>,
     /// The kernel's counters for the storage device beside the engine's own.
@@ -102,8 +102,8 @@ pub struct Ours {
     pub roofline: OfRun<RooflineReport>,
     /// Result of `--precondition`, the writing of the device before the run; null without it.
     pub precondition: OfRun<PreconditionReport>,
-    /// What the object store was asked from the start of the run, when --cache-dir names one; null
-    /// otherwise. The kernel's counters of a device don't exist then.
+    /// Requests to the object store since the start of the run; null unless --cache-dir names one,
+    /// in which case there are no counters of a device.
     #[serde(default)]
     pub objects: Added<ObjectCounts>,
     /// What the kernel's block layer did; null when it was not traced.
@@ -329,7 +329,7 @@ pub struct WorkloadReport {
 figures! {
 /// Heartbeats of the shards, and how often one was late.
 pub struct HeartbeatReport {
-    /// Number of times that a shard gave no heartbeat for a second.
+    /// Number of times that a shard stalled: it gave no heartbeat for 1 s or more.
     pub stalls: Sum<u64>,
     /// Number of times that a shard was woken because a heartbeat was 50 ms late.
     pub nudges: Sum<u64>,

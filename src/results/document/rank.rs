@@ -8,22 +8,23 @@ use crate::config::{Cores, Rank};
 /// One process among those that a launcher started together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankReport {
-    /// Its number among all of them, from 0.
+    /// Rank of this process, from 0.
     pub rank: u32,
-    /// How many there were; null: the launcher did not say.
+    /// Number of ranks in the launch; null if the launcher did not say.
     pub size: Option<u32>,
-    /// Its number among those on its machine, from 0; null: the launcher did not say.
+    /// Rank of this process among those on its host, from 0; null if the launcher did not say.
     pub local_rank: Option<u32>,
-    /// How many were on its machine; null: the launcher did not say.
+    /// Number of ranks on this host; null if the launcher did not say.
     pub local_size: Option<u32>,
-    /// Name of its machine.
+    /// Name of the host that this rank ran on.
     pub host: String,
-    /// What tells the launch from others; null: the launcher has no name for it.
+    /// Identifier that the launcher gave this launch (such as a Slurm job ID); null if none.
     pub launch: Option<String>,
-    /// Cores, by number, that no other rank of its machine used; null: it used all that it might.
+    /// Numbers of the cores that only this rank used on its host; null if the host's cores were
+    /// not divided among its ranks.
     pub own_cores: Option<Vec<usize>>,
-    /// Whether the machine had fewer cores than ranks, so that this one had one shard that was not
-    /// pinned.
+    /// Whether the host had fewer cores than ranks, in which case each rank has one shard, which is
+    /// not pinned.
     pub crowded: bool,
 }
 

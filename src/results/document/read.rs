@@ -14,7 +14,7 @@ use crate::results::document::figure::Part;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", terminal_path(path), terminal(what))]
 pub struct FileProblem {
-    /// The file.
+    /// Path of the file, as it was given or found.
     pub path: PathBuf,
     /// What is wrong with it, and what to do.
     pub what: String,
@@ -41,9 +41,9 @@ pub enum Kind {
 /// A result and where it came from.
 #[derive(Clone, Debug)]
 pub struct ResultFile {
-    /// The file.
+    /// Path of the file, as it was given or found.
     pub path: PathBuf,
-    /// What it holds.
+    /// The result, read into the program's own shape.
     pub document: Document,
 }
 
@@ -125,7 +125,7 @@ impl ResultFile {
         Ok(ResultFile { path: path.to_owned(), document })
     }
 
-    /// Whose it is.
+    /// Whether it is one run of ringfall, several merged, or a run of the reference benchmark.
     #[must_use]
     pub fn kind(&self) -> Kind {
         let ours = &self.document.ringfall;

@@ -160,7 +160,7 @@ pub struct QosMetrics {
 #[expect(clippy::large_enum_variant, reason = "a document holds three")]
 #[serde(untagged)]
 pub enum QosClass {
-    /// It had requests.
+    /// A class of which requests finished.
     Measured {
         /// Number of requests of this class that finished in the window.
         total_requests: u64,
@@ -171,7 +171,7 @@ pub enum QosClass {
         /// All latency targets of the class, ms.
         targets_ms: SlaTargets,
     },
-    /// It had none.
+    /// A class of which no request finished.
     Nothing {
         /// Always true: no request of this class finished.
         no_data: bool,

@@ -81,7 +81,7 @@ fn runs(html: &mut String, run: &LeafReport) {
         "<h2>{}{}</h2><div class=\"wide\"><table><tr><th>option</th>{model}\
          <th class=\"n\">files</th><th></th><th class=\"n\">reported, GiB/s</th>\
          <th class=\"n\">over the real time</th><th class=\"n\">overstated</th>\
-         <th>requests in time</th></tr>",
+         <th>requests within target</th></tr>",
         division.unwrap_or_default(),
         shown(&run.path)
     );

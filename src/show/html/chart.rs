@@ -17,13 +17,13 @@ pub(super) const RIGHT: f64 = 16.0;
 
 /// One line.
 pub(super) struct Line {
-    /// For the legend.
+    /// Name of the line in the legend.
     pub name: String,
     /// Number of its colour.
     pub colour: usize,
     /// Not the first kind of line of its colour: dashed.
     pub dashed: bool,
-    /// Left to right.
+    /// The points of the line as (x, y), from left to right.
     pub points: Vec<(f64, f64)>,
     /// Marks at the points instead of a line between them.
     pub dots: bool,
@@ -31,15 +31,15 @@ pub(super) struct Line {
 
 /// A chart.
 pub(super) struct Chart<'a> {
-    /// Above it.
+    /// Heading above the chart.
     pub title: &'a str,
     /// What it shows, in a sentence, for those who can't see it.
     pub about: &'a str,
-    /// Along the bottom.
+    /// Label and axis along the bottom.
     pub x: (&'a str, Axis),
-    /// Up the side.
+    /// Label and axis up the side.
     pub y: (&'a str, Axis),
-    /// What is drawn.
+    /// The lines to draw, those drawn later on top.
     pub lines: Vec<Line>,
 }
 

@@ -25,7 +25,7 @@ pub struct CapacityAnswer {
     pub peak_tokens_per_s: f64,
     /// Fewest users that reach 99 % of the peak.
     pub peak_users: u32,
-    /// The curve's fit.
+    /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
     pub usl: Option<UslFit>,
 }
 

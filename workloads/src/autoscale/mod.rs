@@ -48,7 +48,7 @@ pub trait Latencies: Clone + Default {
 /// What happened in one interval (about a second), over all shards.
 #[derive(Clone, Debug, Default)]
 pub struct Sample<H> {
-    /// Its length, ns.
+    /// Length of the interval, ns.
     pub length_ns: u64,
     /// Bytes that the storage tier moved, both directions.
     pub storage_bytes: u64,
@@ -83,7 +83,7 @@ pub struct Settings {
     pub initial_users: u32,
     /// Fewest users to try, ≥ 1.
     pub users_min: u32,
-    /// Most users.
+    /// Most users to try, at least `users_min`.
     pub users_max: u32,
     /// While more users do better, they are multiplied by this, > 1.
     pub scale_up_factor: f64,
@@ -151,13 +151,13 @@ pub enum Act {
 /// One step and what followed.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What was measured.
+    /// What was measured at one number of users.
     pub result: StepResult,
     /// What was done next.
     pub act: Act,
 }
 
-/// What came out.
+/// What the autoscaler found, and every step on the way.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
     /// What was looked for.
@@ -166,9 +166,9 @@ pub struct Conclusion {
     pub initial_users: u32,
     /// Whether the search came to its end.
     pub conclusive: bool,
-    /// Why it ended.
+    /// Why the search ended, as a sentence for the report.
     pub reason: String,
-    /// The mode's answer.
+    /// Answer to what the mode looks for, such as a number of users.
     pub answer: Answer,
     /// Every step, in the order taken.
     pub entries: Vec<Entry>,
@@ -197,11 +197,11 @@ pub struct QosAnswer {
 /// The fewest users that were too many.
 #[derive(Clone, Debug, Serialize)]
 pub struct QosBreak {
-    /// How many.
+    /// Number of users at that step.
     pub users: u32,
     /// What was furthest from its target; none when nothing was answered.
     pub part: Option<Part>,
-    /// The saturation.
+    /// Saturation at that step, 1 being the target's limit; none when nothing was answered.
     pub saturation: Option<f64>,
     /// Where most of the requests' time went.
     pub largest_part: &'static str,
@@ -238,7 +238,7 @@ enum Search {
     Qos(Storage),
 }
 
-/// See the module.
+/// A search for a number of users, fed with samples; it decides and touches nothing.
 #[derive(Debug)]
 pub struct Autoscaler<H> {
     settings: Settings,
@@ -299,7 +299,7 @@ impl<H: Latencies> Autoscaler<H> {
         decision
     }
 
-    /// Steps so far.
+    /// All steps so far, in the order taken.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries

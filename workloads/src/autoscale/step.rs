@@ -36,7 +36,7 @@ pub struct TimeShares {
 }
 
 impl TimeShares {
-    /// Adds another's.
+    /// Adds the times of other requests.
     pub fn add(&mut self, other: &TimeShares) {
         self.queue_ns += other.queue_ns;
         self.storage_ns += other.storage_ns;
@@ -75,7 +75,7 @@ pub struct StorageLoad {
 /// What was measured with one user count.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepResult {
-    /// Users.
+    /// Number of users that the step was measured with.
     pub users: u32,
     /// Length of the window, s.
     pub window_s: f64,
@@ -89,7 +89,7 @@ pub struct StepResult {
     pub uncertainty: f64,
     /// Generated tokens a second.
     pub tokens_per_s: f64,
-    /// Requests a second.
+    /// Requests that finished in the window, per second.
     pub requests_per_s: f64,
     /// P50, P95 and P99 of storage reads, ns.
     pub read_ns: Option<[u64; 3]>,

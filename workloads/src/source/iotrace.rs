@@ -41,9 +41,9 @@ pub struct Operation {
 /// An entry that is read before it is written: it must be there before the replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplayObject {
-    /// As in [`super::SourceRequest::user`].
+    /// The user that replays the entry's operations, as in [`super::SourceRequest::user`].
     pub user: u64,
-    /// Its size.
+    /// Size of the entry, bytes.
     pub bytes: u64,
 }
 

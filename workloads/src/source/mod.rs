@@ -54,9 +54,9 @@ pub struct Row {
     pub timestamp_ns: u64,
     /// Hash of its session's name, if it has one.
     pub session: Option<u64>,
-    /// Context, tokens.
+    /// Number of tokens of the request's context.
     pub context_tokens: u32,
-    /// Answer, tokens.
+    /// Number of tokens of its answer.
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,
@@ -79,7 +79,7 @@ pub trait Rows: Send {
 /// Rows that did not parse.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Skipped {
-    /// How many.
+    /// Number of rows that were skipped.
     pub rows: u64,
     /// Where and why the first did not.
     pub first: Option<String>,

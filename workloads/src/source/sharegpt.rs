@@ -18,13 +18,13 @@ use crate::error::Error;
 /// What is taken of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareGptLimits {
-    /// Conversations; 0: all.
+    /// Largest number of conversations to take; 0 takes all of them.
     pub conversations_max: u32,
     /// How tokens are counted.
     pub tokenizer: Tokenizer,
     /// Longest context, tokens: longer ones are cut.
     pub context_tokens_max: u32,
-    /// Longest answer, tokens.
+    /// Longest answer, tokens; longer ones are cut.
     pub generate_tokens_max: u32,
     /// What remembering all turns may take, bytes.
     pub memory_bytes_max: u64,

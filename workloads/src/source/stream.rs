@@ -31,7 +31,7 @@ pub enum Pace {
 /// How a trace is replayed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamSettings {
-    /// When requests arrive.
+    /// What decides when each request arrives: the trace's own times, a rate, or nothing.
     pub pace: Pace,
     /// How often the whole trace; 0: until nobody asks any more.
     pub cycles: u32,
@@ -54,9 +54,9 @@ pub struct SourceRequest {
     pub sequence: u64,
     /// Place in a conversation.
     pub turn: Turn,
-    /// Context, tokens.
+    /// Number of tokens of the request's context.
     pub context_tokens: u32,
-    /// Answer, tokens.
+    /// Number of tokens of its answer.
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,

@@ -18,11 +18,11 @@ use crate::error::Error;
 pub struct ValidationTrace {
     /// Requests that found their data in the cache.
     pub hits: u64,
-    /// Requests.
+    /// Number of requests in the trace that say whether they hit.
     pub requests: u64,
-    /// Tokens of context.
+    /// Context tokens of the requests, as far as rows give them.
     pub context_tokens: Recorded,
-    /// Tokens generated.
+    /// Tokens generated for the requests, as far as rows give them.
     pub generation_tokens: Recorded,
     /// Bytes read from the cache.
     pub read_bytes: Recorded,

@@ -17,7 +17,7 @@ use crate::error::SetupError;
 use crate::fill;
 use crate::units::BLOCK_BYTES;
 
-/// See the module.
+/// Host memory in the place of a GPU's; what it measures says nothing about a GPU.
 #[derive(Debug)]
 pub struct EmulatedMemory {
     mapping: Arc<Mapping>,

@@ -108,7 +108,7 @@ struct Shared {
     is_lost: AtomicU64,
 }
 
-/// See the module.
+/// GPU memory whose jobs go wrong as a plan says, around another's; for tests.
 #[derive(Debug)]
 pub struct FaultyMemory {
     inner: Arc<dyn GpuMemory>,

@@ -29,9 +29,9 @@ pub enum Holding {
 /// A range of an entry, bytes, whole blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// From here on.
+    /// Where the range begins in the entry, bytes.
     pub offset_bytes: u64,
-    /// So many.
+    /// Length of the range, bytes.
     pub length_bytes: u64,
 }
 

@@ -41,7 +41,7 @@ pub enum GpuKind {
 }
 
 impl GpuKind {
-    /// Name in reports.
+    /// Name of the backend in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ pub struct GpuDevice {
     pub index: u32,
     /// As the driver calls it.
     pub name: String,
-    /// Its memory, bytes.
+    /// Total memory of the device, bytes.
     pub memory_bytes: u64,
     /// What of it was free before the tier took its part, bytes.
     pub free_bytes: u64,
@@ -137,7 +137,7 @@ impl Bell {
         Bell::new(|| {})
     }
 
-    /// Rings it.
+    /// Calls what the bell was made with, to say that a job may have ended.
     pub fn ring(&self) {
         (self.0)();
     }
@@ -189,9 +189,9 @@ pub enum GpuWork {
 pub struct WorkDone {
     /// What it took by the device's own clock.
     pub device: Nanos,
-    /// Blocks compared.
+    /// Number of 4 KiB blocks that the job compared with what was written.
     pub blocks_checked: u64,
-    /// Blocks that differed.
+    /// Number of compared blocks that differed from what was written.
     pub blocks_bad: u64,
     /// Number within the entry of the first that differed.
     pub first_bad_block: Option<u64>,
@@ -203,7 +203,7 @@ pub struct WorkDone {
 pub struct GpuFault {
     /// Its class: `Gone` when the device is lost and no later job can succeed.
     pub kind: ErrorKind,
-    /// Which device.
+    /// Name of the device on which the job failed.
     pub device: String,
     /// What the driver said.
     pub what: String,
@@ -237,9 +237,9 @@ pub trait GpuQueue {
 /// A GPU tier: its memory and who has which part of it.
 #[derive(Debug)]
 pub struct GpuTier {
-    /// The memory.
+    /// The memory that holds the entries' bytes.
     pub memory: Arc<dyn GpuMemory>,
-    /// Its space.
+    /// Which shard has which part of that memory.
     pub space: Arc<GpuSpace>,
 }
 

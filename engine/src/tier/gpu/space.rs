@@ -39,9 +39,9 @@ const _: () = assert!(CHUNK_BLOCKS.is_power_of_two());
 /// Bytes that lie side by side in GPU memory, whole blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Where.
+    /// Where the piece begins in GPU memory, bytes.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length of the piece, bytes.
     pub length_bytes: u64,
 }
 
