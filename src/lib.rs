@@ -24,6 +24,7 @@ pub mod iotrace;
 mod log_lines;
 pub mod mlperf;
 pub mod objects;
+pub mod outlet;
 pub mod precondition;
 pub mod remedy;
 pub mod results;
@@ -36,14 +37,20 @@ pub mod store;
 pub mod suite;
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use config::{ConfigFile, Facts, InputError, Plan};
 use exit::Exit;
 use log_lines::log_to_stderr;
+use outlet::Stream;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let exit = obey(args);
+    outlet::settle();
+    exit
+}
+
+fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
@@ -60,7 +67,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             // Help that can't be written has no other way to be told.
             let _told = match host::Launcher::look() {
                 None => text.print(),
-                Some(_) => std::io::stdout().write_all(text.to_string().as_bytes()),
+                Some(_) => outlet::write_page(Stream::Out, &text.to_string()),
             };
             return Exit::Done;
         }
@@ -169,7 +176,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
 
 /// Writes a page; a reader that has seen enough (`| head`) is no failure.
 fn page(text: &str) -> Exit {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match outlet::write_page(Stream::Out, text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             crate::stderr::tell(format_args!("error: standard output: {error}"));
             Exit::Failed

@@ -9,6 +9,7 @@ mod over_ranks;
 mod phases;
 mod scaling;
 mod start;
+mod store_watch;
 mod threads;
 mod timeline;
 mod virtual_run;
