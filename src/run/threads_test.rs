@@ -20,6 +20,7 @@ struct Nobody;
 
 impl Observer for Nobody {
     fn giving_space(&mut self, _: u64, _: u64) {}
+    fn awaits_store(&mut self, _: &crate::objects::ObjectUrl, _: Duration) {}
 
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
