@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "objects")]
+use std::time::Duration;
 
 use ringfall_engine::device::{
     CacheDir, DataFile, ObjectIo, Preallocate, RawDevice, is_block_device,
@@ -44,6 +46,9 @@ impl From<TierError> for StoreError {
             TierError::Open(OpenError::Threads(_)) => {
                 SetupError::new(error.to_string(), "raise the limit on processes (ulimit -u)")
                     .into()
+            }
+            TierError::Open(OpenError::Interrupted { .. }) => {
+                SetupError::new(error.to_string(), "look whether its address is right").into()
             }
             // What was typed can't be meant, or not there.
             TierError::Open(OpenError::Options(_)) | TierError::NotEmpty { .. } => {
@@ -187,16 +192,18 @@ impl Store {
         Store::without_file(Place::Nowhere, 0)
     }
 
-    /// A store in a prefix of an object store, which must be empty.
+    /// A store in a prefix of an object store, which must be empty. While it has not answered,
+    /// `goes_on` is told for how long, and says whether to go on.
     ///
     /// # Errors
-    /// It is not empty, refuses, or can't be reached.
+    /// It is not empty, refuses, or can't be reached, or it was not waited for any longer.
     #[cfg(feature = "objects")]
     pub fn in_objects(
         url: &ObjectUrl,
         options: &ObjectOptions,
         capacity_bytes: u64,
         shards: u16,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Store, StoreError> {
         let least = u64::from(shards) * SEGMENT_BYTES_MIN;
         if capacity_bytes < least {
@@ -206,7 +213,7 @@ impl Store {
             );
             return Err(StoreError::Short(told));
         }
-        let objects = TierObjects::open(url, options)?;
+        let objects = TierObjects::open(url, options, goes_on)?;
         Store::without_file(Place::Objects(Arc::new(objects)), capacity_bytes / BLOCK_BYTES)
     }
 
