@@ -112,7 +112,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::Polling { .. } => "leave --sqpoll out",
         SetupError::Executor { .. } => {
             "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
-             allowed; or lower --shards, or use --pin off"
+             allowed; or lower --shards, or use --pin=false"
         }
         SetupError::NoDirectIo { .. }
         | SetupError::DeviceChanged { .. }
@@ -195,7 +195,7 @@ mod tests {
             (ring(Errno::NOSYS), "use Linux 6.1"),
             (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
             (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
-            (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin off"),
+            (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin=false"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),
         ] {
             let text = told(&error);

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-#[cfg(feature = "objects")]
 use std::time::Duration;
 
 use ringfall_engine::device::{
@@ -292,6 +291,38 @@ impl Store {
         });
         // All of them, before the first error is returned.
         removed.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// As [`Store::remove`], but waits no longer than that for files: the kernel lets nobody go who
+    /// deletes a file of a device that does not answer. An object store has bounds of its own.
+    ///
+    /// # Errors
+    /// What could not be deleted, or is not deleted yet.
+    pub fn remove_within(self, patience: Duration) -> Result<(), SetupError> {
+        let is_local = self.drives.iter().any(|drive| matches!(drive.place, Place::Directory(_)));
+        if !is_local {
+            return self.remove();
+        }
+        let paths = self.paths();
+        let (sender, removed) = std::sync::mpsc::channel();
+        let remove = move || {
+            // Nobody hears it any more when it took too long.
+            let _heard = sender.send(self.remove());
+        };
+        if let Err(error) = std::thread::Builder::new().name("ringfall-clean".into()).spawn(remove)
+        {
+            let what = format!("no thread can be started to delete the data in {paths}: {error}");
+            return Err(SetupError::new(what, "delete it by hand"));
+        }
+        removed.recv_timeout(patience).unwrap_or_else(|_| {
+            Err(SetupError::new(
+                format!(
+                    "the data in {paths} is not deleted yet after {} s: the device may not answer",
+                    patience.as_secs()
+                ),
+                "look at dmesg; what remains is deleted by the next run there, or by hand",
+            ))
+        })
     }
 
     /// Whole capacity in bytes.

@@ -127,6 +127,39 @@ fn the_cuda_path_moves_the_same_bytes_on_one_device_and_on_two() {
 }
 
 #[test]
+fn a_tier_above_the_limits_on_a_gpus_memory_is_smaller_and_said_to_be() {
+    let scratch = Scratch::new("limits");
+    let driver = fake_driver(&scratch);
+    let small = include_str!("small.yaml");
+    let limited = |limits: &str| {
+        std::fs::write(scratch.file("limits.yaml"), format!("{small}  gpu: {{{limits}}}\n"))
+            .unwrap();
+        ["--gpu-backend", "cuda", "--config", "limits.yaml", "--gpu-mem-gb", "1"]
+    };
+    // Of 8 GiB, all of it free: 164 MB, of which the tier is what its cutting leaves.
+    for limits in ["memory_fraction: 0.02", "reserve_fraction: 0.98"] {
+        let ran = run_with(&scratch, &driver, "works", &limited(limits));
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let json = scratch.json();
+        let gpu = &json["ringfall"]["gpu"];
+        assert_eq!(number(gpu, "/asked_bytes"), 2f64.powi(30));
+        let capacity = number(gpu, "/capacity_bytes");
+        assert!((100e6..171.8e6).contains(&capacity), "{capacity}");
+        assert_eq!(gpu["backend"], "cuda");
+        assert!(codes(&json).contains(&"gpu_smaller"), "{:?}", codes(&json));
+        assert!(gpu["why_not"].as_str().unwrap().contains(limits.split(':').next().unwrap()));
+        assert!(text(&ran).contains("workload.gpu allows 0.16 GiB"), "{}", text(&ran));
+    }
+    let strict = [&limited("memory_fraction: 0.02")[..], &["--strict"]].concat();
+    assert_fails(&run_with(&scratch, &driver, "works", &strict), 2, &["workload.gpu", "0.16 GiB"]);
+    let none = limited("reserve_fraction: 1");
+    assert_fails(&run_with(&scratch, &driver, "works", &none), 2, &["allows 0.00 GiB"]);
+    let enough = limited("memory_fraction: 0.8, reserve_fraction: 0.1");
+    assert_eq!(run_with(&scratch, &driver, "works", &enough).status.code(), Some(0));
+    assert_eq!(scratch.json()["ringfall"]["gpu"]["why_not"], Value::Null);
+}
+
+#[test]
 fn a_device_that_is_lost_ends_the_run_with_the_reason_and_its_results() {
     let scratch = Scratch::new("lost");
     let driver = fake_driver(&scratch);

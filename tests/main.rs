@@ -37,6 +37,7 @@ mod replay;
 mod results;
 mod run;
 mod safety;
+mod schema;
 mod simulate;
 mod simulated_traces;
 mod sources;

@@ -371,3 +371,37 @@ fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
     assert!(evicted["entries"].as_u64() > Some(0), "eviction went on inside: {evicted}");
     assert_eq!(std::fs::metadata(&file).unwrap().len().to_string(), others);
 }
+
+/// A device that stopped answering near the end of a window lost the whole result.
+#[test]
+fn what_was_measured_is_written_while_the_device_does_not_answer() {
+    let scratch = Scratch::new("frozen");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a device that does not answer", &why),
+    };
+    let place = point.join("kv");
+    let place = place.to_str().unwrap();
+    let run = scratch.start(&["--cache-dir", place, "--duration", "4", "--prefill-only"]);
+    wait_until("it writes", || std::fs::read_dir(place).is_ok_and(|mut all| all.next().is_some()));
+    std::thread::sleep(Duration::from_secs(2));
+    if let Err(why) = tool("fsfreeze", &["-f", point.to_str().unwrap()]) {
+        drop(finish(run));
+        return skipped("a device that does not answer", &why);
+    }
+    let result = scratch.file("result.json");
+    let began = Instant::now();
+    while !result.exists() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let kept = result.exists().then(|| scratch.json());
+    tool("fsfreeze", &["-u", point.to_str().unwrap()]).unwrap();
+    let ended = finish(run);
+    let kept = kept.expect("it was written before the device answered again");
+    let told = kept["ringfall"]["window"]["failure"].to_string();
+    assert!(told.contains("no I/O has ended for 5 s"), "{told}");
+    assert!(kept["ringfall"]["cache"]["writes"].as_u64() > Some(0), "{kept}");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let whole = &scratch.json()["ringfall"]["window"]["failure"];
+    assert!(whole.is_null(), "{whole}");
+}

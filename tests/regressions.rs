@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, data_bytes, finish, spawn, text, wait_until};
+use crate::support::{Scratch, data_bytes, finish, output, skipped, spawn, text, wait_until};
 
 fn ringfall(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -96,6 +96,26 @@ fn a_shard_spun_for_ever_after_its_last_io() {
         let ended = scratch.run(&[&shape[..], &more[..]].concat());
         assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
     }
+}
+
+/// A thread that is off its core for longer than its executor's preemption timer, in its very first
+/// pass, went to sleep with its shard not begun; nothing ever woke it, and nothing was said. strace
+/// makes it so: the third call of each thread arms the timer, and returns 20 ms late.
+#[test]
+fn a_shard_slept_for_ever_before_it_began() {
+    let late = ["-f", "-o", "/dev/null", "-e", "trace=io_uring_enter", "-e"];
+    let third = "inject=io_uring_enter:delay_exit=20000:when=3";
+    let traced = |command: &Command| {
+        let mut traced = Command::new("strace");
+        traced.args(late).arg(third).arg(command.get_program()).args(command.get_args());
+        traced
+    };
+    if !traced(&Command::new("true")).output().is_ok_and(|ended| ended.status.success()) {
+        return skipped("a shard that sleeps before it begins", "strace can't trace here");
+    }
+    let scratch = Scratch::new("first-pass");
+    let ended = output(traced(&scratch.run_command(&["--duration", "1", "--shards", "2"])));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
 }
 
 #[test]

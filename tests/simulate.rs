@@ -62,6 +62,38 @@ fn the_same_run_is_the_same_trace_on_any_machine() {
 }
 
 #[test]
+fn queued_turns_are_misses_only_when_they_are_to_be_counted() {
+    let scratch = Scratch::new("queued");
+    let file = scratch.file("counted.yaml");
+    std::fs::write(&file, "workload: {history_counts_queued_turns: true}").unwrap();
+    // Answers take seconds and users do not wait for them: the queue grows.
+    let line = "--model llama3.1-8b --num-users 20 --duration 30 --seed 42 --cpu-mem-gb 4 \
+                --storage-capacity-gb 200 --shards 2";
+    let of = |more: &str| {
+        let rows = trace(&scratch, &format!("{line} {more}"));
+        let json = scratch.json();
+        let number = |key: &str| json.pointer(key).and_then(Value::as_f64).unwrap();
+        let rates = [
+            number("/summary/multi_turn_stats/hit_rate"),
+            number("/summary/cache_stats/cache_hit_rate"),
+        ];
+        assert_eq!(
+            number("/multi_turn_cache_misses"),
+            number("/summary/multi_turn_stats/cache_misses")
+        );
+        (rates, number("/summary/multi_turn_stats/cache_hits"), rows)
+    };
+    let ([turns, all], hits, rows) = of("");
+    assert!(turns > 0.99 && all > 0.99, "{turns}, {all}");
+    let ([turns, all], same, same_rows) = of("--config counted.yaml");
+    // The reference, in runs of four seeds: 0.52 to 0.60, and 0.71 to 0.81.
+    assert!((0.4..0.7).contains(&turns) && (0.6..0.9).contains(&all), "{turns}, {all}");
+    assert_eq!((same, hash(&same_rows)), (hits, hash(&rows)), "the I/O is the same");
+    let ([turns, _], ..) = of("--config counted.yaml --arrival closed");
+    assert!(turns > 0.99, "{turns}: a user who waits has nothing in the queue");
+}
+
+#[test]
 fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_too_many() {
     let scratch = Scratch::new("ingestion");
     let config = scratch.file("small.yaml");
@@ -74,17 +106,26 @@ fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_t
         let json = scratch.json();
         let workload = json.pointer("/ringfall/workload").unwrap();
         let of_workload = |key: &str| workload[key].as_u64().unwrap();
-        let writes = rows.lines().filter(|row| row.contains(",Write,")).count() as u64;
-        let prefill = json.pointer("/summary/cache_stats/prefill_writes").unwrap().as_u64();
-        let ingested = of_workload("documents_ingested");
-        (ingested, of_workload("documents_evicted"), prefill.unwrap(), writes)
+        let documents = (of_workload("documents_ingested"), of_workload("documents_evicted"));
+        let stats = json.pointer("/summary/cache_stats").unwrap();
+        let counted = ["prefill_writes", "write_iops", "total_write_bytes"]
+            .map(|key| stats[key].as_u64().unwrap());
+        let bytes = |row: &str| row.split(',').nth(2).unwrap().parse::<u64>().unwrap();
+        let writes: Vec<u64> = rows.lines().filter(|r| r.contains(",Write,")).map(bytes).collect();
+        let chunks = json.pointer("/ringfall/cache/ingested_chunks").unwrap().as_u64().unwrap();
+        let rows = [writes.len() as u64, writes.len() as u64, writes.iter().sum()];
+        (documents, counted, rows, chunks)
     };
-    let (before, beside) = (counts("before"), counts("beside"));
-    assert_eq!((before.0, before.1), (0, 0), "they were there when the load began");
-    assert_eq!((beside.0, beside.1), (6, 4));
-    // The window is the whole run: every row of a write is a prefill write.
-    assert_eq!(beside.2, beside.3);
-    assert!(before.2 > before.3, "{before:?}: those of before are counted, and are no rows");
+    let (documents, counted, rows, chunks) = counts("beside");
+    assert_eq!(documents, (6, 4));
+    // The window is the whole run, and nothing is demoted: a row is one write of an entry.
+    assert_eq!(counted, rows);
+    assert!(chunks > 0);
+    let (documents, counted, rows, chunks) = counts("before");
+    assert_eq!(documents, (0, 0), "they were there when the load began");
+    // Those of before are counted, and are no rows.
+    assert_eq!([counted[0] - rows[0], counted[1] - rows[1]], [chunks; 2]);
+    assert!(counted[2] > rows[2]);
 }
 
 #[test]
@@ -181,12 +222,48 @@ fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
 #[test]
 fn a_logical_run_has_no_health_to_judge() {
     let scratch = Scratch::new("logical-health");
-    let line = "run --io-trace-log t.csv --output result.json --model tiny-1b --num-users 5 \
-                --duration 20 --seed 1 --arrival closed";
+    let line = "run --io-trace-log t.csv --output result.json --html-output page.html \
+                --model tiny-1b --num-users 5 --duration 20 --seed 1 --arrival closed";
     let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
-    let health = &scratch.json()["summary"]["cache_stats"]["storage_health"];
+    let json = scratch.json();
+    let health = &json["summary"]["cache_stats"]["storage_health"];
     assert_eq!((&health["overall_status"], &health["total_count"]), (&"NO DATA".into(), &0.into()));
     let told = text(&ended);
+    assert!(told.contains("GiB asked for") && told.contains("none moved"), "{told}");
+    for figure in ["GiB/s", "bound by", "storage read", "storage I/O", "single I/O", "verified"] {
+        assert!(!told.contains(figure), "{figure} of a drive that is not there: {told}");
+    }
+    // The reference's keys hold zeros, as the reference's own do, and are said to.
+    let unmeasured: Vec<&str> = json["ringfall"]["not_measured"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key.as_str().unwrap())
+        .collect();
+    for key in [
+        "summary.storage_throughput_tokens_per_sec",
+        "summary.total_storage_io_time",
+        "summary.cache_stats.storage_read_device_p95_ms",
+    ] {
+        let value = json.pointer(&format!("/{}", key.replace('.', "/"))).unwrap();
+        assert_eq!(value, 0.0, "{key}");
+        assert!(unmeasured.contains(&key), "{key}: {unmeasured:?}");
+    }
+    assert_eq!(json["summary"]["storage_io_latency_ms"]["p95"], 0.0);
+    assert_eq!(json["ringfall"]["io"]["read"]["latency_ms"], Value::Null);
+    assert_eq!(json["ringfall"]["io"]["read"]["bandwidth_gib_per_s"], Value::Null);
+    assert!(json["summary"]["cache_stats"]["total_read_gb"].as_f64().unwrap() > 0.0);
+    let page = std::fs::read_to_string(scratch.file("page.html")).unwrap();
+    for figure in ["storage tokens/s", "entry read P95, ms", "storage read, GiB/s"] {
+        assert!(page.contains(&format!("<b>–</b><span>{figure}")), "{figure}");
+    }
+    assert!(!page.contains("Single I/Os, submit") && !page.contains("Storage bandwidth"));
+    let compared = output(ringfall(&scratch, &["compare", "result.json", "result.json"]));
+    let compared = text(&compared);
+    assert!(compared.contains("wall-clock throughput"), "{compared}");
+    assert!(!compared.contains("storage throughput"), "{compared}");
+    assert!(!compared.contains("go by"), "{compared}");
+    assert!(!compared.contains("storage read"), "{compared}");
     assert!(told.contains("health       NO DATA: nothing was measured to judge"), "{told}");
     assert!(!told.contains("go by"), "no figure of a drive that is not there: {told}");
 }

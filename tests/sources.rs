@@ -195,7 +195,9 @@ fn a_validation_trace_is_compared_with_the_hit_rate() {
     let scratch = Scratch::new("validation");
     let path = scratch.file("recorded.csv");
     for (rows, passed) in [("true\ntrue\n", true), ("true\nfalse\nfalse\n", false)] {
-        std::fs::write(&path, format!("cache_hit\n{rows}")).unwrap();
+        let rows = rows.replace('\n', ",300,50,4000,500\n");
+        let header = "cache_hit,context_tokens,generation_tokens,read_bytes,write_bytes";
+        std::fs::write(&path, format!("{header}\n{rows}")).unwrap();
         let trace = path.to_string_lossy().into_owned();
         let json = thin(
             "validation-run",
@@ -210,8 +212,28 @@ fn a_validation_trace_is_compared_with_the_hit_rate() {
             ],
         );
         // Everything was populated: all reads hit.
-        assert_eq!(number(&json, "/validation/measured_hit_rate"), 1.0);
-        assert_eq!(json["validation"]["passed"], passed);
+        let ours = &json["ringfall"]["validation"];
+        assert_eq!(number(ours, "/measured_hit_rate"), 1.0);
+        assert_eq!(
+            number(ours, "/recorded_read_bytes"),
+            4000.0 * number(ours, "/recorded_requests")
+        );
+        assert_eq!(ours["passed"], passed);
+        // The reference's keys, all of them.
+        let validation = &json["validation"];
+        let recorded = if passed { 1.0 } else { 1.0 / 3.0 };
+        let rate = &validation["comparison"]["cache_hit_rate"];
+        assert_eq!((number(rate, "/benchmark"), number(rate, "/trace")), (1.0, recorded));
+        let error = if passed { 0.0 } else { 200.0 };
+        assert!((number(rate, "/error_pct") - error).abs() < 1e-9, "{validation}");
+        assert_eq!(validation["avg_error_pct"], rate["error_pct"]);
+        assert_eq!((&validation["passed"], &rate["within_5pct"]), (&passed.into(), &passed.into()));
+        let stats = &validation["trace_stats"];
+        assert_eq!(number(stats, "/total_requests"), if passed { 2.0 } else { 3.0 });
+        assert_eq!(number(stats, "/cache_hit_rate"), recorded);
+        assert_eq!(number(stats, "/read_write_ratio"), 8.0);
+        assert_eq!(number(stats, "/context_tokens_mean"), 300.0);
+        assert_eq!(number(stats, "/generation_tokens_mean"), 50.0);
     }
 }
 
@@ -299,5 +321,8 @@ fn a_bad_file_is_told_by_name_and_line_with_status_2() {
             assert!(said.len() < 1_200 && said.lines().count() <= 2, "{said}");
         }
     }
+    // Where the reference has a default, and it is not there.
+    let output = scratch.run(&["--use-burst-trace", "--arrival", "open"]);
+    assert_fails(&output, 2, &["BurstGPT/data/BurstGPT_1.csv", "give --burst-trace-path"]);
     assert!(!scratch.store().exists(), "nothing was begun");
 }

@@ -52,7 +52,7 @@ const PROGRAM: Table = &[
     ("faultsim", &["run"]),
     ("results", &["config", "escape", "facts", "host", "objects", "remedy"]),
     ("audit", &["iostat"]),
-    ("analysis", &["host", "iostat", "results"]),
+    ("analysis", &["config", "host", "iostat", "results"]),
     ("mlperf", &["analysis", "results"]),
     ("suite", &["escape", "host", "results"]),
     (

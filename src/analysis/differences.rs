@@ -4,26 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::config::SETTINGS;
 use crate::host::Machine;
 use crate::results::configuration::Configuration;
 pub use crate::results::document::Difference;
 use crate::results::document::{Kind, ResultFile};
 
-/// Settings that say where to put results and what to show, or that repeat a draw: no difference in
-/// what was measured.
-const NOT_CONFIGURATION: [&str; 11] = [
-    "cache_dir",
-    "fio_output",
-    "html_output",
-    "json",
-    "log_level",
-    "merge_ranks",
-    "output",
-    "quiet",
-    "seed",
-    "trials",
-    "xlsx_output",
-];
 /// The setting that is compared by what came of it: 0 means "what is free".
 const CAPACITY_SETTING: &str = "storage_capacity_gb";
 /// Where that is.
@@ -47,12 +33,16 @@ fn facts(machine: &Machine) -> [(&'static str, Value); 9] {
 }
 
 /// The settings in which two results differ. Of the reference's results only what their names say
-/// is known.
+/// is known, and what one of two does not say is no difference.
 #[must_use]
 pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
     match (settings(first), settings(second)) {
         (Some(first), Some(second)) => between(&first, &second),
-        _ => between(&few(first), &few(second)),
+        _ => {
+            let mut all = between(&few(first), &few(second));
+            all.retain(|one| !one.first.is_null() && !one.second.is_null());
+            all
+        }
     }
 }
 
@@ -74,8 +64,8 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
     for (key, value) in &config.settings {
         flatten(key, value, &mut leaves);
     }
-    for key in NOT_CONFIGURATION {
-        leaves.remove(key);
+    for setting in SETTINGS.iter().filter(|setting| !setting.measures) {
+        leaves.remove(setting.key);
     }
     leaves.remove(CAPACITY_SETTING);
     leaves.insert(CAPACITY.to_owned(), json!(config.storage_capacity_bytes));
@@ -156,7 +146,8 @@ mod tests {
     #[test]
     fn only_what_was_measured_counts() {
         let a = json!({ "num_users": 4, "seed": 1, "output": "a", "workload": { "x": [1, 2] },
-                        "cpu_mem_gb": 4 });
+                        "cpu_mem_gb": 4, "fail_on_health": true, "ranks": "off",
+                        "strict": true });
         let b = json!({ "num_users": 8, "seed": 2, "output": "b", "workload": { "x": [1, 3] },
                         "cpu_mem_gb": 4.0 });
         let (a, b) = (result("a", a, 1000, "sda"), result("b", b, 1009, "sdb"));
@@ -194,5 +185,9 @@ mod tests {
         let b = of("r_m_cpu4GB_qd0_gennone_users5_trial2.json");
         let keys: Vec<String> = configuration(&a, &b).into_iter().map(|d| d.key).collect();
         assert_eq!(keys, ["cpu_mem_gb"]);
+        // A name that says nothing says nothing else either.
+        assert_eq!(configuration(&a, &of("result.json")), []);
+        let ours = json!({ "model": "m", "num_users": 5, "cpu_mem_gb": 0.0 });
+        assert_eq!(configuration(&result("ours.json", ours, 1000, "sda"), &of("x.json")), []);
     }
 }

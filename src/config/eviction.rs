@@ -4,6 +4,8 @@
 use ringfall_engine::placement::Watermarks;
 use serde::{Deserialize, Serialize};
 
+use super::gpu::permille;
+
 /// Shares of a tier's capacity, 0 to 1, in steps of a thousandth. Storage, the last tier, is filled
 /// whatever they are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,11 +42,6 @@ impl Eviction {
         let (name, ratio) = each.into_iter().find(|(_, ratio)| !(0.0..=1.0).contains(ratio))?;
         Some(format!("eviction.{name} is {ratio}: give a share of the tier, 0 to 1"))
     }
-}
-
-/// In thousandths, rounded to the nearest; what is no share is held to one.
-fn permille(ratio: f64) -> u16 {
-    (ratio.clamp(0.0, 1.0) * 1000.0).round() as u16
 }
 
 #[cfg(test)]

@@ -222,7 +222,8 @@ impl WorkloadSection {
     pub(super) fn judging_is_wrong(&self) -> Option<String> {
         let targets = self.qos_targets_ms.wrong().or_else(|| self.saturation_targets.wrong());
         let judged = targets.or_else(|| self.autoscaler.wrong());
-        judged.or_else(|| self.eviction.wrong()).or_else(|| self.health.wrong())
+        let tiers = self.eviction.wrong().or_else(|| self.gpu.wrong());
+        judged.or(tiers).or_else(|| self.health.wrong())
     }
 }
 

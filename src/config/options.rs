@@ -18,7 +18,7 @@ use super::{
     Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
     MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
     PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
-    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto,
+    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto, idle,
 };
 
 /// Longest duration and ramp-up: a day.
@@ -51,7 +51,8 @@ settings! {
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
-        /// It has no effect with enable_autoscaling, which ends by itself.
+        /// Simulated users have equal shares, so that slow ones end last. It has no effect with
+        /// enable_autoscaling, which ends by itself.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -72,50 +73,62 @@ settings! {
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
-        /// It cannot be combined with prefill_only.
+        /// Every request reads an entry, whatever its context; in the reference benchmark those
+        /// with a context of 10,000 tokens or more read nothing. It cannot be combined with
+        /// prefill_only.
         decode_only: bool = "false", "BOOL";
         /// Let some requests read chunks of documents, which are ingested before the run
+        ///
+        /// The reference benchmark also sends an additional request after one in ten, which reads
+        /// an entry of its own.
         enable_rag: bool = "false", "BOOL";
         /// Number of documents to ingest, with --enable-rag
-        rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
+        rag_num_docs: u32 = "10", "N", in 0..=1_000_000, idle idle::retrieval;
         /// When documents are ingested, with --enable-rag
-        rag_ingestion: RagIngestion = "before", "WHEN";
+        rag_ingestion: RagIngestion = "before", "WHEN", idle idle::retrieval;
         /// Random seed; auto picks one at random and prints it
-        seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo;
+        seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo, measures nothing;
     }
 
     section "Traces" {
-        /// Replay a BurstGPT trace instead of simulating users; needs --burst-trace-path
+        /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
         /// At most one of use_burst_trace, mooncake_trace, replay_trace and dataset_path may be
         /// given, except that dataset_path wins over use_burst_trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
-        /// too
+        /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
         burst_trace_path: Optional = "none", "PATH";
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE";
         /// Replay the operations of a logical trace, as `ringfall replay` does
         replay_trace: Optional = "none", "FILE";
         /// Operations of the logical trace to replay
-        replay_tiers: ReplayTiers = "storage", "TIERS";
+        replay_tiers: ReplayTiers = "storage", "TIERS", idle idle::replay;
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
+        ///
+        /// They read the earlier turns of their conversations and, without request_rate, keep the
+        /// pace of simulated users. The reference benchmark reads no earlier turns of a dataset,
+        /// and without a rate it queues all requests at once.
         dataset_path: Optional = "none", "FILE";
         /// Divide the gaps between the requests of a trace by this factor; 0 removes them
-        trace_speedup: Factor = "1.0", "FACTOR";
+        ///
+        /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies
+        /// are about that constant. The reference benchmark queues the whole trace at once.
+        trace_speedup: Factor = "1.0", "FACTOR", idle idle::trace;
         /// Number of times to replay a trace; 0 repeats it until the run ends
-        replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);
+        replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX), idle idle::trace;
         /// Serve the requests of a trace by randomly assigned QoS classes, not first come, first
         /// served
         ///
         /// A trace has no classes. They are assigned at random so that latencies can be reported by
         /// class. When requests are also served by class, urgent ones overtake others, and the
         /// order is no longer the trace's.
-        trace_classes: bool = "false", "BOOL";
+        trace_classes: bool = "false", "BOOL", idle idle::trace;
         /// Number of conversations to use from the dataset; 0 uses all of them
-        max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
+        max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX), idle idle::dataset;
         /// How the tokens of a dataset are counted
-        tokenizer: Tokenizer = "cl100k", "NAME";
+        tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
         /// Compare the hit rate with a recorded cache's: CSV, JSONL or a JSON array with a column
         /// cache_hit
         validation_trace: Optional = "none", "FILE";
@@ -128,7 +141,7 @@ settings! {
         /// ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
         /// What the autoscaler looks for
-        autoscaler_mode: AutoscalerMode = "qos", "MODE";
+        autoscaler_mode: AutoscalerMode = "qos", "MODE", idle idle::autoscaler;
         /// Largest saturation that modes qos and slo allow when they search for the number of users
         ///
         /// In mode qos this is the saturation of the storage tier, the larger of two figures. One
@@ -138,7 +151,7 @@ settings! {
         /// In mode slo it is the share of its latency target that the P95 of a QoS class may take.
         /// The targets are set in the configuration file: workload.saturation_targets and
         /// workload.qos_targets_ms.
-        target_saturation: Share = "0.8", "SHARE";
+        target_saturation: Share = "0.8", "SHARE", idle idle::autoscaler;
     }
 
     section "Tiers" {
@@ -157,12 +170,12 @@ settings! {
         /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
         /// What stands behind the GPU tier
-        gpu_backend: GpuBackend = "auto", "BACKEND";
+        gpu_backend: GpuBackend = "auto", "BACKEND", idle idle::gpu;
         /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
         ///
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
-            real_only "a simulated run has no GPUs to choose from";
+            real_only "a simulated run has no GPUs to choose from", idle idle::gpu;
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -172,15 +185,15 @@ settings! {
         ///
         /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX keeps the data in an
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
-        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo;
+        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
         /// How an entry is laid out on several drives
-        placement as layout: Layout = "stripe", "LAYOUT", keeps demo;
+        placement as layout: Layout = "stripe", "LAYOUT", keeps demo, idle idle::several_drives;
         /// What to do when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
-            real_only "no device is used";
+            real_only "no device is used", idle idle::several_drives;
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo,
-            real_only "no device is touched";
+            real_only "no device is touched", measures nothing;
         /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
         ///
         /// Several drives share it in proportion to their free space. Space is taken as the run
@@ -195,22 +208,23 @@ settings! {
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
         /// The check is made once, when the run begins.
-        strict: bool = "false", "BOOL", keeps demo;
+        strict: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
             real_only "there is no drive to precondition";
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo;
+            keeps demo, idle idle::precondition;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
+            idle idle::precondition;
         /// When --precondition ends
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
         precondition_until: PreconditionUntil = "size", "END", keeps demo;
         /// What a hit below the fastest tier does to the entry
-        promotion: Promotion = "none", "MODE";
+        promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }
 
     section ("Object stores", keeps demo, real_only "no object store is reached") {
@@ -306,7 +320,8 @@ settings! {
         /// The result of each trial is kept beside it (NAME_trial1.json and so on), and the spread
         /// over the trials is printed.
         trials: u32 = "1", "N", in 1..=1_000, keeps demo,
-            real_only "the same run again gives the same numbers: give another --seed";
+            real_only "the same run again gives the same numbers: give another --seed",
+            measures nothing;
         /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
         /// `fresh` to measure them before the run
         roofline: RooflineFrom = "none", "FILE", keeps demo,
@@ -314,13 +329,13 @@ settings! {
         /// File for the results in JSON
         ///
         /// auto: results/ringfall-TIME.json.
-        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo;
+        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing;
         /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
         ///
         /// With any other ending it is CSV, and .csv is added to the name.
-        xlsx_output: Optional = "none", "FILE", keeps demo;
+        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing;
         /// File for the results as an HTML page that opens offline
-        html_output: Optional = "none", "FILE", keeps demo;
+        html_output: Optional = "none", "FILE", keeps demo, measures nothing;
         /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
         ///
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
@@ -331,21 +346,21 @@ settings! {
         /// With enable_latency_tracing the job is always written, beside the JSON results if no
         /// file is named.
         fio_output: Optional = "none", "FILE", keeps demo,
-            real_only "there is nothing that fio could repeat";
+            real_only "there is nothing that fio could repeat", measures nothing;
         /// Do no I/O; write every operation to this CSV file, on a simulated clock
         ///
         /// A name that ends in .zst compresses the file.
         io_trace_log: Optional = "none", "FILE";
         /// Date at which the times in the --io-trace-log file begin
-        trace_epoch: TraceEpoch = "fixed", "EPOCH";
+        trace_epoch: TraceEpoch = "fixed", "EPOCH", idle idle::logical;
         /// Exit with status 1 when storage_health is FAIL
-        fail_on_health: bool = "false", "BOOL", keeps demo;
+        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print the JSON results on standard output, and everything else on standard error
-        json: bool = "false", "BOOL", keeps demo;
+        json: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print no banner, no progress and no summary
-        quiet: bool = "false", "BOOL", keeps demo;
+        quiet: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Least important kind of log message to print on standard error
-        log_level: LogLevel = "info", "LEVEL", keeps demo;
+        log_level: LogLevel = "info", "LEVEL", keeps demo, measures nothing;
     }
 
     section "Ranks" {
@@ -356,19 +371,19 @@ settings! {
         /// others, so that all of them measure at the same time. They meet in the directory that
         /// holds the results of all, which each of them must see, or by MPI in a program that was
         /// built with it (cargo's feature mpi); `directory` and `mpi` choose one of the two.
-        ranks: Ranks = "auto", "MODE", keeps demo;
+        ranks: Ranks = "auto", "MODE", keeps demo, measures nothing;
         /// Merge the results of all ranks into one when they have ended
         ///
         /// Rank 0 writes it to --output itself, beside the rank_N directories, and to --xlsx-output
         /// and --html-output where they are given. auto: unless a wrapper has given each rank paths
         /// of its own, with rank_N in them. With --start-at, ranks know nothing of each other:
         /// `ringfall merge` merges them.
-        merge_ranks: MergeRanks = "auto", "MODE", keeps demo;
+        merge_ranks: MergeRanks = "auto", "MODE", keeps demo, idle idle::launch, measures nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.
         start_at as start_at_unix_s: Limit<u64> = "0", "UNIX_SECONDS", in 0..=i64::MAX, keeps demo,
-            real_only "a simulated run has no wall clock";
+            real_only "a simulated run has no wall clock", measures nothing;
     }
 }
 

@@ -76,7 +76,7 @@ choice! {
     PerformanceProfile {
         /// Whether latencies are within their targets, and the cache's hit rate high enough.
         Latency = "latency",
-        /// Whether bytes are moved in every direction that the mode uses.
+        /// Whether tokens are generated, and bytes moved in every direction that the mode uses.
         Throughput = "throughput",
     }
 }
@@ -534,14 +534,10 @@ impl Plan {
     /// one.
     #[must_use]
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
-        let typed = serde_json::to_value(&self.typed).unwrap_or_default();
         let is_asked = |setting: &Setting| {
             let origin = self.origins.get(setting.key);
             let is_given = matches!(origin, Some(Origin::CommandLine | Origin::File));
-            // Words as they are, all else as JSON has it, which is how YAML has it too.
-            let value = &typed[setting.key];
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            is_given && text != setting.default
+            is_given && !setting.is_default(&self.typed)
         };
         let asked = SETTINGS.iter().filter(|setting| is_asked(setting));
         asked.filter_map(|setting| Some((setting.flag(), setting.real_only?))).collect()

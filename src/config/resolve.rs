@@ -298,6 +298,7 @@ impl Check<'_> {
         let precondition = self.precondition(&settings, &typed);
         self.without_storage(&settings);
         self.objects(&settings);
+        self.idle(&settings, &typed, facts);
         let (queue_depth, depth_search) = self.queue_depth(&mut settings, autoscaler.is_some());
         let mut plan = Plan {
             model_spec: model_spec?,
@@ -420,6 +421,22 @@ impl Check<'_> {
         }
     }
 
+    /// What was given and has no effect as the rest stands. A configuration that was printed names
+    /// every setting: of a file's, those that are not the default are told.
+    fn idle(&mut self, settings: &Settings, typed: &Options, facts: &Facts) {
+        for setting in SETTINGS {
+            let is_asked = match self.origins.get(setting.key) {
+                Some(Origin::CommandLine) => true,
+                Some(Origin::File) => !setting.is_default(typed),
+                _ => false,
+            };
+            if is_asked && let Some(why) = (setting.idle)(settings, facts) {
+                let name = self.name_of(setting.key);
+                self.tell(format!("{name} has no effect {why}"));
+            }
+        }
+    }
+
     /// What is asked of a tier that is left out.
     fn without_storage(&mut self, settings: &Settings) {
         if !settings.is_without_storage {
@@ -488,16 +505,10 @@ impl Check<'_> {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-        let asked = [
-            ("precondition_size_gb", bytes > 0),
-            ("precondition_threads", threads > 0),
-            ("precondition_until", until != PreconditionUntil::Size),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, more)| *more) {
-            let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-            if given && !settings.is_preconditioned {
-                self.wrong(key, "has no effect without it: give --precondition too");
-            }
+        let key = "precondition_until";
+        let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
+        if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
+            self.wrong(key, "has no effect without it: give --precondition too");
         }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }

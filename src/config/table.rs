@@ -3,6 +3,8 @@
 
 use clap::Arg;
 
+use super::{Facts, Options, Settings};
+
 /// A setting as declared.
 pub struct Setting {
     /// Its name in a file; the flag's with `-` for `_`.
@@ -24,12 +26,32 @@ pub struct Setting {
     pub keeps_demo: bool,
     /// Why it has no effect where the drive is simulated.
     pub real_only: Option<&'static str>,
+    /// Why it has no effect as the other settings stand; none where it has one.
+    pub(super) idle: Idle,
+    /// Whether it changes what is measured. Where results go, how much is shown and how a draw is
+    /// repeated do not.
+    pub measures: bool,
     pub(super) range: fn() -> Option<String>,
     pub(super) choices: fn() -> Vec<(String, String)>,
     pub(super) arg: fn(Arg) -> Arg,
 }
 
+/// Why a setting has no effect as the others stand.
+pub(super) type Idle = fn(&Settings, &Facts) -> Option<&'static str>;
+
 impl Setting {
+    /// Whether these settings have the value that it has when nobody gives one.
+    #[must_use]
+    pub fn is_default(&self, options: &Options) -> bool {
+        let options = serde_json::to_value(options).unwrap_or_default();
+        // Words as they are, all else as JSON has it, which is how YAML has it too.
+        let value = &options[self.key];
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        // 0 and 0.0 are the same number.
+        let number = |text: &str| text.parse::<f64>().ok();
+        text == self.default || number(&text).is_some_and(|n| number(self.default) == Some(n))
+    }
+
     /// What it is, in one sentence without a full stop, without bounds and default.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -113,7 +135,7 @@ fn flag(key: &str) -> String {
 /// ///
 /// /// What else is to be known: for the page of all defaults.
 /// key as field: Kind = "default", "VALUE_NAME", in BOUNDS, alias "other_key", auto worked_out,
-///     keeps demo, real_only "why";
+///     keeps demo, real_only "why", idle why_it_has_no_effect, measures nothing;
 /// ```
 ///
 /// of which all after the value's name may be left out, and `as field` where the checked value has
@@ -129,7 +151,8 @@ macro_rules! settings {
             $(#[doc = $doc:literal])+
             $key:ident $(as $field:ident)?: $kind:ty = $default:literal, $value_name:literal
             $(, in $bounds:expr)? $(, alias $alias:literal)? $(, auto $auto:path)?
-            $(, keeps $demo:ident)? $(, real_only $why:literal)?;
+            $(, keeps $demo:ident)? $(, real_only $why:literal)? $(, idle $idle:path)?
+            $(, measures $nothing:ident)?;
         )+}
     )+) => {
         /// Every setting that is also a flag, in the order of the help.
@@ -144,6 +167,8 @@ macro_rules! settings {
                 alias: settings!(@or None $(Some($alias))?),
                 keeps_demo: settings!(@or (settings!(@demo $section)) $(settings!(@keeps $demo))?),
                 real_only: settings!(@or (settings!(@all_real_only $section)) $(Some($why))?),
+                idle: settings!(@or (|_, _| None) $($idle)?),
+                measures: settings!(@or true $(settings!(@measures $nothing))?),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
                 arg: <$kind as Kind>::arg,
@@ -224,6 +249,7 @@ macro_rules! settings {
     (@or $otherwise:tt) => { $otherwise };
     (@or $otherwise:tt $given:expr) => { $given };
     (@keeps demo) => { true };
+    (@measures nothing) => { false };
     // The head of a section: its name, or that and what its settings have in common.
     (@title $title:literal) => { $title };
     (@title ($title:literal, keeps demo, real_only $why:literal)) => { $title };

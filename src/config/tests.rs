@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::path::Path;
 
 use proptest::prelude::*;
 use ringfall_engine::units::{GIB, MIB};
@@ -274,7 +275,6 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--num-gpus 2 --gpu-devices 1", ["--gpu-devices 1", "--num-gpus (2)"]),
         ("--arrival poisson", ["--arrival poisson", "--request-rate"]),
         ("--request-rate -1", ["--request-rate -1", "out of bounds"]),
-        ("--use-burst-trace", ["--use-burst-trace", "--burst-trace-path"]),
         ("--burst-trace-path x", ["--burst-trace-path", "--use-burst-trace"]),
         ("--mooncake-trace x --dataset-path y", ["--dataset-path", "cannot be combined"]),
         ("--mooncake-trace x --decode-only", ["--decode-only", "--mooncake-trace"]),
@@ -312,6 +312,8 @@ fn what_has_no_effect_is_taken_and_told() {
             ["--use-burst-trace has no effect", "--dataset-path"],
         ),
         ("--users 3 --num-gpus 3 --tensor-parallel 3", ["--tensor-parallel 3", "power of two"]),
+        ("--users 3 --precondition-threads 4", ["--precondition-threads has", "--precondition"]),
+        ("--users 3 --precondition-size-gb 2", ["--precondition-size-gb has", "no effect"]),
     ] {
         let plan = plan(line);
         let told = advice(&plan);
@@ -322,6 +324,56 @@ fn what_has_no_effect_is_taken_and_told() {
     }
     assert!(advice(&plan("--users 3 --num-gpus 8 --tensor-parallel 8")).is_empty());
     assert_eq!(plan("--enable-autoscaling --target-saturation 0").target_saturation, 0.0);
+    assert_eq!(plan("--precondition-threads 4").precondition, None);
+}
+
+#[test]
+fn a_burst_trace_is_looked_for_where_the_reference_looks_for_it() {
+    let path_of = |line: &str| match plan(line).traffic {
+        Traffic::Trace { kind: TraceKind::BurstGpt, path, .. } => path,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(path_of("--use-burst-trace"), Path::new("BurstGPT/data/BurstGPT_1.csv"));
+    assert_eq!(path_of("--use-burst-trace --burst-trace-path x"), Path::new("x"));
+}
+
+/// They were taken without a word, and two results that differed in them alone were told apart.
+#[test]
+fn a_setting_that_another_one_must_make_work_is_told_without_it() {
+    for (flags, other) in [
+        ("--rag-num-docs 5", "--enable-rag"),
+        ("--rag-ingestion before", "--enable-rag"),
+        ("--autoscaler-mode slo", "--enable-autoscaling"),
+        ("--target-saturation 0.5", "--enable-autoscaling"),
+        ("--trace-speedup 2", "--mooncake-trace x"),
+        ("--replay-cycles 2", "--use-burst-trace --burst-trace-path x"),
+        ("--trace-classes", "--mooncake-trace x"),
+        ("--replay-tiers all", "--replay-trace x"),
+        ("--max-conversations 5", "--dataset-path x"),
+        ("--tokenizer cl100k", "--dataset-path x"),
+        ("--gpu-backend emulated", "--gpu-mem-gb 1"),
+        ("--placement whole", "--cache-dir a,b"),
+        ("--on-device-failure continue", "--cache-dir a,b"),
+        ("--promotion on-hit --cpu-mem-gb 0", "--gpu-mem-gb 1"),
+        ("--trace-epoch now", "--io-trace-log x.csv"),
+    ] {
+        let flag = flags.split_whitespace().next().unwrap();
+        let is_told = |line: &str| {
+            let told = advice(&plan(line));
+            told.iter().any(|told| told.starts_with(&format!("{flag} has no effect")))
+        };
+        let alone = format!("--users 3 {flags}");
+        assert!(is_told(&alone), "{alone}: {:?}", advice(&plan(&alone)));
+        let both = format!("{alone} {other}");
+        assert!(!is_told(&both), "{both}: {:?}", advice(&plan(&both)));
+    }
+    // A configuration that was printed names every setting.
+    let of_file = |yaml: &str| {
+        let file = file(yaml).unwrap();
+        advice(&resolve(&typed("--users 3"), Some(&file), &facts()).unwrap())
+    };
+    assert_eq!(of_file("rag_num_docs: 10\n"), Vec::<String>::new());
+    assert!(of_file("rag_num_docs: 5\n")[0].contains("line 1: rag_num_docs has no effect"));
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! Where requests come from, when they arrive, and whether users come and go: settings that forbid
 //! each other.
 
+use std::path::PathBuf;
+
 use super::resolve::Check;
 use super::{Arrival, AutoscalerPlan, Origin, Phases, RagIngestion, Settings, TraceKind, Traffic};
 
+/// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
+/// repository, below the working directory.
+pub const BURST_TRACE: &str = "BurstGPT/data/BurstGPT_1.csv";
 /// Users a shard that the autoscaler begins with when nobody says how many.
 const INITIAL_USERS_A_SHARD: u32 = 2;
 
@@ -15,12 +20,7 @@ impl Check<'_> {
         let mooncake = settings.mooncake_trace.clone();
         let replay = settings.replay_trace.clone();
         let burst = match (settings.use_burst_trace, burst_path) {
-            (true, Some(path)) => Some(path),
-            (true, None) => {
-                let path = self.name_of("burst_trace_path");
-                self.wrong("use_burst_trace", format_args!("needs a trace: give {path}"));
-                None
-            }
+            (true, path) => Some(path.unwrap_or_else(|| PathBuf::from(BURST_TRACE))),
             (false, Some(_)) => {
                 let switch = self.name_of("use_burst_trace");
                 self.wrong("burst_trace_path", format_args!("has no effect without {switch}"));

@@ -10,8 +10,8 @@ use ringfall_workloads::config::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrival, AutoscalerSteps, Eviction, GenerationMode, HealthCriteria, Limits, Phases, Plan,
-    QosTargets, RagIngestion, SaturationTargets, Traffic,
+    Arrival, AutoscalerSteps, Eviction, GenerationMode, GpuLimits, HealthCriteria, Limits, Phases,
+    Plan, QosTargets, RagIngestion, SaturationTargets, Traffic,
 };
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
@@ -30,6 +30,7 @@ pub struct WorkloadSection {
     pub conversation_end_probability: f64,
     pub conversation_turns_max: u32,
     pub conversations_live_max: u32,
+    pub history_counts_queued_turns: bool,
     pub prefix_probability: f64,
     pub system_prompts: u32,
     pub system_prompt_tokens: [u32; 2],
@@ -44,6 +45,7 @@ pub struct WorkloadSection {
     pub decode_only_entries_per_user: u32,
     pub decode_only_entry_tokens: u32,
     pub eviction: Eviction,
+    pub gpu: GpuLimits,
     pub health: HealthCriteria,
     pub qos_targets_ms: QosTargets,
     pub autoscaler: AutoscalerSteps,
@@ -70,6 +72,7 @@ impl Default for WorkloadSection {
             conversation_end_probability: built_in.conversation_end_probability,
             conversation_turns_max: built_in.conversation_turns_max,
             conversations_live_max: built_in.conversations_live_max,
+            history_counts_queued_turns: built_in.history_counts_queued_turns,
             prefix_probability: built_in.prefix_probability,
             system_prompts: built_in.system_prompts,
             system_prompt_tokens: built_in.system_prompt_tokens,
@@ -84,6 +87,7 @@ impl Default for WorkloadSection {
             decode_only_entries_per_user: built_in.decode_only_entries_per_user,
             decode_only_entry_tokens: built_in.decode_only_entry_tokens,
             eviction: Eviction::default(),
+            gpu: GpuLimits::default(),
             health: HealthCriteria::default(),
             qos_targets_ms: QosTargets::default(),
             autoscaler: AutoscalerSteps::default(),
@@ -118,6 +122,7 @@ impl Plan {
             conversation_end_probability: section.conversation_end_probability,
             conversation_turns_max: section.conversation_turns_max,
             conversations_live_max: section.conversations_live_max,
+            history_counts_queued_turns: section.history_counts_queued_turns,
             trace_classes: self.trace_classes,
             prefix_caching: !self.disable_prefix_caching,
             prefix_probability: section.prefix_probability,

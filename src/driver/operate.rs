@@ -127,18 +127,14 @@ impl Driver {
         let outcome = self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0;
         // What is written beforehand and shared by all is a chunk of a document.
         if outcome == Outcome::Written && scope == Scope::Shared {
-            self.totals.borrow_mut().cache.record_ingested(bytes);
+            self.totals.borrow_mut().cache.record_ingested_before(bytes);
         }
         outcome
     }
 
     /// Writes a document's chunk beside the load.
     pub(super) async fn ingest(&self, key: Key, bytes: u64) -> Outcome {
-        let written = self.write(key, Scope::Shared, Class::Batch, Purpose::Rag, bytes).await.0;
-        if written == Outcome::Written {
-            self.record(self.workload_now(), |totals, _| totals.cache.record_ingested(bytes));
-        }
-        written
+        self.write(key, Scope::Shared, Class::Batch, Purpose::Rag, bytes).await.0
     }
 
     /// Lets a shared entry go.

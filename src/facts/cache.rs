@@ -29,10 +29,14 @@ pub struct CacheStats {
     pub prefill_writes: u64,
     /// Bytes of those.
     pub prefill_written_bytes: u64,
-    /// RAG chunks ingested, in the window or before it.
+    /// RAG chunks written in the window: among the writes that the tiers count.
     pub ingested: u64,
     /// Bytes of those.
     pub ingested_bytes: u64,
+    /// RAG chunks ingested before the window: no tier's counts have them.
+    pub ingested_before: u64,
+    /// Bytes of those.
+    pub ingested_before_bytes: u64,
     /// Successful reads of a turn's own entry, of earlier turns and of RAG chunks.
     pub decode_reads: u64,
     /// Bytes of those.
@@ -104,14 +108,19 @@ impl CacheStats {
                 self.prefill_writes += 1;
                 self.prefill_written_bytes += entry_bytes;
             }
-            Purpose::Populate | Purpose::History | Purpose::Rag | Purpose::Decode => {}
+            Purpose::Rag => {
+                self.ingested += 1;
+                self.ingested_bytes += entry_bytes;
+            }
+            Purpose::Populate | Purpose::History | Purpose::Decode => {}
         }
     }
 
-    /// Counts a RAG chunk that was ingested, in the window or before it.
-    pub fn record_ingested(&mut self, entry_bytes: u64) {
-        self.ingested += 1;
-        self.ingested_bytes += entry_bytes;
+    /// Counts a RAG chunk that was ingested before the window. One that is written in it is a
+    /// write like any other ([`record_write`](CacheStats::record_write)).
+    pub fn record_ingested_before(&mut self, entry_bytes: u64) {
+        self.ingested_before += 1;
+        self.ingested_before_bytes += entry_bytes;
     }
 
     /// Counts a trace's block that could not be read, whether it was written now or turned out to
@@ -135,6 +144,8 @@ impl CacheStats {
         self.prefill_written_bytes += other.prefill_written_bytes;
         self.ingested += other.ingested;
         self.ingested_bytes += other.ingested_bytes;
+        self.ingested_before += other.ingested_before;
+        self.ingested_before_bytes += other.ingested_before_bytes;
         self.decode_reads += other.decode_reads;
         self.decode_read_bytes += other.decode_read_bytes;
         self.own_turn_reads += other.own_turn_reads;

@@ -67,7 +67,40 @@ impl ObjectCounts {
     }
 }
 
+impl ObjectCounts {
+    /// What both were asked, endpoint by endpoint.
+    #[must_use]
+    pub fn plus(mut self, other: &ObjectCounts) -> ObjectCounts {
+        for other in &other.endpoints {
+            match self.endpoints.iter_mut().find(|one| one.endpoint == other.endpoint) {
+                Some(one) => one.requests += other.requests,
+                None => self.endpoints.push(other.clone()),
+            }
+        }
+        ObjectCounts {
+            requests: self.requests + other.requests,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_bytes: self.received_bytes + other.received_bytes,
+            connections: self.connections + other.connections,
+            retries: self.retries.plus(other.retries),
+            failures: self.failures + other.failures,
+            endpoints: self.endpoints,
+        }
+    }
+}
+
 impl RetryCounts {
+    fn plus(self, other: RetryCounts) -> RetryCounts {
+        RetryCounts {
+            busy: self.busy + other.busy,
+            server: self.server + other.server,
+            cut: self.cut + other.cut,
+            connect: self.connect + other.connect,
+            timeout: self.timeout + other.timeout,
+            checksum: self.checksum + other.checksum,
+        }
+    }
+
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -194,5 +227,21 @@ mod tests {
         assert_eq!(RetryCounts::default().sentence(), None);
         let one = RetryCounts { cut: 1, ..RetryCounts::default() };
         assert_eq!(one.sentence().unwrap(), "1 retry: 1 connection lost");
+    }
+
+    #[test]
+    fn counts_add_up_endpoint_by_endpoint() {
+        let of = |requests, endpoint: &str| ObjectCounts {
+            requests,
+            sent_bytes: 10,
+            retries: RetryCounts { busy: 1, ..RetryCounts::default() },
+            endpoints: vec![EndpointCounts { endpoint: endpoint.to_owned(), requests }],
+            ..ObjectCounts::default()
+        };
+        let sum = of(2, "a").plus(&of(3, "b")).plus(&of(4, "a"));
+        assert_eq!((sum.requests, sum.sent_bytes, sum.retries.total()), (9, 30, 3));
+        let by_endpoint =
+            |at: usize| (sum.endpoints[at].endpoint.as_str(), sum.endpoints[at].requests);
+        assert_eq!((by_endpoint(0), by_endpoint(1), sum.endpoints.len()), (("a", 6), ("b", 3), 2));
     }
 }

@@ -16,15 +16,18 @@ const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingRow {
     /// End of the step's window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`.
-    /// The reference has local time without a zone.
+    /// Differs from the reference, which has local time without a zone.
     pub timestamp: String,
-    /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
+    /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
+    /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
     #[schemars(with = "String")]
     pub mode: Mode,
-    /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`.
+    /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
+    /// which has no row for `hold`.
     #[schemars(with = "String")]
     pub action: Act,
-    /// Number of users in this step.
+    /// Number of users in this step. Differs from the reference, which has the number of the next
+    /// step here.
     pub users: u32,
     /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
     /// the device took for an entry divided by its target (for reads or for writes, whichever is
@@ -35,13 +38,17 @@ pub struct AutoscalingRow {
     /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
     /// divided by its target.
     pub saturation_level: Option<f64>,
-    /// 95th percentile of the latency of an entry read from storage, ms; null without reads.
+    /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
+    /// reads. Differs from the reference, whose figure is of all reads since the start.
     pub read_latency_p95_ms: Option<f64>,
-    /// 95th percentile of the latency of an entry written to storage, ms; null without writes.
+    /// 95th percentile of the latency of an entry written to storage in this step, ms; null without
+    /// writes. Differs from the reference, whose figure is of all writes since the start.
     pub write_latency_p95_ms: Option<f64>,
-    /// Tokens generated per second in this step, tokens/s.
+    /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
+    /// is the average since the start.
     pub throughput_tokens_per_sec: f64,
     /// Tokens generated per second at the peak, tokens/s; only in the last row, in mode `capacity`.
+    /// Differs from the reference, whose figure is the largest average since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
     /// Why the search ended; only in the last row.
@@ -52,16 +59,21 @@ pub struct AutoscalingRow {
 /// What the autoscaler found, under the reference's keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingSummary {
-    /// Number of users at the start of the search.
+    /// Number of users at the start of the search. Same definition as the reference's.
     pub initial_users: u32,
-    /// Number of users that was found; for an unfinished search, the last one tried.
+    /// Number of users that was found; for an unfinished search, the last one tried. Differs from
+    /// the reference, whose figure is the last one tried in every case.
     pub final_users: u32,
-    /// Number of times that the number of users was changed.
+    /// Number of times that the number of users was changed. Differs from the reference, which also
+    /// counts the row with which its search stops.
     pub total_scale_events: usize,
     /// Smallest number of users that reaches 99 % of the peak throughput; only in mode `capacity`.
+    /// Differs from the reference, whose figure is the number of users when the average throughput
+    /// since the start last rose by more than 1 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_user_count: Option<u32>,
-    /// Tokens generated per second at the peak, tokens/s; only in mode `capacity`.
+    /// Tokens generated per second at the peak, tokens/s; only in mode `capacity`. Differs from the
+    /// reference, whose figure is the largest average since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
 }

@@ -14,15 +14,17 @@ use crate::results::simulation::is_without_drive;
 /// One criterion that the storage has to meet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Criterion {
-    /// What is required, in the reference's words.
+    /// What is required, in the reference's words. Same definition as the reference's.
     pub name: Cow<'static, str>,
-    /// Limit for the measured value; for a bandwidth the string `>0`, as in the reference.
+    /// Limit for the measured value; for a bandwidth the string `>0`. Same definition as the
+    /// reference's.
     pub target: Measure,
-    /// Measured value; for a bandwidth a string of digits with two decimals, as in the reference.
+    /// Measured value; for a bandwidth a string of digits with two decimals. Same definition as the
+    /// reference's.
     pub actual: Measure,
-    /// Unit of `target` and `actual`.
+    /// Unit of `target` and `actual`. Same definition as the reference's.
     pub unit: Cow<'static, str>,
-    /// Whether the criterion was met.
+    /// Whether the criterion was met. Same definition as the reference's.
     pub passed: bool,
 }
 
@@ -52,13 +54,16 @@ impl std::fmt::Display for Measure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `PASS` when every criterion was met, `FAIL` otherwise; `NO DATA` when there was none,
-    /// because nothing was measured or there was no drive to measure (a logical run).
+    /// because nothing was measured or there was no drive to measure (a logical run). Differs from
+    /// the reference, which has `PASS` in place of `NO DATA`.
     pub overall_status: Cow<'static, str>,
-    /// Criteria against which the storage was judged.
+    /// Criteria against which the storage was judged. Differs from the reference as
+    /// `storage_health` does.
     pub criteria: Vec<Criterion>,
-    /// Number of criteria that were met.
+    /// Number of criteria that were met. Differs from the reference as `criteria` does.
     pub passed_count: usize,
-    /// Number of criteria against which the storage was judged.
+    /// Number of criteria against which the storage was judged. Differs from the reference as
+    /// `criteria` does.
     pub total_count: usize,
 }
 

@@ -75,7 +75,8 @@ fn requests(d: &Document) -> Option<f64> {
 }
 
 fn io_seconds(d: &Document) -> Option<f64> {
-    d.summary.total_storage_io_time.known().or(d.total_storage_io_latency.known())
+    let seconds = d.summary.total_storage_io_time.known().or(d.total_storage_io_latency.known());
+    seconds.filter(|_| !d.is_without_drive())
 }
 
 fn elapsed(d: &Document) -> Option<f64> {
@@ -91,7 +92,7 @@ fn end_to_end(d: &Document) -> Option<&LatencyMs> {
 }
 
 fn storage_io(d: &Document) -> Option<&LatencyMs> {
-    d.latency_of(|summary| &summary.storage_io_latency_ms)
+    d.storage_io_latency()
 }
 
 /// What the kernel counted for the device over the window: bytes read, and of both directions, MB/s
@@ -287,37 +288,29 @@ pub const METRICS: &[Metric] = &[
         |d| stats(d).prefill_bytes_written_gb.known(),
         &["Prefill Bytes Written (GB)"]
     ),
-    metric!("storage_read_bandwidth_gib_per_s", "storage read, GiB/s", Higher, true, |d| stats(d)
-        .tier_storage_read_bandwidth_gbps
-        .known()),
-    metric!("storage_write_bandwidth_gib_per_s", "storage write, GiB/s", Higher, true, |d| stats(
-        d
-    )
-    .tier_storage_write_bandwidth_gbps
-    .known()),
-    metric!("storage_read_device_p50_ms", "storage read, device P50, ms", Lower, false, |d| stats(
-        d
-    )
-    .latencies_ms
-    .get("storage_read_device_p50_ms")),
-    metric!("storage_read_device_p95_ms", "storage read, device P95, ms", Lower, true, |d| stats(
-        d
-    )
-    .latencies_ms
-    .get("storage_read_device_p95_ms")),
-    metric!("storage_read_device_p99_ms", "storage read, device P99, ms", Lower, false, |d| stats(
-        d
-    )
-    .latencies_ms
-    .get("storage_read_device_p99_ms")),
+    metric!("storage_read_bandwidth_gib_per_s", "storage read, GiB/s", Higher, true, |d| {
+        d.storage_bandwidth_gib_per_s()[0]
+    }),
+    metric!("storage_write_bandwidth_gib_per_s", "storage write, GiB/s", Higher, true, |d| {
+        d.storage_bandwidth_gib_per_s()[1]
+    }),
+    metric!("storage_read_device_p50_ms", "storage read, device P50, ms", Lower, false, |d| {
+        d.tier_latency_ms("storage_read_device_p50_ms")
+    }),
+    metric!("storage_read_device_p95_ms", "storage read, device P95, ms", Lower, true, |d| {
+        d.tier_latency_ms("storage_read_device_p95_ms")
+    }),
+    metric!("storage_read_device_p99_ms", "storage read, device P99, ms", Lower, false, |d| {
+        d.tier_latency_ms("storage_read_device_p99_ms")
+    }),
     metric!("storage_write_device_p50_ms", "storage write, device P50, ms", Lower, false, |d| {
-        stats(d).latencies_ms.get("storage_write_device_p50_ms")
+        d.tier_latency_ms("storage_write_device_p50_ms")
     }),
     metric!("storage_write_device_p95_ms", "storage write, device P95, ms", Lower, true, |d| {
-        stats(d).latencies_ms.get("storage_write_device_p95_ms")
+        d.tier_latency_ms("storage_write_device_p95_ms")
     }),
     metric!("storage_write_device_p99_ms", "storage write, device P99, ms", Lower, false, |d| {
-        stats(d).latencies_ms.get("storage_write_device_p99_ms")
+        d.tier_latency_ms("storage_write_device_p99_ms")
     }),
     metric!(
         DEVICE_READ,

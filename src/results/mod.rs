@@ -25,7 +25,8 @@ pub use document::Document;
 pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::write_json;
 pub use run_result::RunResult;
-pub use simulation::{Binding, IoTraceReport, NO_DRIVE, SimulationReport};
+pub(crate) use simulation::is_without_drive;
+pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
 pub use warnings::{Warning, warnings_of};
 
 /// The JSON Schema of the results, as it stands in `config/results.schema.json`.

@@ -94,22 +94,12 @@ pub struct SimulationReport {
 
 /// Name of the drive of a run that has none, whose I/Os take next to no time: a logical run.
 pub const NO_DRIVE: &str = "none";
+/// Where its figures come from, by which it is told from a described drive of that name.
+pub const NO_DRIVE_SOURCE: &str = "every I/O takes 1 µs";
 
 /// Whether a run had no drive, not even a described one.
-pub(super) fn is_without_drive(result: &RunResult) -> bool {
-    let device = |simulation: &SimulationReport| {
-        simulation.device.as_ref().is_some_and(|name| name == NO_DRIVE)
-    };
-    result.plan.io_trace_log.is_some() && result.simulation.as_ref().is_some_and(device)
-}
-
-/// The same of a document.
-pub(super) fn document_is_without_drive(document: &Document) -> bool {
-    let device = |simulation: &SimulationReport| {
-        simulation.io_trace.as_ref().is_some()
-            && simulation.device.as_ref().is_some_and(|name| name == NO_DRIVE)
-    };
-    document.ringfall.simulation.as_ref().is_some_and(device)
+pub(crate) fn is_without_drive(result: &RunResult) -> bool {
+    result.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
 }
 
 /// A logical trace that the run wrote.
@@ -122,6 +112,13 @@ pub struct IoTraceReport {
 }
 
 impl SimulationReport {
+    /// Whether there was no drive, not even a described one. Merged results say so too, when all of
+    /// them had none.
+    fn is_without_drive(&self) -> bool {
+        let is = |known: &Same<String>, wanted| known.as_ref().is_some_and(|text| text == wanted);
+        is(&self.device, NO_DRIVE) && is(&self.source, NO_DRIVE_SOURCE)
+    }
+
     /// The report of a run on that drive.
     #[must_use]
     pub fn of(
@@ -144,6 +141,15 @@ impl SimulationReport {
             because: Same::of(because),
             io_trace: OfRun::maybe(io_trace),
         }
+    }
+}
+
+impl Document {
+    /// Whether it is of a run without a drive: what its keys say of storage is then what was asked
+    /// for.
+    #[must_use]
+    pub fn is_without_drive(&self) -> bool {
+        self.ringfall.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::results::document::figure::{Derived, First, Max, OfRun, Same, Sum, sh
 use crate::results::document::list::Union;
 use crate::results::document::merge::figures;
 
-shapes!(Validation);
+shapes!(Validation, ValidationReport);
 
 /// Two hit rates agree when they differ by no more than this share of the recorded one.
 const VALIDATION_TOLERANCE: f64 = 0.05;
@@ -62,13 +62,80 @@ pub struct SourceReport {
 }
 }
 
-/// Hit rate of the run compared with that of a recorded cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Hit rate of the run compared with that of a recorded cache, as the reference has it:
+/// `ringfall.validation` has more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Validation {
+    /// Whether `avg_error_pct` is at most 5. Same definition as the reference's.
+    pub passed: bool,
+    /// Mean of the errors in `comparison`, %. Same definition as the reference's, which compares
+    /// the hit rate alone.
+    pub avg_error_pct: f64,
+    /// What is compared.
+    pub comparison: ValidationComparison,
+    /// What the recording says.
+    pub trace_stats: ValidationTraceStats,
+}
+
+/// What of a run is compared with a recorded cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ValidationComparison {
+    /// The hit rates.
+    pub cache_hit_rate: ComparedHitRate,
+}
+
+/// Hit rate of a run and of a recorded cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ComparedHitRate {
+    /// Hit rate of this run, from 0 to 1; 0 without reads. Same definition as the reference's.
+    pub benchmark: f64,
+    /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
+    pub trace: f64,
+    /// Difference between the two divided by `trace`, %. Same definition as the reference's, which
+    /// fails on a recording without hits: here that is 0 when the run has none either, else 100.
+    pub error_pct: f64,
+    /// Whether `error_pct` is at most 5. Same definition as the reference's.
+    pub within_5pct: bool,
+}
+
+/// What the recording of a cache says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ValidationTraceStats {
+    /// Number of requests in the recording. Same definition as the reference's.
+    pub total_requests: u64,
+    /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
+    pub cache_hit_rate: f64,
+    /// Bytes read divided by bytes written, or by 1 without writes; null when the recording lacks
+    /// either. Same definition as the reference's, which refuses a recording that lacks them.
+    pub read_write_ratio: Option<f64>,
+    /// Mean context of a recorded request, tokens; null when the recording lacks it. Same
+    /// definition as the reference's.
+    pub context_tokens_mean: Option<f64>,
+    /// Mean number of tokens that a recorded request generated; null when the recording lacks it.
+    /// Same definition as the reference's.
+    pub generation_tokens_mean: Option<f64>,
+}
+
+/// A recorded cache and the run, with what the reference does not say of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ValidationReport {
     /// Share of the recorded requests that hit, from 0 to 1.
     pub recorded_hit_rate: f64,
     /// Number of requests in the recording.
     pub recorded_requests: u64,
+    /// Bytes that the recorded requests read; null when the recording lacks them.
+    pub recorded_read_bytes: Option<f64>,
+    /// Bytes that the recorded requests wrote; null when the recording lacks them.
+    pub recorded_write_bytes: Option<f64>,
+    /// Mean latency of the recorded reads, ms; null when the recording lacks it. Nothing is
+    /// compared with it: it is that of another device.
+    pub recorded_read_latency_mean_ms: Option<f64>,
+    /// Mean latency of the recorded writes, ms; null when the recording lacks it.
+    pub recorded_write_latency_mean_ms: Option<f64>,
     /// Number of rows of the recording that could not be read.
     pub skipped: u64,
     /// Hit rate of this run, from 0 to 1; null without reads.
@@ -111,18 +178,56 @@ pub(crate) fn report(result: &RunResult) -> SourceReport {
     }
 }
 
+/// By which share of the recorded hit rate one differs from it.
+fn error(measured: f64, recorded: f64) -> f64 {
+    match recorded {
+        0.0 if measured > 0.0 => 1.0,
+        0.0 => 0.0,
+        recorded => (measured - recorded).abs() / recorded,
+    }
+}
+
+/// The comparison with a recorded cache in the reference's keys, if one was given.
+pub(crate) fn compared(result: &RunResult) -> Option<Validation> {
+    let trace = result.validation.as_ref()?;
+    let (recorded, measured) = (trace.hit_rate(), result.cache.hit_rate().unwrap_or(0.0));
+    let error = error(measured, recorded);
+    let passed = error <= VALIDATION_TOLERANCE;
+    let error_pct = error * 100.0;
+    Some(Validation {
+        passed,
+        avg_error_pct: error_pct,
+        comparison: ValidationComparison {
+            cache_hit_rate: ComparedHitRate {
+                benchmark: measured,
+                trace: recorded,
+                error_pct,
+                within_5pct: passed,
+            },
+        },
+        trace_stats: ValidationTraceStats {
+            total_requests: trace.requests,
+            cache_hit_rate: recorded,
+            read_write_ratio: trace.read_write_ratio(),
+            context_tokens_mean: trace.context_tokens.mean(),
+            generation_tokens_mean: trace.generation_tokens.mean(),
+        },
+    })
+}
+
 /// The comparison with a recorded cache, if one was given.
-pub(crate) fn validation(result: &RunResult) -> Option<Validation> {
+pub(crate) fn validation(result: &RunResult) -> Option<ValidationReport> {
     let trace = result.validation.as_ref()?;
     let recorded = trace.hit_rate();
     let measured = result.cache.hit_rate();
-    let error = measured.map(|measured| match recorded {
-        0.0 => measured.signum() * measured.min(1.0),
-        recorded => (measured - recorded).abs() / recorded,
-    });
-    Some(Validation {
+    let error = measured.map(|measured| error(measured, recorded));
+    Some(ValidationReport {
         recorded_hit_rate: recorded,
         recorded_requests: trace.requests,
+        recorded_read_bytes: trace.read_bytes.sum(),
+        recorded_write_bytes: trace.write_bytes.sum(),
+        recorded_read_latency_mean_ms: trace.read_latency_ms.mean(),
+        recorded_write_latency_mean_ms: trace.write_latency_ms.mean(),
         skipped: trace.skipped.rows,
         measured_hit_rate: measured,
         relative_error: error,

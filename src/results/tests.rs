@@ -280,7 +280,7 @@ fn own_turns_of_requests_with_a_prompt_are_system_prompt_hits() {
 fn ingested_chunks_are_prefill_writes_as_in_the_reference() {
     let mut result = busy();
     let before = to_json(&result);
-    result.cache.record_ingested(GIB);
+    result.cache.record_ingested_before(GIB);
     let after = to_json(&result);
     let difference = |key: &str| {
         let of = |document: &Value| document["summary"]["cache_stats"][key].as_f64().unwrap();
@@ -291,6 +291,19 @@ fn ingested_chunks_are_prefill_writes_as_in_the_reference() {
     }
     assert_eq!(after["ringfall"]["cache"]["writes"], before["ringfall"]["cache"]["writes"]);
     assert_eq!(difference("tier_storage_kv_bytes_written_gb"), 0.0);
+
+    // One that is written in the window is among the tiers' writes already.
+    let mut result = busy();
+    result.cache.record_write(Purpose::Rag, GIB);
+    let beside = to_json(&result);
+    let stats = |document: &Value, key: &str| document["summary"]["cache_stats"][key].clone();
+    for key in ["write_iops", "total_write_bytes", "total_write_gb", "read_write_ratio"] {
+        assert_eq!(stats(&beside, key), stats(&before, key), "{key}");
+    }
+    for key in ["prefill_writes", "prefill_bytes_written_gb"] {
+        assert_eq!(stats(&beside, key), stats(&after, key), "{key}");
+    }
+    assert_eq!(beside["ringfall"]["cache"]["ingested_chunks"], json!(1));
 }
 
 #[test]

@@ -13,7 +13,6 @@ use super::Document;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
-use super::simulation::document_is_without_drive;
 
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
@@ -221,7 +220,7 @@ pub struct Headline {
 /// there was no drive to measure, all of them are.
 #[must_use]
 pub fn headlines(document: &Document) -> Vec<Headline> {
-    if document_is_without_drive(document) || is_without_storage(document) {
+    if document.is_without_drive() || is_without_storage(document) {
         return Vec::new();
     }
     let advice = advise(&[Situation::of_document(document)]);

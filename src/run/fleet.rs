@@ -222,6 +222,10 @@ impl Fleet {
                 self.poke(index);
                 None
             }
+            Verdict::NotBegun => {
+                self.watchdog.interrupt(index);
+                None
+            }
             Verdict::StillStalled => {
                 self.wake(index);
                 None

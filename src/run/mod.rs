@@ -339,6 +339,15 @@ impl RunOutcome {
     }
 }
 
+/// Longest wait for the kernel to delete the data files: a file system takes seconds for terabytes,
+/// and a run that did not end well may have a dead device.
+fn removal_patience(ending: &Ending) -> Duration {
+    Duration::from_secs(match ending {
+        Ending::Complete => 120,
+        Ending::Interrupted | Ending::Failed(_) => 10,
+    })
+}
+
 /// A run from open to clean.
 ///
 /// # Errors
@@ -373,7 +382,7 @@ pub fn run(
     let (fleet, facts) = match Fleet::start(seeds, settings.cores(), interrupt) {
         // Nothing was measured, and that is what the results say.
         Err(FleetError::Interrupted) => {
-            let cleanup = store.remove();
+            let cleanup = store.remove_within(removal_patience(&Ending::Interrupted));
             return Ok(RunOutcome { cleanup, ..RunOutcome::interrupted_early() });
         }
         started => started?,
@@ -388,7 +397,7 @@ pub fn run(
     outcome.shortages = budgets.shortages();
     settings.start.ended(&outcome.ending);
     outcome.objects = store.object_counts();
-    outcome.cleanup = store.remove();
+    outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
     Ok(outcome)
 }
 

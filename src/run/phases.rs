@@ -93,6 +93,8 @@ pub struct Sight {
     pub has_answer: bool,
     /// Nobody waits for what is in flight any more; the reason is one of the others.
     pub is_abandoned: bool,
+    /// A tier is taking more space, or memory, at this moment.
+    pub is_taking_space: bool,
     /// I/O errors so far.
     pub errors: u64,
     /// I/Os in flight.
@@ -308,6 +310,12 @@ impl Phases {
     fn silent(&self, sight: &Sight) -> Ending {
         let (seconds, in_flight) = (self.silence / SECOND, sight.in_flight);
         Ending::Failed(match in_flight {
+            0 if sight.is_taking_space => format!(
+                "nothing has ended for {seconds} s, with {} operations under way that wait for a \
+                 tier to grow: the file system or the kernel does not give the space; look at \
+                 dmesg, or give --preallocate reserve to take all of it before the run",
+                sight.operations
+            ),
             // No device can be waited for: they wait for each other.
             0 => format!(
                 "nothing has ended for {seconds} s, with {} operations under way and no I/O in \
@@ -341,9 +349,12 @@ impl Phases {
         if sight.is_abandoned && self.ending == Some(Ending::Complete) {
             self.ending = self.reason_to_end(sight).or(self.ending.take());
         }
-        let patience = match self.ending {
-            Some(Ending::Failed(_)) => SILENCE_AFTER_FAILURE_MAX.min(self.plan.silence_max),
-            _ => self.plan.silence_max,
+        // Who interrupts does not wait for a device that may be dead.
+        let is_hurried =
+            is_failed || self.ending == Some(Ending::Interrupted) || sight.is_interrupted;
+        let patience = match is_hurried {
+            true => SILENCE_AFTER_FAILURE_MAX.min(self.plan.silence_max),
+            false => self.plan.silence_max,
         };
         let gives_up = self.silence >= patience;
         if gives_up && !is_failed {

@@ -267,3 +267,35 @@ fn a_run_ends_with_its_requests_or_its_answer_when_it_may() {
         run(PLAN, |phase, now| Sight { has_answer: now >= 5 * SECOND, ..well(phase, now) });
     assert_eq!((phases.ending(), end), (Ending::Complete, 5 * SECOND));
 }
+
+/// It was called a defect of ours.
+#[test]
+fn a_tier_that_never_grows_is_told_as_that() {
+    let sight = |phase, now: Nanos| Sight {
+        ended: now.min(5 * SECOND).as_ns(),
+        in_flight: 0,
+        operations: 3,
+        is_taking_space: true,
+        ..well(phase, now)
+    };
+    let plan = PhasePlan { duration: 100 * SECOND, ..PLAN };
+    let Ending::Failed(why) = run(plan, sight).0.ending() else { panic!("it went on") };
+    assert!(why.contains("wait for a tier to grow"), "{why}");
+}
+
+#[test]
+fn who_interrupts_waits_ten_seconds_for_a_silent_device() {
+    let plan = PhasePlan { silence_max: 120 * SECOND, ..PLAN };
+    for interrupted_at in [6, 15] {
+        let (phases, _, end) = run(plan, |phase, now| Sight {
+            ended: now.min(5 * SECOND).as_ns(),
+            is_interrupted: now >= interrupted_at * SECOND,
+            is_drained: false,
+            ..well(phase, now)
+        });
+        let Ending::Failed(why) = phases.ending() else { panic!("the device is silent") };
+        assert!(why.contains("the device does not answer"), "{why}");
+        let bound = (interrupted_at.max(14) + 12) * SECOND;
+        assert!(end <= bound, "interrupted at {interrupted_at} s: it ended at {end:?}");
+    }
+}

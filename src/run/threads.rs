@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to say what they have measured when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
+/// What was measured is handed over when nothing has ended in the drain for so long.
+const KEEP_AFTER_SILENCE: Nanos = Nanos::from_secs(5);
 /// How long after a drive was given up its last I/Os may still fail.
 const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 
@@ -59,8 +61,10 @@ pub(super) struct Threads<'a> {
     /// End of the window, once it is over, and why.
     window_ended: Option<Nanos>,
     why_it_ends: Ending,
-    /// What was measured was handed over before what is in flight had ended.
-    has_kept: bool,
+    /// As what kind of end what was measured has been handed over, while something was in flight.
+    kept: Option<Ending>,
+    /// Operations that had ended in the drain when that number last grew, and when that was.
+    drained: (u64, Nanos),
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     /// Looks whether the store is still there; a stuck mount holds up nobody else.
@@ -115,7 +119,8 @@ impl<'a> Threads<'a> {
             window_began: None,
             window_ended: None,
             why_it_ends: Ending::Complete,
-            has_kept: false,
+            kept: None,
+            drained: (0, Nanos::ZERO),
             failure: None,
             store_watch: StoreWatch::start(store.files()),
             budgets,
@@ -266,19 +271,37 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Hands over what was measured, when the run ends early.
-    fn keep(&mut self) {
+    /// Hands over what was measured where the wait for what is in flight may be in vain: who
+    /// interrupts a drain may do so again, which ends the process at once; and a device that does
+    /// not answer may hold this process, too, when its file is deleted.
+    fn keep_from_drain(&mut self) {
+        let (now, ended) = (monotonic_now(), self.status().ended);
+        if self.drained.1 == Nanos::ZERO || self.drained.0 != ended {
+            self.drained = (ended, now);
+        }
+        let silence = now.saturating_sub(self.drained.1);
+        if self.why_it_ends != Ending::Complete {
+            // It was handed over when the window ended.
+        } else if self.interrupt.is_set() {
+            self.keep(Ending::Interrupted);
+        } else if silence >= KEEP_AFTER_SILENCE {
+            self.keep(Ending::Failed(format!(
+                "what was in flight at the end of the window has not ended since: no I/O has ended \
+                 for {} s, and this result was written while the run waited",
+                KEEP_AFTER_SILENCE / SECOND
+            )));
+        }
+    }
+
+    /// Hands over what was measured so far, as that kind of end.
+    fn keep(&mut self, ending: Ending) {
         let (Some(began), Some(window_end)) = (self.window_began, self.window_ended) else {
             return;
         };
-        if !self.keeps_early || std::mem::replace(&mut self.has_kept, true) {
+        if !self.keeps_early || self.kept.as_ref() == Some(&ending) {
             return;
         }
-        let ending = match &self.why_it_ends {
-            // The window was complete; what is in flight is not waited for.
-            Ending::Complete => Ending::Interrupted,
-            early => early.clone(),
-        };
+        self.kept = Some(ending.clone());
         self.fleet.tell(Command::Keep);
         let deadline = monotonic_now() + KEEP_PATIENCE;
         while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
@@ -303,6 +326,10 @@ impl<'a> Threads<'a> {
 
     /// What all of them measured.
     pub(super) fn outcome(mut self, phases: &Phases) -> RunOutcome {
+        if let failed @ Ending::Failed(_) = phases.ending() {
+            // Threads and files may not end either.
+            self.keep(failed);
+        }
         self.collect_late_reports();
         let window = phases.window();
         let mut outcome = RunOutcome {
@@ -354,6 +381,7 @@ impl Shards for Threads<'_> {
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
             is_abandoned: false,
+            is_taking_space: self.budgets.is_taking_space(),
             errors: self.errors(&status),
             in_flight: status.in_flight,
             operations: status.operations,
@@ -383,7 +411,7 @@ impl Shards for Threads<'_> {
                 self.observer.window_ended();
                 self.window_ended = Some(window_end);
                 if self.why_it_ends != Ending::Complete {
-                    self.keep();
+                    self.keep(self.why_it_ends.clone());
                 }
             }
         }
@@ -417,9 +445,8 @@ impl Shards for Threads<'_> {
             tracing::error!("{error}; the run ends{kept}");
             self.failure.get_or_insert(error.to_string());
         }
-        // Who interrupts a drain may do so again, which ends the process at once.
-        if phase == Phase::Drain && self.interrupt.is_set() {
-            self.keep();
+        if phase == Phase::Drain {
+            self.keep_from_drain();
         }
         self.check_store(phase);
         self.check_drives();

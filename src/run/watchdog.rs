@@ -125,6 +125,8 @@ struct Seen {
 pub enum Verdict {
     /// It lives.
     Alive,
+    /// It has given no heartbeat yet: wake its thread, say nothing.
+    NotBegun,
     /// It is late, for the first time since its last heartbeat: wake it, say nothing.
     Late,
     /// It has missed a second of heartbeats, for the first time in this stall: wake it, say so.
@@ -174,8 +176,7 @@ impl Watchdog {
         Watchdog { vitals, seen, late_after: late_after.max(50 * MILLISECOND) }
     }
 
-    /// Looks at shard `index`. Before its first heartbeat it is `opening`: nothing is late, but a
-    /// thread that gets nowhere is stuck all the same.
+    /// Looks at shard `index`.
     pub fn look(&mut self, index: usize, now: Nanos) -> Verdict {
         let vitals = &self.vitals[index];
         let seen = &mut self.seen[index];
@@ -190,8 +191,6 @@ impl Watchdog {
         }
         match seen.look_at_thread(now, || vitals.thread_sample()) {
             Some(hold) => Verdict::Stuck { silence: seen.silence, hold },
-            // Opening a shard beats no heart, and is no stall.
-            None if vitals.last_beat() == Nanos::ZERO => Verdict::Alive,
             None => verdict,
         }
     }
@@ -244,15 +243,17 @@ impl Seen {
             (self.late, self.stalled, self.sample) = (false, false, None);
             return Verdict::Alive;
         }
-        let is_opening = last_beat == Nanos::ZERO;
+        if age < STALLED_AFTER && last_beat == Nanos::ZERO {
+            return Verdict::NotBegun;
+        }
         if age < STALLED_AFTER {
-            if is_opening || std::mem::replace(&mut self.late, true) {
+            if std::mem::replace(&mut self.late, true) {
                 return Verdict::Alive;
             }
             self.nudges += 1;
             return Verdict::Late;
         }
-        if is_opening || std::mem::replace(&mut self.stalled, true) {
+        if std::mem::replace(&mut self.stalled, true) {
             return Verdict::StillStalled;
         }
         self.stalls += 1;
@@ -270,7 +271,10 @@ impl Seen {
         {
             return None;
         }
-        let sample = sample()?;
+        // One whose thread is not known has not run a single instruction.
+        let Some(sample) = sample() else {
+            return (self.silence >= Hold::Starved.patience()).then_some(Hold::Starved);
+        };
         let before = self.sample.replace((now, sample.clone()));
         let (then, before) = before?;
         let hold = Hold::between(&before, &sample, now - then);
@@ -348,12 +352,16 @@ mod tests {
 
     /// When a shard without a heartbeat is given up, by what its thread does, s.
     fn given_up_after_s(first_beat: Nanos, thread: impl Fn(u64) -> ThreadSample) -> Option<u64> {
+        given_up_of(first_beat, |second| Some(thread(second)))
+    }
+
+    fn given_up_of(first_beat: Nanos, thread: impl Fn(u64) -> Option<ThreadSample>) -> Option<u64> {
         let mut seen = Seen::default();
         (1..1_000).find(|&second| {
             let now = second * SECOND;
             let verdict = seen.judge(first_beat, now, LATE_AFTER);
             let stalled = matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled);
-            stalled && seen.look_at_thread(now, || Some(thread(second))).is_some()
+            stalled && seen.look_at_thread(now, || thread(second)).is_some()
         })
     }
 
@@ -377,5 +385,20 @@ mod tests {
             after(2, given_up_after_s(beat, gone));
             assert_eq!(given_up_after_s(beat, faults), None, "memory may take its time");
         }
+        let unknown = given_up_of(NONE, |_| None).expect("a thread that never begins is given up");
+        assert!((600..604).contains(&unknown), "{unknown} s");
+    }
+
+    /// Its executor may sleep in its first pass, from which a signal alone wakes it.
+    #[test]
+    fn a_shard_without_a_heartbeat_is_woken_until_it_has_one() {
+        let mut seen = Seen::default();
+        let mut judge = |beat, now| seen.judge(beat, now, LATE_AFTER);
+        assert_eq!(judge(NONE, SECOND), Verdict::Alive);
+        assert_eq!(judge(NONE, SECOND + LATE_AFTER), Verdict::NotBegun);
+        assert_eq!(judge(NONE, SECOND + 2 * LATE_AFTER), Verdict::NotBegun);
+        assert_eq!(judge(NONE, 2 * SECOND), Verdict::Stalled { age: SECOND });
+        assert_eq!(judge(NONE, 3 * SECOND), Verdict::StillStalled);
+        assert_eq!(judge(3 * SECOND, 3 * SECOND), Verdict::Alive);
     }
 }

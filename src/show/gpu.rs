@@ -6,8 +6,9 @@ use ringfall_engine::metrics::TierMetrics;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
+use super::latency::latency_row;
 use super::prose;
-use super::terminal::{Style, latency_row};
+use super::terminal::Style;
 use crate::config::Plan;
 use crate::facts::{GpuBacking, GpuOutcome};
 
@@ -70,12 +71,15 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
         parallel => format!(", tensor parallel {parallel}"),
     };
     match (gpu.backing, &gpu.why_not) {
-        (_, Some(why)) => format!("{size} left out: {why}"),
-        (Some(backing), None) if backing.is_gpu() => {
+        (None, Some(why)) => format!("{size} left out: {why}"),
+        (Some(backing), why) if backing.is_gpu() => {
             let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
-            format!("{size}{parallel} on {}", names.join(", "))
+            let smaller = why.as_ref().map_or_else(String::new, |why| {
+                format!("; {:.2} GiB of it taken: {why}", gib(gpu.given_bytes))
+            });
+            format!("{size}{parallel} on {}{smaller}", names.join(", "))
         }
-        (backing, None) => {
+        (backing, _) => {
             let name = backing.map_or("none", GpuBacking::name);
             format!("{size}{parallel}, {name}: what is measured of it is not a GPU's")
         }

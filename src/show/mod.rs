@@ -8,6 +8,7 @@ mod discover;
 mod fio_job;
 mod gpu;
 mod html;
+mod latency;
 mod mlperf;
 pub mod progress;
 pub mod prose;

@@ -3,25 +3,23 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use ringfall_engine::metrics::{Histogram, IoMetrics};
+use ringfall_engine::metrics::IoMetrics;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::{GIB, gib};
 use ringfall_workloads::contract::Class;
 
+use super::latency::{latencies, ms};
 use super::who::who;
 use super::{depth, gpu, prose, total, verdict};
 use crate::config::Plan;
 use crate::escape;
-use crate::facts::{
-    Bucket, GpuOutcome, RequestStats, TierShortage, class_index, metrics_by_drive, quotient,
-};
+use crate::facts::{Bucket, GpuOutcome, TierShortage, class_index, metrics_by_drive, quotient};
 use crate::host::counted;
 use crate::remedy::told_io;
 use crate::results::cold::ColdReads;
 use crate::results::correlation::correlate;
-use crate::results::document::{QuantileMs, RequestsOfClass};
-use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
-use crate::results::{Document, RunResult, Warning, autoscaling, health, source};
+use crate::results::sla::{COMPLIANCE, Sla};
+use crate::results::{Document, RunResult, Warning, autoscaling, health, is_without_drive, source};
 
 /// What fits every terminal.
 pub(super) const COLUMNS: usize = 80;
@@ -49,7 +47,7 @@ impl Style {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(super) fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
@@ -164,35 +162,6 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     out.flush()
 }
 
-fn ms(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), |ns| short_ms(ns as f64 / 1e6))
-}
-
-fn short_ms(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 1000.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    }
-}
-
-pub(super) fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
-    if histogram.count() == 0 {
-        return;
-    }
-    let q = |quantile| ms(histogram.quantile_ns(quantile));
-    let _infallible = writeln!(
-        text,
-        "  {name:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        histogram.count(),
-        histogram.mean_ns().map_or("-".to_owned(), |ns| short_ms(ns / 1e6)),
-        q(0.5),
-        q(0.95),
-        q(0.99),
-        ms(histogram.max_ns()),
-    );
-}
-
 /// Writes the summary.
 ///
 /// # Errors
@@ -223,9 +192,6 @@ pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> 
 
 fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
     let seconds = result.window.seconds;
-    let engine = &result.engine;
-    let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
-    let (read, written) = (engine.io_read.bytes, engine.io_write.bytes);
     writeln!(text)?;
     let state = match (result.interrupted, &result.failure) {
         (true, _) => " (interrupted)",
@@ -233,23 +199,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         (false, None) => "",
     };
     writeln!(text, "{}", style.heading(&format!("Results over {seconds:.1} s{state}")))?;
-    let total = style.bold(&format!("{:.3} GiB/s", rate(read + written)));
-    writeln!(
-        text,
-        "  storage      {total}   read {:.3}   write {:.3}   ({:.1} GiB moved)",
-        rate(read),
-        rate(written),
-        gib(read + written)
-    )?;
-    if let Some(simulation) = &result.simulation {
-        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device.to_string()))?;
-        let (binds, why) = (&simulation.binds, &simulation.because);
-        remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
-        if let Some(trace) = simulation.io_trace.as_ref() {
-            let file = escape::terminal(&trace.file);
-            writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
-        }
-    }
+    storage(text, style, result)?;
     for (label, line) in autoscaling::lines(result) {
         writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
     }
@@ -282,6 +232,41 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
     )
 }
 
+/// What storage moved, and what of it was simulated. Without a drive nothing moved, and nothing of
+/// it can have held anything up.
+fn storage(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    let (seconds, engine) = (result.window.seconds, &result.engine);
+    let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
+    let (read, written) = (engine.io_read.bytes, engine.io_write.bytes);
+    if is_without_drive(result) {
+        let (asked, (read, written)) = (gib(read + written), (gib(read), gib(written)));
+        let sentence = format!(
+            "no drive: {asked:.1} GiB asked for ({read:.1} read, {written:.1} written), none moved"
+        );
+        verdict::labelled(text, "storage", &sentence)?;
+    } else {
+        let total = style.bold(&format!("{:.3} GiB/s", rate(read + written)));
+        writeln!(
+            text,
+            "  storage      {total}   read {:.3}   write {:.3}   ({:.1} GiB moved)",
+            rate(read),
+            rate(written),
+            gib(read + written)
+        )?;
+    }
+    let Some(simulation) = &result.simulation else { return Ok(()) };
+    if !is_without_drive(result) {
+        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device.to_string()))?;
+        let (binds, why) = (&simulation.binds, &simulation.because);
+        remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
+    }
+    if let Some(trace) = simulation.io_trace.as_ref() {
+        let file = escape::terminal(&trace.file);
+        writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
+    }
+    Ok(())
+}
+
 /// How the hit rate compares with a recorded one.
 fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(validation) = source::validation(result) {
@@ -293,77 +278,23 @@ fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
             Some(false) => "does not agree",
             None => "nothing to compare",
         };
-        writeln!(
-            text,
-            "  validation   {verdict}: recorded hit rate {}, off by {}",
-            percent(Some(validation.recorded_hit_rate)),
-            percent(validation.relative_error),
-        )?;
+        let (hit_rate, error) = (validation.recorded_hit_rate, validation.relative_error);
+        let error = error.map_or("-".to_owned(), |error| format!("{:.2} %", error * 100.0));
+        let recorded = percent(Some(hit_rate));
+        writeln!(text, "  validation   {verdict}: recorded hit rate {recorded}, off by {error}")?;
     }
-    Ok(())
-}
-
-fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
-    let title = format!(
-        "  {:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "latency, ms", "count", "mean", "P50", "P95", "P99", "max"
-    );
-    writeln!(text, "{}", style.bold(&title))?;
-    let engine = &result.engine;
-    let storage = engine.tier(Tier::Storage);
-    latency_row(text, "storage read, entry", &storage.read.total);
-    latency_row(text, "  of that, device", &storage.read.device);
-    latency_row(text, "storage write, entry", &storage.write.total);
-    latency_row(text, "  of that, device", &storage.write.device);
-    latency_row(text, "single I/O, read", &engine.io_read.latency);
-    latency_row(text, "single I/O, write", &engine.io_write.latency);
-    gpu::latency_rows(text, engine.tier(Tier::Gpu), result.gpu.as_ref());
-    latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
-    latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
-    latency_row(text, "request, storage I/O", &result.requests.storage_io);
-    latency_row(text, "request, end to end", &result.requests.end_to_end_all());
-    for (name, class) in
-        ["  interactive", "  responsive", "  batch"].iter().zip(&result.requests.end_to_end)
-    {
-        latency_row(text, name, class);
-    }
-    unfinished(text, style, &result.requests)
-}
-
-/// Latencies with the requests taken into account that had not finished; nothing without any.
-fn unfinished(text: &mut String, style: Style, requests: &RequestStats) -> std::fmt::Result {
-    let [ended, lost] = [&requests.end_to_end, &requests.unfinished].map(|classes| {
-        let mut all = Histogram::new();
-        classes.iter().for_each(|class| all.merge(class));
-        all
-    });
-    if lost.count() == 0 {
-        return Ok(());
-    }
-    let title = format!(
-        "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
-        "with unfinished, ms", "finished", "unfin.", "P50", "P95", "P99"
-    );
-    writeln!(text, "{}", style.bold(&title))?;
-    let mut row = |name: &str, ended: &Histogram, lost: &Histogram| {
-        let all = RequestsOfClass::of(ended, lost, None);
-        let told = |known: &Option<QuantileMs>| {
-            known.as_ref().map_or("-".to_owned(), |known| known.told(short_ms))
-        };
-        let (p50, p95, p99) = (told(&all.p50), told(&all.p95), told(&all.p99));
-        let (finished, unfinished) = (all.finished, all.unfinished);
-        match finished + unfinished {
-            0 => Ok(()),
-            _ => writeln!(
-                text,
-                "  {name:<24}{finished:>9} {unfinished:>9} {p50:>9} {p95:>9} {p99:>9}"
-            ),
-        }
-    };
-    row("all requests, estimated", &ended, &lost)?;
-    let classes = requests.end_to_end.iter().zip(&requests.unfinished);
-    for (class, (ended, lost)) in CLASS_NAMES.iter().zip(classes) {
-        row(&format!("  {class}"), ended, lost)?;
+    if let Some(stats) = source::compared(result).map(|compared| compared.trace_stats) {
+        let number =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+        let sentence = format!(
+            "{} recorded requests; mean: {} tokens of context, {} generated; {} bytes read per \
+             byte written",
+            stats.total_requests,
+            number(stats.context_tokens_mean),
+            number(stats.generation_tokens_mean),
+            number(stats.read_write_ratio),
+        );
+        verdict::labelled(text, "", &sentence)?;
     }
     Ok(())
 }
@@ -422,13 +353,12 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
     let engine = &result.engine;
     let moved = engine.io_read.bytes + engine.io_write.bytes;
     let cost = &result.cost;
-    let number = |value: Option<f64>, unit: &str| {
-        value.map_or("-".to_owned(), |value| format!("{value:.3} {unit}"))
-    };
+    let has_drive = !is_without_drive(result);
+    let per_gib = cost.cpu_s_per_gib(moved).filter(|_| has_drive);
     writeln!(
         text,
         "  cost         {}   peak RSS {}",
-        number(cost.cpu_s_per_gib(moved), "CPU-s/GiB"),
+        per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB")),
         cost.peak_rss_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
     )?;
     device(text, result)?;
@@ -449,14 +379,16 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
             source = escape::terminal(source),
         )?;
     }
-    writeln!(
-        text,
-        "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
-        counted(engine.verify.blocks_checked, "block"),
-        engine.verify.blocks_bad,
-        gib(engine.first_touch_bytes),
-        engine.error_count(),
-    )?;
+    if has_drive {
+        writeln!(
+            text,
+            "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
+            counted(engine.verify.blocks_checked, "block"),
+            engine.verify.blocks_bad,
+            gib(engine.first_touch_bytes),
+            engine.error_count(),
+        )?;
+    }
     for error in result.errors.iter().take(3) {
         remark(text, style, &format!("error: {}", told_io(error)))?;
     }

@@ -19,7 +19,9 @@ use ringfall_workloads::source::{
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use reading::Reading;
 
-use crate::config::{Arrival, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic};
+use crate::config::{
+    Arrival, BURST_TRACE, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic,
+};
 use crate::facts::SourceFacts;
 use crate::host::Room;
 
@@ -106,6 +108,12 @@ fn open_trace(
         TraceKind::Mooncake => "--mooncake-trace",
         TraceKind::Io(_) => "--replay-trace",
     };
+    if kind == TraceKind::BurstGpt && path == Path::new(BURST_TRACE) && !path.exists() {
+        return Err(InputError::new(format!(
+            "--use-burst-trace: there is no {BURST_TRACE} here, which is the trace when no other \
+             is named: give --burst-trace-path"
+        )));
+    }
     let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
     let pace = match (plan.request_rate_per_s, speedup) {
         (rate, _) if rate > 0.0 => {

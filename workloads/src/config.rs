@@ -150,6 +150,10 @@ pub struct WorkloadConfig {
     pub conversation_turns_max: u32,
     /// Conversations remembered at once, over all users.
     pub conversations_live_max: u32,
+    /// Whether a turn of a drawn conversation also looks for the later turns of its conversation
+    /// that have arrived and are not being served yet, as in the reference benchmark: none of them
+    /// has been written, so each is a miss.
+    pub history_counts_queued_turns: bool,
     /// Whether a trace's requests are served by the QoS classes drawn for them. Otherwise they are
     /// served first come, first served: the trace has no classes, and its order is part of it.
     pub trace_classes: bool,
@@ -215,6 +219,7 @@ impl Default for WorkloadConfig {
             conversation_end_probability: 0.2,
             conversation_turns_max: 50,
             conversations_live_max: 1000,
+            history_counts_queued_turns: false,
             trace_classes: false,
             prefix_caching: true,
             prefix_probability: 0.2,

@@ -10,7 +10,7 @@ use crate::source::{BLOCK_TOKENS, Operation};
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
-/// An earlier turn to read: which request of the user wrote it.
+/// Another turn to read: which request of the user writes it.
 pub(crate) type HistoryTurn = u64;
 
 /// The next thing a request wants.
@@ -73,7 +73,8 @@ pub(crate) struct Request {
 /// What a request finds when it begins to be served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
-    /// Earlier turns of its conversation, oldest first.
+    /// Earlier turns of its conversation, oldest first; after them, where the workload looks for
+    /// those too, the later ones that are queued.
     pub(crate) history: Vec<HistoryTurn>,
     /// Length of the system prompt that it begins with.
     pub(crate) prompt_tokens: u32,

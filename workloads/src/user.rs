@@ -270,6 +270,17 @@ impl User {
         })
     }
 
+    /// How many of its requests go on with the conversation of the one that was served before
+    /// `next`, which is in the queue: `next` and those behind it, up to the first turn of another
+    /// conversation. O(turns of a conversation).
+    pub(crate) fn turns_queued(&self, habits: Habits<'_>, next: &Demand) -> u64 {
+        let goes_on = |demand: &Demand| matches!(demand.turn, Turn::Number(1..));
+        let mut behind = self.behind.clone();
+        let later = (1..self.pending).map(|_| behind.ask(habits, &self.profile));
+        let queued = std::iter::once(*next).chain(later).take_while(goes_on);
+        queued.fold(0, |turns, _| turns + 1)
+    }
+
     /// Whether one of its requests is in the queue.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending > 0

@@ -447,17 +447,22 @@ impl Workload {
         let Queued { class, urgency, arrived, user, demand } = queued;
         self.queued -= 1;
         let is_row = self.source.is_rows();
-        if !is_row {
-            self.queue_next_of(user as u32, class);
-        }
+        let turns_queued = match is_row {
+            true => 0,
+            false => self.queue_next_of(user as u32, class),
+        };
         let reads_only = self.config.phases == PhaseMode::DecodeOnly;
         let blocks = is_row.then(|| self.rows.take_blocks(demand.entry)).flatten();
         let is_operation = demand.operation.is_some();
         let is_alone = reads_only || is_operation || blocks.is_some();
-        let history = match self.config.multi_turn && !is_alone {
+        let mut history = match self.config.multi_turn && !is_alone {
             true => self.conversations.take_turn(user, demand.turn, demand.number),
             false => Vec::new(),
         };
+        // A conversation's first turn looks for no other: it has no history.
+        if !history.is_empty() {
+            history.extend((1..=turns_queued).map(|ahead| demand.number + ahead));
+        }
         let past = Past {
             history,
             prompt_tokens: demand.prompt.map_or(0, |prompt| self.prompt_tokens[prompt as usize]),
@@ -478,13 +483,18 @@ impl Workload {
     }
 
     /// The user's request in the queue is being served: the one behind it takes its place there.
-    fn queue_next_of(&mut self, number: u32, class: Class) {
+    /// How many turns of the served one's conversation are queued now, if that is asked for.
+    fn queue_next_of(&mut self, number: u32, class: Class) -> u64 {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let habits = habits(&config, &source, self.users_in_all);
-        if let Some((arrived, demand)) = self.user(number).served(habits) {
-            let user = u64::from(number);
-            self.queue.push(Queued { class, urgency: class, arrived, user, demand });
-        }
+        let Some((arrived, demand)) = self.user(number).served(habits) else { return 0 };
+        let turns_queued = match config.history_counts_queued_turns {
+            true => self.user(number).turns_queued(habits, &demand),
+            false => 0,
+        };
+        let user = u64::from(number);
+        self.queue.push(Queued { class, urgency: class, arrived, user, demand });
+        turns_queued
     }
 
     /// Whose populated entries a user reads: its own, or, when it came after the population was

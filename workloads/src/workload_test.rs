@@ -1,6 +1,6 @@
 //! The whole machine against a fake engine that answers every step after a fixed time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::contract::Purpose;
@@ -261,6 +261,90 @@ fn a_backlog_is_counted_but_not_kept() {
     workload.set_users(0, hour);
     assert_eq!((workload.queue_len(), workload.queue_head()), (0, None));
     assert_eq!(workload.stats().dropped, arrived - 1_000);
+}
+
+/// Serves all that is queued at `now`, one request after the other, from a cache that holds what
+/// was written before: by user, what each request looked for as history, in order, and how many of
+/// those reads were hits and misses.
+fn serve_all(workload: &mut Workload, now: Nanos) -> (BTreeMap<u64, Vec<Vec<Key>>>, [u64; 2]) {
+    let (mut served, mut written) = (BTreeMap::<u64, Vec<Vec<Key>>>::new(), BTreeSet::new());
+    let (mut counts, mut actions) = ([0, 0], Vec::new());
+    while workload.queue_head().is_some() {
+        workload.on_event(now, Event::SlotGranted, &mut actions);
+        let mut looked_for = Vec::new();
+        while let Some(action) = actions.pop() {
+            let (request, outcome) = match action {
+                Action::Read { request, key, purpose, .. } => {
+                    let is_there = written.contains(&key);
+                    if purpose == Purpose::History {
+                        looked_for.push(key);
+                        counts[usize::from(!is_there)] += 1;
+                    }
+                    let miss = Outcome::Miss { reads_done: 0 };
+                    (request, if is_there { Outcome::Hit } else { miss })
+                }
+                Action::Write { request, key, .. } => {
+                    written.insert(key);
+                    (request, Outcome::Written)
+                }
+                Action::Wait { request, .. } => (request, Outcome::Waited),
+                Action::Done { record, .. } => {
+                    let requests = served.entry(record.user).or_default();
+                    requests.push(std::mem::take(&mut looked_for));
+                    continue;
+                }
+                other => panic!("{other:?} is no step of a request"),
+            };
+            let done = Event::StepDone { request, outcome, io_ns: 0 };
+            workload.on_event(now, done, &mut actions);
+        }
+    }
+    (served, counts)
+}
+
+#[test]
+fn turns_that_are_queued_are_looked_for_only_when_asked_and_are_all_missed() {
+    let minute = Nanos::from_secs(60);
+    let of = |history_counts_queued_turns: bool| {
+        let config = WorkloadConfig {
+            num_users: 5,
+            history_counts_queued_turns,
+            ..WorkloadConfig::default()
+        };
+        let mut workload =
+            Workload::new(Arc::new(config.clone()), Source::Synthetic, 11, 0, 1).unwrap();
+        workload.start(Nanos::ZERO);
+        catch_up(&mut workload, minute, &mut Vec::new());
+        let (served, counts) = serve_all(&mut workload, minute);
+        for (&user, requests) in &served {
+            // The user's turns again, one after the other.
+            let habits = habits(&config, &Source::Synthetic, 5);
+            let mut model = User::new(habits, 11, user as u32, Nanos::ZERO);
+            let turns: Vec<u32> = (0..requests.len())
+                .map(|_| {
+                    let demand = model.arrive(habits).unwrap();
+                    assert!(model.served(habits).is_none());
+                    let Turn::Number(turn) = demand.turn else { panic!("{demand:?}") };
+                    turn
+                })
+                .collect();
+            for (number, looked_for) in requests.iter().enumerate() {
+                let turn = turns[number] as usize;
+                let after = turns[number + 1..].iter().take_while(|later| **later > 0).count();
+                let queued = if history_counts_queued_turns && turn > 0 { after } else { 0 };
+                let others = (number - turn..number).chain(number + 1..=number + queued);
+                let keys: Vec<Key> = others.map(|other| key::turn(user, other as u64)).collect();
+                assert_eq!(looked_for, &keys, "user {user}, request {number}, turn {turn}");
+            }
+        }
+        assert_eq!(served.values().map(Vec::len).sum::<usize>() as u64, workload.stats().arrived);
+        counts
+    };
+    let ([hits, none], [same, misses]) = (of(false), of(true));
+    assert_eq!((same, none), (hits, 0), "the I/O is the same");
+    // A turn looks for as many turns after it as before it, but the first of a conversation for
+    // none: of n turns n(n-1)/2 against (n-1)(n-2)/2.
+    assert!(hits > 500 && (hits / 2..hits).contains(&misses), "{hits}, {misses}");
 }
 
 #[test]

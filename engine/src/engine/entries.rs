@@ -44,11 +44,25 @@ impl<T> Pending<T> {
     /// [`EngineError::Stopped`] when the engine ends first.
     pub fn wait(self) -> Result<T, EngineError> {
         loop {
+            if let Some(answer) = self.wait_until(Nanos::MAX)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Blocks until it is there, or until `deadline` (`CLOCK_MONOTONIC`): then there is none, and
+    /// it can be waited for again. A device that has died may never answer.
+    ///
+    /// # Errors
+    /// [`EngineError::Stopped`] when the engine ends first.
+    pub fn wait_until(&self, deadline: Nanos) -> Result<Option<T>, EngineError> {
+        loop {
             match self.answer.recv_timeout(LOOK) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok(Some(answer)),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(EngineError::Stopped { shard: self.shard });
                 }
+                Err(RecvTimeoutError::Timeout) if monotonic_now() >= deadline => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {
                     if monotonic_now().saturating_sub(self.vitals.last_beat()) > LATE {
                         self.vitals.interrupt();

@@ -1,9 +1,8 @@
 //! An engine whose shards have threads of their own: started, asked, stopped.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use flume::{Receiver, Sender};
+use flume::{Receiver, RecvTimeoutError, Sender};
 
 use super::builder::EngineBuilder;
 use super::entries::{Entries, Pending};
@@ -19,7 +18,10 @@ use crate::shard::ShardFacts;
 use crate::shard::executor::{Executor, Pulse, Vitals};
 
 /// Longest wait for a shard to open. It touches its part of the CPU tier: minutes for a terabyte.
-const OPEN_PATIENCE: Duration = Duration::from_secs(3600);
+const OPEN_PATIENCE: Nanos = Nanos::from_secs(3600);
+/// How long operations under way are given to end when the engine stops, all together: the kernel
+/// gives an NVMe command 30 s, and tries again after a reset.
+const DRAIN_PATIENCE: Nanos = Nanos::from_secs(120);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
 const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
@@ -130,8 +132,8 @@ impl Engine {
             engine.executors.push(Executor::spawn(&name, cpu, pulse, vitals, main)?);
             opening.push(is_ready);
         }
-        for (index, is_ready) in opening.into_iter().enumerate() {
-            engine.facts.push(await_open(index, &is_ready)?);
+        for (index, (is_ready, vitals)) in opening.iter().zip(&vitals).enumerate() {
+            engine.facts.push(await_open(index, is_ready, vitals)?);
         }
         Ok(engine)
     }
@@ -184,10 +186,12 @@ impl Engine {
 
     fn shut_down(&mut self) -> Result<(), EngineError> {
         let Some(opened) = self.opened.take() else { return Ok(()) };
-        // A shard that has panicked does not answer; joining it says why.
+        // A shard that has panicked or whose device is silent does not answer; joining it says why.
         if let Ok(drained) = self.entries.ask_all(|answer| Request::Drain { answer }) {
-            let _one_has_ended: Result<Vec<()>, EngineError> =
-                drained.into_iter().map(Pending::wait).collect();
+            let deadline = monotonic_now() + DRAIN_PATIENCE;
+            for answer in drained {
+                let _drained_or_not = answer.wait_until(deadline);
+            }
         }
         self.entries.end_all();
         let mut first_failure = Ok(());
@@ -217,12 +221,19 @@ impl Drop for Engine {
 fn await_open(
     index: usize,
     is_ready: &Receiver<Result<ShardFacts, SetupError>>,
+    vitals: &Vitals,
 ) -> Result<ShardFacts, EngineError> {
-    match is_ready.recv_timeout(OPEN_PATIENCE) {
-        Ok(facts) => Ok(facts?),
-        Err(_) => {
-            let reason = "it never opened".to_owned();
-            Err(EngineError::Ended { shard: ShardId(index as u16), reason })
+    let deadline = monotonic_now() + OPEN_PATIENCE;
+    loop {
+        match is_ready.recv_timeout(Vitals::BEGIN_LOOK) {
+            Ok(facts) => return Ok(facts?),
+            Err(RecvTimeoutError::Timeout) if monotonic_now() < deadline => {
+                vitals.wake_unless_begun();
+            }
+            Err(_) => {
+                let reason = "it never opened".to_owned();
+                return Err(EngineError::Ended { shard: ShardId(index as u16), reason });
+            }
         }
     }
 }

@@ -20,6 +20,10 @@ pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 pub struct Histogram {
     inner: Option<Box<Counters>>,
     sum_ns: u128,
+    /// The longest latency, at most `HIGHEST_NS`; 0 when empty. Its counter has only its bucket,
+    /// whose top is above all that was recorded. (The shortest needs no such field: no quantile is
+    /// below its bucket.)
+    longest_ns: u64,
 }
 
 type Counters = hdrhistogram::Histogram<u64>;
@@ -45,7 +49,8 @@ impl Clone for Histogram {
             add_recorded(from, &mut to);
             to
         };
-        Histogram { inner: self.recorded().map(copy), sum_ns: self.sum_ns }
+        let inner = self.recorded().map(copy);
+        Histogram { inner, sum_ns: self.sum_ns, longest_ns: self.longest_ns }
     }
 }
 
@@ -92,13 +97,16 @@ impl Histogram {
         // The crate's counters reach past the bound it was given (to 4398 s); only what is past
         // those does it count as the bound, which would put 5000 s below 4000 s.
         let inner = self.inner.get_or_insert_with(counters);
-        inner.saturating_record(latency_ns.min(HIGHEST_NS));
+        let counted_ns = latency_ns.min(HIGHEST_NS);
+        inner.saturating_record(counted_ns);
         self.sum_ns += u128::from(latency_ns);
+        self.longest_ns = self.longest_ns.max(counted_ns);
     }
 
     /// Adds another histogram's events.
     pub fn merge(&mut self, other: &Histogram) {
         self.sum_ns += other.sum_ns;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
         let Some(theirs) = other.recorded() else { return };
         let inner = self.inner.get_or_insert_with(counters);
         match inner.is_empty() {
@@ -129,14 +137,26 @@ impl Histogram {
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
-        let value = |inner: &Counters| inner.value_at_quantile(quantile).min(inner.max());
+        let value = |inner: &Counters| inner.value_at_quantile(quantile).min(self.longest_ns);
         self.recorded().map(value)
     }
 
-    /// Longest latency, to the histogram's resolution; `None` when empty.
+    /// Longest latency, exact up to an hour, and an hour beyond it; `None` when empty. Of one that
+    /// was decoded it is the top of its bucket, unless [`Histogram::set_max_ns`] was told it.
     #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
-        self.recorded().map(Counters::max)
+        self.recorded().map(|_| self.longest_ns)
+    }
+
+    /// Takes the longest latency, which the counters of a decoded histogram have only as a bucket,
+    /// from what was stored beside them. False, and nothing is done, when it is in another bucket.
+    #[must_use]
+    pub fn set_max_ns(&mut self, max_ns: u64) -> bool {
+        let fits = self.recorded().is_some_and(|inner| inner.equivalent(max_ns, inner.max()));
+        if fits {
+            self.longest_ns = max_ns;
+        }
+        fits
     }
 
     /// Events of at most `limit_ns` (to the histogram's resolution).
@@ -150,12 +170,13 @@ impl Histogram {
         if let Some(inner) = &mut self.inner {
             inner.reset();
         }
-        self.sum_ns = 0;
+        (self.sum_ns, self.longest_ns) = (0, 0);
     }
 
     /// One of these around counters that have the right bounds.
     pub(super) fn from_parts(inner: hdrhistogram::Histogram<u64>, sum_ns: u128) -> Histogram {
-        Histogram { inner: Some(Box::new(inner)), sum_ns }
+        let longest_ns = if inner.is_empty() { 0 } else { inner.max() };
+        Histogram { inner: Some(Box::new(inner)), sum_ns, longest_ns }
     }
 
     /// The HDR histogram itself, for serialisation.

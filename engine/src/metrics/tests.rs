@@ -68,6 +68,8 @@ proptest! {
             let found = histogram.quantile_ns(quarters as f64 / 4.0).unwrap();
             // The top of the counter that `exact` falls into.
             prop_assert!(found >= exact, "{found} < {exact}");
+            let longest = all[all.len() - 1].min(HIGHEST_NS);
+            prop_assert!(found <= longest, "{found} is above all that was recorded");
             prop_assert!(found - exact < (exact / 1000).max(512), "{found} far from {exact}");
         }
     }
@@ -76,8 +78,16 @@ proptest! {
     fn text_brings_back_what_was_counted(all in prop::collection::vec(latency_ns(), 0..300)) {
         let histogram = histogram_of(&all);
         let text = histogram.to_base64_v2();
-        let again = Histogram::from_base64_v2(&text, histogram.sum_ns()).unwrap();
+        let mut again = Histogram::from_base64_v2(&text, histogram.sum_ns()).unwrap();
         prop_assert_eq!(&again, &histogram);
+        if let Some(max_ns) = histogram.max_ns() {
+            prop_assert!(again.max_ns().unwrap() >= max_ns);
+            // What is in another bucket was not the maximum.
+            prop_assert!(!again.set_max_ns((max_ns + 1_000) * 2));
+            prop_assert!(again.set_max_ns(max_ns));
+            prop_assert_eq!(again.max_ns(), Some(max_ns));
+            prop_assert_eq!(again.quantile_ns(1.0), histogram.quantile_ns(1.0));
+        }
         // And it can go on: merged with more, it is the histogram that saw both.
         let (mut doubled, mut expected) = (again, histogram.clone());
         doubled.merge(&histogram);
@@ -142,6 +152,21 @@ fn latencies_past_the_bounds_are_counted_at_the_bounds_in_order() {
     // The sum is of what happened, not of what the counters can show.
     let sum_ns = u128::from(HIGHEST_NS + 9_000 * SECOND.as_ns()) + u128::from(u64::MAX);
     assert_eq!(histogram.sum_ns(), sum_ns);
+}
+
+#[test]
+fn no_figure_is_above_the_longest_that_was_recorded() {
+    let idle = histogram_of(&[0; 20]);
+    assert_eq!((idle.max_ns(), idle.quantile_ns(0.5)), (Some(0), Some(0)));
+    // The bucket of 351.472 ms ends at 351.535 ms.
+    let mut merged = histogram_of(&[351_472_000]);
+    assert_eq!(merged.max_ns(), Some(351_472_000));
+    merged.merge(&histogram_of(&[2, 351_480_000]));
+    assert_eq!(merged.max_ns(), Some(351_480_000));
+    assert_eq!(merged.quantile_ns(0.99), Some(351_480_000));
+    merged.clear();
+    merged.record(7_000);
+    assert_eq!(merged.clone().max_ns(), Some(7_000));
 }
 
 #[test]

@@ -215,6 +215,13 @@ impl SharedBudgets {
         all.filter_map(Lack::shortage).collect()
     }
 
+    /// Whether a step is being taken at this moment, for any tier.
+    #[must_use]
+    pub fn is_taking_space(&self) -> bool {
+        let mut growers = Tier::ALL.into_iter().flat_map(|tier| self.growers(tier));
+        growers.any(|grower| self.is_growing(grower).load(SeqCst))
+    }
+
     /// Bytes of `tier` that have space by now.
     #[must_use]
     pub fn grown_bytes(&self, tier: Tier) -> u64 {

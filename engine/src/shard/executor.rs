@@ -8,10 +8,11 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glommio::io::BufferedFile;
-use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
+use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::clock::{Nanos, monotonic_now};
 use crate::device::Device;
@@ -148,7 +149,8 @@ impl Vitals {
         self.thread.load(Ordering::Relaxed) != 0 && !self.is_thread_alive()
     }
 
-    /// Notes which thread it is: the one that calls.
+    /// Notes which thread it is: the one that calls. Before the executor is made: its very first
+    /// pass can go to sleep with its task not begun, and who is to wake it must know whom.
     fn begin(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.thread.store(thread, Ordering::Relaxed);
@@ -168,6 +170,22 @@ impl Vitals {
         }
     }
 
+    /// Wakes a thread that has given no heartbeat yet. The fault that [`Pulse`] is about strikes
+    /// the first pass too, where there is neither heartbeat nor spare timer: off its core for
+    /// longer than [`PREEMPT`] between arming that timer and asking for it, the executor sleeps
+    /// with the main task not begun, until a signal comes. (strace makes it so, with
+    /// `inject=io_uring_enter:delay_exit=20000:when=3`.) Whoever starts executors calls this until
+    /// they beat, every [`Vitals::BEGIN_LOOK`] or so.
+    pub fn wake_unless_begun(&self) {
+        if self.beats() == 0 {
+            self.interrupt();
+        }
+    }
+
+    /// How often to look whether a thread has begun: several times [`PREEMPT`], so that a thread on
+    /// a busy machine is not kept from beginning by being woken.
+    pub const BEGIN_LOOK: Duration = Duration::from_millis(50);
+
     fn beat(&self) {
         let now_ns = monotonic_now().as_ns();
         let last_ns = self.last_beat_ns.swap(now_ns, Ordering::Relaxed);
@@ -180,7 +198,7 @@ impl Vitals {
 
 /// A running executor.
 pub struct Executor<T: Send + 'static> {
-    handle: ExecutorJoinHandle<T>,
+    handle: JoinHandle<Result<T, String>>,
     vitals: Arc<Vitals>,
     /// Owned by the thread: gone with it, also when it never began.
     running: Weak<()>,
@@ -198,10 +216,11 @@ pub enum JoinError {
 }
 
 impl<T: Send + 'static> Executor<T> {
-    /// Starts a thread, pinned to `cpu` if one is given, that runs `main` to its end.
+    /// Starts a thread, pinned to `cpu` if one is given, that runs `main` to its end. Until it has
+    /// given its first heartbeat somebody must look after it: [`Vitals::wake_unless_begun`].
     ///
     /// # Errors
-    /// When the thread or its rings can't be made.
+    /// When the thread can't be made. That its rings can't is told when it is joined.
     pub fn spawn<F, Fut>(
         name: &str,
         cpu: Option<usize>,
@@ -218,17 +237,11 @@ impl<T: Send + 'static> Executor<T> {
         let beating_vitals = Arc::clone(&vitals);
         let alive = Arc::new(());
         let running = Arc::downgrade(&alive);
-        let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
-        let handle = LocalExecutorBuilder::new(placement)
-            .name(name)
-            .io_memory(GLOMMIO_IO_MEMORY_BYTES)
-            .ring_depth(GLOMMIO_RING_DEPTH)
-            .preempt_timer(PREEMPT)
-            // By default its helper thread would sit on the shard's own core.
-            .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
-            .spawn(move || async move {
-                let _alive = alive;
-                beating_vitals.begin();
+        let run = move || {
+            let _alive = alive;
+            beating_vitals.begin();
+            let executor = builder(cpu).make().map_err(|error| error.to_string())?;
+            Ok(executor.run(async move {
                 let beating = glommio::spawn_local(async move {
                     loop {
                         beating_vitals.beat();
@@ -244,10 +257,11 @@ impl<T: Send + 'static> Executor<T> {
                 beating.cancel().await;
                 spare.cancel().await;
                 output
-            })
-            .map_err(|error| SetupError::Executor {
-                name: name.to_owned(),
-                reason: error.to_string(),
+            }))
+        };
+        let handle =
+            std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|error| {
+                SetupError::Executor { name: name.to_owned(), reason: error.to_string() }
             })?;
         Ok(Executor { handle, vitals, running })
     }
@@ -256,7 +270,7 @@ impl<T: Send + 'static> Executor<T> {
     /// ended by then goes on by itself until the process ends.
     ///
     /// # Errors
-    /// When it panicked, or has not ended.
+    /// When it panicked, could not begin, or has not ended.
     pub fn join_until(self, deadline: Nanos) -> Result<T, JoinError> {
         let has_begun = || self.vitals.thread.load(Ordering::Relaxed) != 0;
         while self.running.strong_count() > 0 && !has_begun() || self.vitals.is_thread_alive() {
@@ -264,9 +278,28 @@ impl<T: Send + 'static> Executor<T> {
                 return Err(JoinError::StillRuns);
             }
             std::thread::sleep(JOIN_LOOK);
+            self.vitals.wake_unless_begun();
         }
-        self.handle.join().map_err(|error| JoinError::Died(error.to_string()))
+        match self.handle.join() {
+            Ok(output) => output.map_err(JoinError::Died),
+            Err(panic) => Err(JoinError::Died(message_of(panic.as_ref()))),
+        }
     }
+}
+
+fn builder(cpu: Option<usize>) -> LocalExecutorBuilder {
+    LocalExecutorBuilder::new(cpu.map_or(Placement::Unbound, Placement::Fixed))
+        .io_memory(GLOMMIO_IO_MEMORY_BYTES)
+        .ring_depth(GLOMMIO_RING_DEPTH)
+        .preempt_timer(PREEMPT)
+        // By default its helper thread would sit on the shard's own core.
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))
 }
 
 /// glommio refuses to start below this limit, also for a process that may lock what it likes.

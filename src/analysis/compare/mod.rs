@@ -201,7 +201,12 @@ pub fn compare(
         }
     }
     let situations = |side: &Side| side.files.iter().map(Situation::of).collect::<Vec<_>>();
-    let all = [situations(&a), situations(&b)].concat();
+    // Without a drive there is none to go by.
+    let have_drives = a.files.iter().chain(&b.files).all(|file| !file.document.is_without_drive());
+    let all = match have_drives {
+        true => [situations(&a), situations(&b)].concat(),
+        false => Vec::new(),
+    };
     let there = |advice: &Advice| rows.iter().any(|row| row.metric == advice.metric);
     let names = |side: &Side| side.files.iter().map(ResultFile::name).collect();
     Ok(Comparison {

@@ -6,9 +6,13 @@ use anyhow::Result;
 use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{GpuMemory, GpuSpace};
+use ringfall_engine::units::gib;
 
-use crate::config::{DeviceFile, GpuBackend, InputError, Origin, Plan};
+use crate::config::{DeviceFile, GpuBackend, GpuLimits, InputError, Origin, Plan};
 use crate::facts::GpuOutcome;
+
+/// Taken of each GPU for a moment, to find out how much of it is free.
+const TRIED_BYTES: u64 = 64 << 20;
 
 /// What a run is given of the tier that its plan asks for.
 #[derive(Default)]
@@ -30,13 +34,18 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
     let opened = match plan.gpu_backend {
         GpuBackend::None => Err("--gpu-backend none leaves it out".to_owned()),
-        GpuBackend::Emulated => Ok(emulated(plan)?),
-        GpuBackend::Auto | GpuBackend::Cuda => cuda(plan),
+        GpuBackend::Emulated => Ok((emulated(plan)?, None)),
+        GpuBackend::Auto | GpuBackend::Cuda => {
+            hold_to_limits(plan).and_then(|why_smaller| Ok((cuda(plan)?, why_smaller)))
+        }
     };
     match opened {
-        Ok(memory) => {
-            let outcome = Some(GpuOutcome::of(asked_bytes, asked_bytes, memory.facts()));
-            Ok(OpenGpu { memory: Some(memory), outcome })
+        Ok((memory, why_smaller)) => {
+            let outcome = GpuOutcome {
+                why_not: why_smaller,
+                ..GpuOutcome::of(asked_bytes, plan.gpu_memory_bytes, memory.facts())
+            };
+            Ok(OpenGpu { memory: Some(memory), outcome: Some(outcome) })
         }
         Err(why) => {
             let is_only_tier = plan.is_without_storage && plan.cpu_memory_bytes == 0;
@@ -66,10 +75,45 @@ fn emulated(plan: &Plan) -> Result<Arc<dyn GpuMemory>> {
 }
 
 fn cuda(plan: &Plan) -> Result<Arc<dyn GpuMemory>, String> {
-    let opened = CudaMemory::open(plan.gpu_indices.as_deref(), plan.gpus, device_bytes(plan));
-    opened
-        .map(|memory| memory as Arc<dyn GpuMemory>)
+    taken(plan, device_bytes(plan)).map(|memory| memory as Arc<dyn GpuMemory>)
+}
+
+/// Takes so much memory on each GPU of the plan.
+fn taken(plan: &Plan, device_bytes: u64) -> Result<Arc<CudaMemory>, String> {
+    CudaMemory::open(plan.gpu_indices.as_deref(), plan.gpus, device_bytes)
         .map_err(|why| format!("{why}; --gpu-backend emulated has host memory stand in for a GPU"))
+}
+
+/// Makes the tier as small as `workload.gpu` says; what is then said of that.
+fn hold_to_limits(plan: &mut Plan) -> Result<Option<String>, String> {
+    let limits = plan.workload.gpu;
+    if limits == GpuLimits::default() {
+        return Ok(None);
+    }
+    let tried = taken(plan, TRIED_BYTES)?;
+    let devices = tried.facts().devices.iter();
+    let allowed = devices.map(|gpu| limits.bytes_of(gpu.memory_bytes, gpu.free_bytes)).min();
+    drop(tried);
+    let io_bytes = u64::from(plan.io_size_bytes);
+    let capacity_bytes =
+        GpuSpace::capacity_within(allowed.unwrap_or(0), plan.gpus, plan.shards, io_bytes);
+    if capacity_bytes >= plan.gpu_memory_bytes {
+        return Ok(None);
+    }
+    let why = format!(
+        "workload.gpu allows {:.2} GiB on each GPU (memory_fraction {}, reserve_fraction {})",
+        gib(allowed.unwrap_or(0)),
+        limits.memory_fraction,
+        limits.reserve_fraction
+    );
+    if capacity_bytes == 0 || plan.strict {
+        return Err(format!(
+            "{why}, which is enough for a tier of {:.2} GiB: ask for less, or raise the limits",
+            gib(capacity_bytes)
+        ));
+    }
+    plan.gpu_memory_bytes = capacity_bytes;
+    Ok(Some(why))
 }
 
 /// The tier of a simulated run: as large as the plan says, or as the described GPU.

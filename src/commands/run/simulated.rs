@@ -23,7 +23,9 @@ use crate::facts::DriveOutcome;
 use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
-use crate::results::{Document, IoTraceReport, NO_DRIVE, RunResult, SimulationReport, warnings_of};
+use crate::results::{
+    Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, warnings_of,
+};
 use crate::run::{self, BEGIN, Load, VirtualGpus, VirtualSystem};
 use crate::source::Reading;
 
@@ -47,7 +49,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
     let ideal = DeviceFile {
         name: NO_DRIVE.to_owned(),
-        source: "every I/O takes 1 µs".to_owned(),
+        source: NO_DRIVE_SOURCE.to_owned(),
         model: DeviceModel::ideal(IDEAL),
         drives: 1,
         memory_bytes_per_s: 1e18,

@@ -102,6 +102,9 @@ fn workload(sections: &Sections) -> WorkloadSection {
     let eviction = sections.eviction.unwrap_or_default();
     set(&mut to.eviction.target_usage_ratio, eviction.target_usage_ratio);
     set(&mut to.eviction.large_entry_limit_ratio, eviction.large_entry_limit_ratio);
+    let gpu = sections.gpu_backend.unwrap_or_default();
+    set(&mut to.gpu.memory_fraction, gpu.memory_fraction);
+    set(&mut to.gpu.reserve_fraction, gpu.free_memory_threshold);
     retrieval(&mut to, &sections.rag.unwrap_or_default());
     let profiles = sections.qos_profiles.unwrap_or_default();
     let targets = &mut to.qos_targets_ms;
@@ -182,9 +185,10 @@ fn without_effect(sections: &Sections) -> Vec<String> {
         attempts.iter().any(Option::is_some),
         "eviction.max_* (an eviction goes on until there is room)",
     );
+    let gpu = given.gpu_backend.unwrap_or_default();
     name(
-        given.gpu_backend.is_some(),
-        "gpu_backend (GPU memory is taken once, when the run begins)",
+        gpu.max_eviction_attempts.is_some(),
+        "gpu_backend.max_eviction_attempts (an eviction goes on until there is room)",
     );
     let saturation = given.saturation_detection.unwrap_or_default();
     name(

@@ -18,7 +18,7 @@ qos_profiles:
   batch: {target_latency_p9999_ms: 20000, priority: 1}
 qos_distribution: {interactive_probability: 0.2, responsive_threshold: 0.7}
 eviction: {target_usage_ratio: 0.7, max_evictions_min: 3}
-gpu_backend: {memory_fraction: 0.5}
+gpu_backend: {memory_fraction: 0.5, max_eviction_attempts: 9, free_memory_threshold: 0.25}
 prefix_cache: {min_prefix_length: 60, system_prompt_hit_probability: 0.4}
 rag:
   chunk_size_tokens: 256
@@ -97,6 +97,8 @@ fn every_figure_with_an_equal_here_becomes_it() {
     let saturation = workload.saturation_targets;
     assert_eq!((saturation.read_p95_ms, saturation.write_p95_ms), (70.5, 500.0));
     assert_eq!(saturation.queue_depth, 12);
+    let gpu = workload.gpu;
+    assert_eq!((gpu.memory_fraction, gpu.reserve_fraction), (0.5, 0.25));
     let limits = &workload.limits;
     assert_eq!((limits.users_max, limits.duration_s_max, limits.cpu_mem_gb_max), (70, 90, 2.0));
 }
@@ -120,11 +122,21 @@ fn models_are_mapped_and_take_what_they_lack_from_the_built_in_one() {
 fn what_has_no_effect_is_told_in_one_line_and_nothing_else_is() {
     let told = advice(&planned("--users 5", VARIED).unwrap());
     assert_eq!(told.len(), 1, "{told:?}");
-    let parts = ["theirs.yaml", "eviction.max_*", "gpu_backend", "prefix_cache.min_prefix_length"];
+    let parts =
+        ["theirs.yaml", "eviction.max_*", "gpu_backend.max_", "prefix_cache.min_prefix_length"];
     for part in parts {
         assert!(told[0].contains(part), "{part}: {told:?}");
     }
-    for part in ["chars_per_token", "max_prefix", "priority", "generation_timing", "rag", "sla"] {
+    for part in [
+        "fraction",
+        "threshold",
+        "chars_per_token",
+        "max_prefix",
+        "priority",
+        "generation_timing",
+        "rag",
+        "sla",
+    ] {
         assert!(!told[0].contains("saturation"), "{told:?}");
         assert!(!told[0].contains(part), "{part}: {told:?}");
     }

@@ -21,7 +21,8 @@ pub struct CacheReport {
     pub own_turn_read_bytes: Sum<u64>,
     /// Number of reads of a system prompt's entry that found it.
     pub prompt_hits: Sum<u64>,
-    /// Number of entries written in the window, without demotions and ingested documents.
+    /// Number of entries written in the window: chunks of documents that were ingested in it are
+    /// included, those that were ingested before it and demotions are not.
     pub writes: Sum<u64>,
     /// Bytes of the entries in `writes`.
     pub written_bytes: Sum<u64>,
@@ -52,8 +53,8 @@ impl CacheReport {
             prompt_hits: Sum::of(cache.prefix_hits),
             writes: Sum::of(tiers.iter().map(|tier| tier.write.total.count()).sum()),
             written_bytes: Sum::of(tiers.iter().map(|tier| tier.write.entry_bytes).sum()),
-            ingested_chunks: Sum::of(cache.ingested),
-            ingested_bytes: Sum::of(cache.ingested_bytes),
+            ingested_chunks: Sum::of(cache.ingested + cache.ingested_before),
+            ingested_bytes: Sum::of(cache.ingested_bytes + cache.ingested_before_bytes),
             cpu_read_bytes: Sum::of(
                 result.engine.tier(ringfall_engine::tier::Tier::Cpu).read.entry_bytes,
             ),

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use ringfall_engine::metrics::TierMetrics;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::figure::{Derived, OfRun, Sum, shapes};
 use super::histograms::Histograms;
-use super::latency::{PERCENTILES, ms};
+use super::latency::ms;
+use super::latency_keys;
 use super::merge::{Inputs, Merge, figures};
 use crate::results::RunResult;
 use crate::results::health::{Health, judge};
@@ -24,29 +24,38 @@ figures! {
 /// reference counts an operation when it begins, until its threads have stopped; ringfall counts it
 /// when it ends, inside the window.
 pub struct CacheStatsReport {
-    /// Share of the reads that found their entry, 0 to 1; 0 without reads. Same definition as the
-    /// reference's; see `cache_misses`.
+    /// Share of the reads that found their entry, 0 to 1; 0 without reads. Differs from the
+    /// reference as `cache_misses` does, which with a backlog makes most of the difference.
     pub cache_hit_rate: Derived<f64>,
-    /// Number of reads that found their entry. Same definition as the reference's.
+    /// Number of reads that found their entry. Differs from the reference after a decode miss: the
+    /// reference then writes the entry without reading it, here its reads follow. The reference
+    /// also never finds a system prompt, as it writes none.
     pub cache_hits: Sum<u64>,
-    /// Number of reads that did not find their entry. Same definition as the reference's, which
-    /// counts one more miss for almost every request with a system prompt: it never writes prompts,
-    /// whereas ringfall writes a prompt once and finds it from then on.
+    /// Number of reads that did not find their entry. Differs from the reference, which also counts
+    /// a miss for each later turn of a conversation that is still queued when one of its turns is
+    /// served (with a backlog these are most of its misses), and for every request with a system
+    /// prompt, as it never writes one. With `history_counts_queued_turns: true` and
+    /// `system_prompts_written: false` in the configuration file, section `workload`, ringfall
+    /// counts both. The reference's retrieval also sends requests of its own, most of which miss.
     pub cache_misses: Sum<u64>,
-    /// Number of entries in the GPU tier at the end; null in merged results. Same definition as the
-    /// reference's.
+    /// Number of entries in the GPU tier at the end; null in merged results. Differs from the
+    /// reference as `cpu_entries` does.
     pub gpu_entries: OfRun<u64>,
-    /// Number of entries in the CPU tier at the end; null in merged results. Same definition as the
-    /// reference's.
+    /// Number of entries in the CPU tier at the end; null in merged results. Differs from the
+    /// reference, which fills a tier above storage to `eviction.target_usage_ratio` (80 %) of its
+    /// capacity: ringfall fills it to 100 % and then evicts down to that share, so that it holds
+    /// more.
     pub cpu_entries: OfRun<u64>,
-    /// Number of entries in the storage tier at the end; null in merged results. Same definition as
-    /// the reference's, whose full tier holds fewer, so that it also reads less from storage: it
+    /// Number of entries in the storage tier at the end; null in merged results. Differs from the
+    /// reference, whose full tier holds fewer, so that it also reads less from storage: it
     /// books an entry's space once for each thread that wants to demote it and gives it back once
     /// (of 50 GiB, 37 held entries after a minute of 20 users).
     pub storage_entries: OfRun<u64>,
-    /// GPU memory used at the end, GiB; null in merged results. Same definition as the reference's.
+    /// GPU memory used at the end, GiB; null in merged results. Differs from the reference as
+    /// `cpu_entries` does.
     pub gpu_memory_used_gb: OfRun<f64>,
-    /// CPU memory used at the end, GiB; null in merged results. Same definition as the reference's.
+    /// CPU memory used at the end, GiB; null in merged results. Differs from the reference as
+    /// `cpu_entries` does.
     pub cpu_memory_used_gb: OfRun<f64>,
     /// Number of entries that reached the CPU tier, written there at once or demoted. Same
     /// definition as the reference's.
@@ -55,7 +64,9 @@ pub struct CacheStatsReport {
     /// definition as the reference's.
     pub offloads_storage: Sum<u64>,
     /// Whether the storage meets what the performance profile asks for; null in merged results.
-    /// Same criteria as the reference's.
+    /// Differs from the reference in three ways: a run that measured nothing passes nothing, a run
+    /// in which requests were refused has one more criterion, and so has the profile `throughput`,
+    /// for tokens.
     pub storage_health: OfRun<Health>,
     /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
     /// a trace, and of ingested chunks of documents. Same definition as the reference's, which
@@ -63,16 +74,17 @@ pub struct CacheStatsReport {
     /// during it there. `ringfall.cache.writes` has what was written in the window.
     pub prefill_writes: Sum<u64>,
     /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
-    /// of retrieved chunks. Same definition as the reference's. `ringfall.cache.own_turn_reads` has
-    /// the reads of a turn's own entry alone.
+    /// of retrieved chunks. Differs from the reference after a decode miss, where the reference
+    /// writes the entry and reads nothing. `ringfall.cache.own_turn_reads` has the reads of a
+    /// turn's own entry alone.
     pub decode_reads: Sum<u64>,
     /// KV bytes written to the GPU tier, GiB. Same definition as the reference's.
     pub tier_gpu_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes read from the GPU tier, demotions included, GiB. Same definition as the
-    /// reference's.
+    /// KV bytes read from the GPU tier, demotions included, GiB. Differs from the reference as
+    /// `cpu_entries` does, as its tier holds less.
     pub tier_gpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read from the GPU tier divided by the length of the window, GiB/s; demotions
-    /// included, as in the reference.
+    /// KV bytes read from the GPU tier, demotions included, divided by the length of the window,
+    /// GiB/s. Differs from the reference as `tier_gpu_kv_bytes_read_gb` does.
     pub tier_gpu_read_bandwidth_gbps: Derived<f64>,
     /// KV bytes written to the GPU tier divided by the length of the window, GiB/s. Same definition
     /// as the reference's.
@@ -80,11 +92,12 @@ pub struct CacheStatsReport {
     /// KV bytes written to the CPU tier, at once or by demotion, GiB. Same definition as the
     /// reference's.
     pub tier_cpu_kv_bytes_written_gb: Sum<f64>,
-    /// KV bytes read from the CPU tier, by requests and by demotions to storage, GiB. Same
-    /// definition as the reference's. `ringfall.cache.cpu_read_bytes` has those of requests alone.
+    /// KV bytes read from the CPU tier, by requests and by demotions to storage, GiB. Differs from
+    /// the reference as `cpu_entries` does, as its tier holds less. `ringfall.cache.cpu_read_bytes`
+    /// has those of requests alone.
     pub tier_cpu_kv_bytes_read_gb: Sum<f64>,
-    /// KV bytes read from the CPU tier divided by the length of the window, GiB/s; demotions
-    /// included, as in the reference.
+    /// KV bytes read from the CPU tier, demotions included, divided by the length of the window,
+    /// GiB/s. Differs from the reference as `tier_cpu_kv_bytes_read_gb` does.
     pub tier_cpu_read_bandwidth_gbps: Derived<f64>,
     /// KV bytes written to the CPU tier divided by the length of the window, GiB/s. Same definition
     /// as the reference's.
@@ -111,14 +124,16 @@ pub struct CacheStatsReport {
     /// Same definition as that of the reference's release of January 2026.
     /// `ringfall.cache.own_turn_read_bytes` has the bytes of a turn's own entry alone.
     pub decode_bytes_read_gb: Sum<f64>,
-    /// Number of hits on system prompts and on the own entries of turns that have one. Same
-    /// definition as the reference's. `ringfall.cache.prompt_hits` has the hits on the prompts
-    /// themselves.
+    /// Number of hits on system prompts and on the own entries of turns that have one. Differs from
+    /// the reference, which never finds a prompt, as it writes none (`ringfall.cache.prompt_hits`
+    /// has those hits), and whose requests have prompts in decode-only runs too, where ringfall's
+    /// have none and this is 0.
     pub system_prompt_hits: Sum<u64>,
-    /// Always 0, as in the reference: no workload has common phrases.
+    /// Always 0: no workload has common phrases. Same definition as the reference's.
     pub common_phrase_hits: Sum<u64>,
     /// Number of hits on the own entries of turns without a system prompt, on retrieved chunks and
-    /// on blocks of a trace. Same definition as the reference's, which has no blocks.
+    /// on blocks of a trace. Differs from the reference in decode-only runs, in which it counts the
+    /// turns with a system prompt under `system_prompt_hits`. It has no blocks.
     pub user_cache_hits: Sum<u64>,
     /// Number of hits on earlier turns. Same definition as the reference's.
     pub multi_turn_hits: Sum<u64>,
@@ -129,9 +144,9 @@ pub struct CacheStatsReport {
     /// demotions are not. Same definition as the reference's. `ringfall.cache.moved_write_bytes`
     /// includes demotions.
     pub total_write_bytes: Sum<u64>,
-    /// The same as `total_read_bytes`, in GiB.
+    /// The same as `total_read_bytes`, in GiB. Same definition as the reference's.
     pub total_read_gb: Sum<f64>,
-    /// The same as `total_write_bytes`, in GiB.
+    /// The same as `total_write_bytes`, in GiB. Same definition as the reference's.
     pub total_write_gb: Sum<f64>,
     /// `total_read_bytes` divided by `total_write_bytes`, or by 1 without writes. Same definition
     /// as the reference's.
@@ -142,12 +157,12 @@ pub struct CacheStatsReport {
     /// Number of entries written, each counted once, ingested chunks included (not a rate; the name
     /// is the reference's). Same definition as the reference's.
     pub write_iops: Sum<u64>,
-    /// Tokens of the entries that were written to storage, demoted to it or read from it. Same
-    /// definition as the reference's, whose tier holds less (`storage_entries`).
+    /// Tokens of the entries that were written to storage, demoted to it or read from it. Differs
+    /// from the reference where that tier is full, as the reference's then holds less
+    /// (`storage_entries`).
     pub storage_tokens_processed: Sum<f64>,
-    /// `{gpu,cpu,storage}_{read,write}_{p50,p95,p99,p999,p9999}_ms`, on storage and GPU also
-    /// `{gpu,storage}_{read,write}_{device,host}_…`; a tier without operations has none, as in the
-    /// reference. Differs from the reference, whose device time of a write is its `fsync` alone.
+    /// Latencies of the tiers, by keys of which each is described in `latency_keys`. Zeros in a run
+    /// without a drive, as in the reference.
     #[serde(flatten)]
     pub latencies_ms: TierLatencies,
 }
@@ -187,12 +202,15 @@ impl CacheStatsReport {
         let operations =
             |pick: fn(&TierMetrics) -> u64| -> u64 { engine.tiers.iter().map(pick).sum() };
         let read = operations(|tier| tier.read.entry_bytes);
-        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_bytes;
+        // The tiers count from the start of the window: what is ingested in it is among that.
+        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_before_bytes;
         // As in the reference: entries that reached the tier, written there at once or demoted.
         let reached = |tier: Tier, above: Tier| {
             engine.tier(tier).write.total.count() + engine.evictions[above.index()].entries
         };
         let state = |tier: Tier| result.tiers[tier.index()];
+        let ingested = cache.ingested + cache.ingested_before;
+        let ingested_bytes = cache.ingested_bytes + cache.ingested_before_bytes;
         let sum_gib = |bytes: u64| Sum::of(gib(bytes));
         CacheStatsReport {
             cache_hits: Sum::of(cache.hits),
@@ -207,7 +225,7 @@ impl CacheStatsReport {
                 reached(Tier::Storage, Tier::Cpu) + engine.evictions_gpu_to_storage.entries,
             ),
             storage_health: OfRun::of(judge(result)),
-            prefill_writes: Sum::of(cache.prefill_writes + cache.ingested),
+            prefill_writes: Sum::of(cache.prefill_writes + ingested),
             decode_reads: Sum::of(cache.decode_reads),
             tier_gpu_kv_bytes_written_gb: sum_gib(gpu_written),
             tier_gpu_kv_bytes_read_gb: sum_gib(gpu_read),
@@ -215,7 +233,7 @@ impl CacheStatsReport {
             tier_cpu_kv_bytes_read_gb: sum_gib(cpu_read),
             tier_storage_kv_bytes_written_gb: sum_gib(disk_written),
             tier_storage_kv_bytes_read_gb: sum_gib(disk_read),
-            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + cache.ingested_bytes),
+            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + ingested_bytes),
             decode_bytes_read_gb: sum_gib(cache.decode_read_bytes),
             system_prompt_hits: Sum::of(cache.system_prompt_hits),
             common_phrase_hits: Sum::of(0),
@@ -226,7 +244,9 @@ impl CacheStatsReport {
             total_read_gb: sum_gib(read),
             total_write_gb: sum_gib(written),
             read_iops: Sum::of(operations(|tier| tier.read.total.count())),
-            write_iops: Sum::of(operations(|tier| tier.write.total.count()) + cache.ingested),
+            write_iops: Sum::of(
+                operations(|tier| tier.write.total.count()) + cache.ingested_before,
+            ),
             storage_tokens_processed: Sum::of(storage_tokens(result)),
             ..CacheStatsReport::default()
         }
@@ -247,7 +267,7 @@ fn storage_tokens(result: &RunResult) -> f64 {
 }
 
 /// Latencies of the tiers by their keys. Derived; a tier that had no operation has none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TierLatencies(BTreeMap<String, f64>);
 
@@ -258,30 +278,23 @@ impl TierLatencies {
         self.0.get(key).copied()
     }
 
+    /// Sets all to 0: what the reference has of a run that moved nothing.
+    pub(super) fn set_to_zero(&mut self) {
+        self.0.values_mut().for_each(|ms| *ms = 0.0);
+    }
+
+    /// The keys that there are.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Of the histograms that there are.
     pub(super) fn of(histograms: &Histograms) -> TierLatencies {
-        let mut keys = BTreeMap::new();
-        for tier in Tier::ALL.map(Tier::name) {
-            for direction in ["read", "write"] {
-                for (part, histogram) in [("", "total"), ("device_", "device"), ("host_", "host")] {
-                    // What the tier in host memory spends is all the host's.
-                    if !part.is_empty() && tier == Tier::Cpu.name() {
-                        continue;
-                    }
-                    let name = format!("{tier}_{direction}_{histogram}");
-                    let Some(histogram) = histograms.get(&name) else { continue };
-                    for (percentile, quantile) in PERCENTILES {
-                        if let Some(ns) = histogram.quantile_ns(quantile) {
-                            keys.insert(
-                                format!("{tier}_{direction}_{part}{percentile}_ms"),
-                                ms(ns),
-                            );
-                        }
-                    }
-                }
-            }
-        }
-        TierLatencies(keys)
+        let measured = latency_keys::all().filter_map(|key| {
+            let ns = histograms.get(&key.histogram())?.quantile_ns(key.quantile)?;
+            Some((key.name(), ms(ns)))
+        });
+        TierLatencies(measured.collect())
     }
 }
 
@@ -302,6 +315,8 @@ impl Merge for TierLatencies {
 
     #[cfg(test)]
     fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "derived"));
+        // They have no place of their own: they stand among the other keys.
+        let (above, _) = path.rsplit_once('/').expect("a place begins with a slash");
+        into.extend(latency_keys::all().map(|key| (format!("{above}/{}", key.name()), "derived")));
     }
 }

@@ -68,12 +68,19 @@ impl Document {
         let slas = self.slas();
         of_the_summary(&mut self.summary, window_s, histograms, &slas);
         of_the_cache(&mut self.summary.cache_stats, window_s, histograms);
+        let has_drive = !self.is_without_drive();
+        if !has_drive {
+            self.take_no_time();
+        }
+        // What is said of a drive is said of none, though the program took its time to count.
+        let (nothing, drive_window_s) = (Histograms::default(), window_s.filter(|_| has_drive));
+        let of_the_drive = if has_drive { histograms } else { &nothing };
         let (kept, of) = (self.end_to_end_latencies.len(), self.requests_completed.known());
         let Ours { io, waits, evictions, device, cost, source, machine, simulation, .. } =
             &mut *self.ringfall;
-        of_single_ios(io, window_s, histograms);
+        of_single_ios(io, drive_window_s, of_the_drive);
         of_waits(waits, histograms);
-        of_evictions(evictions, histograms);
+        of_evictions(evictions, of_the_drive);
         of_the_device(device, window_s);
         device.cold_reads = Derived::maybe(match simulation {
             None => cold_reads(device, machine),
@@ -81,6 +88,7 @@ impl Document {
         });
         let cpu_s = cost.cpu_user_s.known().zip(cost.cpu_system_s.known());
         let moved = gib(both(io.read.bytes.known(), io.write.bytes.known()));
+        let moved = moved.filter(|_| has_drive);
         cost.cpu_s_per_gib = quotient(cpu_s.map(|(user, system)| user + system), moved);
         let hits = source.block_hits;
         source.block_hit_rate =
@@ -116,6 +124,18 @@ impl Document {
         Sla::of(&targets.unwrap_or_default())
     }
 
+    /// As the reference has it of a run without a drive, whose backend takes no time: what the
+    /// program took to work out which tier has what is no latency of storage.
+    fn take_no_time(&mut self) {
+        let summary = &mut self.summary;
+        self.total_storage_io_latency = Derived::of(0.0);
+        summary.total_storage_io_time = Derived::of(0.0);
+        summary.storage_throughput_tokens_per_sec = Derived::of(0.0);
+        summary.storage_io_latency_ms = Derived::of(LatencyMs::or_zeros(&Histogram::new()));
+        summary.cache_stats.latencies_ms.set_to_zero();
+        self.storage_latencies = self.storage_latencies.iter().map(|_| 0.0).collect();
+    }
+
     /// Places of the reference's keys that hold a zero for want of anything to measure.
     fn not_measured(&self) -> Vec<String> {
         let (summary, stats) = (&self.summary, &self.summary.cache_stats);
@@ -123,9 +143,11 @@ impl Document {
         let none = |one: Option<u64>, other: Option<u64>| both(one, other) == Some(0.0);
         let no_request = summary.total_requests.known() == Some(0);
         let no_storage_time = summary.total_storage_io_time.known() == Some(0.0);
-        let places: [(&str, bool); 7] = [
+        let no_drive = self.is_without_drive();
+        let places: [(&str, bool); 8] = [
             ("summary.end_to_end_latency_ms", no_request),
-            ("summary.storage_io_latency_ms", no_request),
+            ("summary.storage_io_latency_ms", no_request || no_drive),
+            ("summary.total_storage_io_time", no_drive),
             ("summary.generation_latency_ms", no_request),
             ("summary.storage_throughput_tokens_per_sec", no_storage_time),
             (
@@ -141,7 +163,9 @@ impl Document {
                 none(stats.total_read_bytes.known(), stats.total_write_bytes.known()),
             ),
         ];
-        places.into_iter().filter(|place| place.1).map(|place| place.0.to_owned()).collect()
+        let places = places.into_iter().filter(|place| place.1).map(|place| place.0.to_owned());
+        let latencies = stats.latencies_ms.keys().filter(|_| no_drive);
+        places.chain(latencies.map(|key| format!("summary.cache_stats.{key}"))).collect()
     }
 }
 

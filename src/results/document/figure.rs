@@ -3,8 +3,8 @@
 //!
 //! In JSON each of them is its bare value, and null (or not there at all) where it is unknown: a
 //! figure that a result lacks is never taken for zero. The parameter says what the schema promises
-//! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`
-//! and `OfRun` may be null in any document, since merging may make them so.
+//! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`,
+//! `Added` and `OfRun` may be null in any document, since merging may make them so.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -198,6 +198,10 @@ figure!(
     Sum, T
 );
 figure!(
+    /// Counts that belong together, added up part by part; none where one result lacks them.
+    Added, Option<T::Value>
+);
+figure!(
     /// The largest of those known.
     Max, T
 );
@@ -238,6 +242,26 @@ impl<T: Shape<Value: Number>> Merge for Sum<T> {
     #[cfg(test)]
     fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
         into.push((path.to_owned(), "sum"));
+    }
+}
+
+/// Counts that belong together and add up part by part.
+pub trait Adds: Clone {
+    /// The counts of both.
+    #[must_use]
+    fn plus(self, other: &Self) -> Self;
+}
+
+impl<T: Shape<Value: Adds>> Merge for Added<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut known = all.iter().map(|one| one.0.as_ref());
+        let first = known.next().flatten().cloned();
+        Added(known.fold(first, |sum, one| Some(sum?.plus(one?))))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "added part by part"));
     }
 }
 

@@ -46,7 +46,8 @@ pub struct GpuReport {
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
     pub buffers_page_locked: Option<bool>,
-    /// Why there was no tier and what would help; null when there was one.
+    /// Why there was no tier, or a smaller one than was asked for; null when there was one of that
+    /// size.
     pub why_not: Option<String>,
 }
 

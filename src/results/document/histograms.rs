@@ -34,6 +34,10 @@ pub struct EncodedHistogram {
     /// Exact sum of the values, ns, as a string of digits, since it may be larger than a JSON
     /// number can hold.
     pub sum_ns: String,
+    /// Exact largest value, ns, of values up to 1 h; null in results of versions that did not keep
+    /// it.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
     /// The values in ns as an HDR histogram (V2 format, base64), from 1 µs to 1 h with 3
     /// significant digits.
     pub hdr_v2: String,
@@ -46,6 +50,7 @@ impl EncodedHistogram {
         (histogram.count() > 0).then(|| EncodedHistogram {
             count: histogram.count(),
             sum_ns: histogram.sum_ns().to_string(),
+            max_ns: histogram.max_ns(),
             hdr_v2: histogram.to_base64_v2(),
         })
     }
@@ -59,8 +64,13 @@ impl EncodedHistogram {
             .sum_ns
             .parse()
             .map_err(|_| format!("its `sum_ns` is not a number: {:?}", self.sum_ns))?;
-        let histogram =
+        let mut histogram =
             Histogram::from_base64_v2(&self.hdr_v2, sum).map_err(|error| error.to_string())?;
+        if let Some(max_ns) = self.max_ns
+            && !histogram.set_max_ns(max_ns)
+        {
+            return Err(format!("its `max_ns` is {max_ns}, which is not the largest it holds"));
+        }
         let count = self.count;
         if histogram.count() != count {
             return Err(format!("its `count` is {count}, but it holds {}", histogram.count()));
@@ -272,6 +282,7 @@ mod tests {
             (json!({ "count": 1, "sum_ns": "x", "hdr_v2": good }), "sum_ns"),
             (json!({ "count": 1, "sum_ns": u128::MAX.to_string(), "hdr_v2": good }), "impossible"),
             (json!({ "count": 1, "sum_ns": "5" }), "hdr_v2"),
+            (json!({ "count": 1, "sum_ns": "5", "max_ns": 7, "hdr_v2": good }), "max_ns"),
             (json!(7), "EncodedHistogram"),
         ] {
             let error = error_of(json!({ "summary": {}, "ringfall": {

@@ -19,6 +19,7 @@ mod gpu;
 mod histograms;
 mod kept;
 mod latency;
+mod latency_keys;
 pub mod list;
 pub mod merge;
 mod merged;
@@ -69,43 +70,44 @@ figures! {
 /// those of the reference, MLPerf Storage's KV cache benchmark; `ringfall` has all that the
 /// reference does not report.
 pub struct Document {
-    /// Number of requests that finished in the window: the same as `summary.total_requests`, as in
-    /// the reference.
+    /// Number of requests that finished in the window: the same as `summary.total_requests`.
+    /// Differs from the reference as that does.
     pub requests_completed: Sum<u64>,
-    /// Number of tokens that these requests generated: the same as `summary.total_tokens`, as in
-    /// the reference.
+    /// Number of tokens that these requests generated: the same as `summary.total_tokens`. Differs
+    /// from the reference as that does.
     pub total_tokens_generated: Sum<u64>,
     /// Sum of the storage I/O times of the requests, s: the same as
-    /// `summary.total_storage_io_time`, as in the reference.
+    /// `summary.total_storage_io_time`. Differs from the reference as that does.
     pub total_storage_io_latency: Derived<f64>,
-    /// Sum of the times that the requests waited for generated tokens, s. Same definition as the
-    /// reference's.
+    /// Sum of the times that the requests waited for generated tokens, s. Differs from the
+    /// reference as `summary.generation_latency_ms` does.
     pub total_generation_latency: Derived<f64>,
-    /// Latencies of the requests that finished, from intended arrival to end, s. Same definition as
-    /// the reference's, except that at most 100,000 values are kept: of more requests, a uniform
-    /// sample (`ringfall.samples`).
+    /// Latencies of the requests that finished, from intended arrival to end, s. Differs from the
+    /// reference in that at most 100,000 values are kept: of more requests, a uniform sample
+    /// (`ringfall.samples`). See also `summary.end_to_end_latency_ms`.
     pub end_to_end_latencies: Samples<f64>,
-    /// Storage I/O times of the requests in `end_to_end_latencies`, s. Same definition as the
-    /// reference's: see `summary.storage_io_latency_ms`.
+    /// Storage I/O times of the requests in `end_to_end_latencies`, s. Differs from the reference
+    /// as `summary.storage_io_latency_ms` does.
     pub storage_latencies: Samples<f64>,
-    /// Times that the requests in `end_to_end_latencies` waited for generated tokens, s. Same
-    /// definition as the reference's.
+    /// Times that the requests in `end_to_end_latencies` waited for generated tokens, s.
+    /// Differs from the reference as `summary.generation_latency_ms` does.
     pub generation_latencies: Samples<f64>,
     /// Durations of the prefill phases of the requests that had one, s. Differs from the reference,
     /// which counts only the write of the turn's entry: here the reads of the prompt, of earlier
     /// turns and of retrieved chunks are included.
     pub prefill_latencies: Samples<f64>,
-    /// Durations of the decode phases of the requests that had one, s. Same definition as the
-    /// reference's, except that the write after a decode miss is included.
+    /// Durations of the decode phases of the requests that had one, s. Differs from the reference
+    /// after a decode miss: the write of the entry and the reads that follow it are included.
     pub decode_latencies: Samples<f64>,
     /// Token throughput from the start of the window to the end of each of its seconds, one row per
-    /// second.
+    /// second. Differs from the reference, which writes a row for each interval of its autoscaler
+    /// and none without one.
     pub throughput_timeline: Timeline<ThroughputSecond>,
     /// Number of reads of an earlier turn that found it: the same as
-    /// `summary.multi_turn_stats.cache_hits`, as in the reference.
+    /// `summary.multi_turn_stats.cache_hits`. Same definition as the reference's.
     pub multi_turn_cache_hits: Sum<u64>,
-    /// Number of reads of an earlier turn that did not find it: the same as
-    /// `summary.multi_turn_stats.cache_misses`, as in the reference.
+    /// Number of reads of another turn that did not find it: the same as
+    /// `summary.multi_turn_stats.cache_misses`. Differs from the reference as that does.
     pub multi_turn_cache_misses: Sum<u64>,
     /// Random seed of the run. Same definition as the reference's; null in merged results whose
     /// seeds differ.
@@ -115,7 +117,7 @@ pub struct Document {
     /// Everything that the reference benchmark does not report.
     pub ringfall: Part<Ours>,
     /// Histograms of what the kernel's block layer did, from `--enable-latency-tracing`; absent
-    /// without it.
+    /// without it. Differs from the reference, which also traces calls of the file system.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub device_latency_tracing: OfRun<DeviceLatencyTracing>,
     /// The run as a fio job, from `--enable-latency-tracing`; absent without it. Differs from the
@@ -124,7 +126,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
     /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
-    /// it.
+    /// it. Same keys as the reference's.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
 }
@@ -161,7 +163,7 @@ impl Document {
             ringfall: Part(Ours::of(result)),
             device_latency_tracing: OfRun::maybe(traced(result)),
             fio_workload: OfRun::default(),
-            validation: OfRun::maybe(source::validation(result)),
+            validation: OfRun::maybe(source::compared(result)),
         };
         document.derive(&Histograms::of(result), &result.command_line);
         document
@@ -172,6 +174,32 @@ impl Document {
     pub fn latency_of(&self, pick: fn(&Summary) -> &Derived<LatencyMs>) -> Option<&LatencyMs> {
         let has_finished = self.summary.total_requests.known() != Some(0);
         pick(&self.summary).as_ref().filter(|_| has_finished)
+    }
+
+    /// Storage I/O times of the requests that finished; none when none did, or there was no drive:
+    /// the key holds zeros then.
+    #[must_use]
+    pub fn storage_io_latency(&self) -> Option<&LatencyMs> {
+        let latency = self.latency_of(|summary| &summary.storage_io_latency_ms);
+        latency.filter(|_| !self.is_without_drive())
+    }
+
+    /// Latency of a tier at that key, ms; none where the tier had no operation or there was no
+    /// drive, where the key holds 0.
+    #[must_use]
+    pub fn tier_latency_ms(&self, key: &str) -> Option<f64> {
+        let latency = self.summary.cache_stats.latencies_ms.get(key);
+        latency.filter(|_| !self.is_without_drive())
+    }
+
+    /// Bandwidths of the storage tier in reads and writes, GiB/s; none without a drive, where the
+    /// keys hold what was asked for.
+    #[must_use]
+    pub fn storage_bandwidth_gib_per_s(&self) -> [Option<f64>; 2] {
+        let stats = &self.summary.cache_stats;
+        let both =
+            [stats.tier_storage_read_bandwidth_gbps, stats.tier_storage_write_bandwidth_gbps];
+        both.map(|rate| rate.known().filter(|_| !self.is_without_drive()))
     }
 
     /// Share of the reads that found their entry; none without reads, where the key holds 0.

@@ -8,7 +8,7 @@ use super::config::ConfigReport;
 use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
-use super::figure::{Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
+use super::figure::{Added, Adds, Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
 use super::gpu::{GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
@@ -24,7 +24,7 @@ use crate::host::Machine;
 use crate::objects::ObjectCounts;
 use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
-use crate::results::source::{self, SourceReport};
+use crate::results::source::{self, SourceReport, ValidationReport};
 use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::units::GIB;
 
@@ -37,6 +37,12 @@ shapes!(
     RooflineReport
 );
 shapes!(SamplesReport);
+
+impl Adds for ObjectCounts {
+    fn plus(self, other: &ObjectCounts) -> ObjectCounts {
+        ObjectCounts::plus(self, other)
+    }
+}
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -99,7 +105,7 @@ pub struct Ours {
     /// What the object store was asked from the start of the run, when --cache-dir names one; null
     /// otherwise. The kernel's counters of a device don't exist then.
     #[serde(default)]
-    pub objects: OfRun<ObjectCounts>,
+    pub objects: Added<ObjectCounts>,
     /// What the kernel's block layer did; null when it was not traced.
     pub block_trace: OfRun<BlockTraceFigures>,
     /// What a simulated run was bound by; null for a real run.
@@ -114,6 +120,9 @@ pub struct Ours {
     pub autoscaler: OfRun<AutoscalerReport>,
     /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
+    /// The run beside a recorded cache, from `--validation-trace`; absent without it.
+    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
+    pub validation: OfRun<ValidationReport>,
     /// Heartbeats of the shards, and how often one was late.
     pub watchdog: Part<HeartbeatReport>,
     /// What the engine got from the kernel, and how its space on storage is divided.
@@ -403,7 +412,7 @@ impl Ours {
             cost: Part(CostReport::of(result)),
             roofline: OfRun::maybe(RooflineReport::of(result)),
             precondition: OfRun::maybe(result.precondition.clone()),
-            objects: OfRun::maybe(result.objects.clone()),
+            objects: Added::maybe(result.objects.clone()),
             simulation: result.simulation.clone(),
             block_trace: OfRun::maybe(traced.cloned()),
             errors: Part(ErrorsReport::of(result)),
@@ -414,6 +423,7 @@ impl Ours {
             }),
             autoscaler: OfRun::maybe(autoscaling::report(result)),
             source: Part(source::report(result)),
+            validation: OfRun::maybe(source::validation(result)),
             watchdog: Part(HeartbeatReport {
                 stalls: Sum::of(watchdog.stalls),
                 nudges: Sum::of(watchdog.nudges),

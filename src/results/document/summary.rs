@@ -13,10 +13,8 @@ use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
 use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 
-/// Throughput from the start of the window to the end of one of its seconds. Differs from the
-/// reference, which writes a row for each interval of its autoscaler and none without one: here
-/// there is a row for each second of every run. `ringfall.timeline` has the throughput of each
-/// second by itself.
+/// Throughput from the start of the window to the end of one of its seconds. `ringfall.timeline`
+/// has the throughput of each second by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputSecond {
     /// End of the second, s after the start of the window. Same definition as the reference's.
@@ -50,54 +48,58 @@ figures! {
 /// Figures that the reference benchmark reports, under its keys. Each description says whether the
 /// definition is the reference's; where it differs, `ringfall` has a stricter figure.
 pub struct Summary {
-    /// Number of requests that finished in the window. Same definition as the reference's, except
-    /// that the reference also counts a request with a failed step and one whose entry is too large
-    /// for every tier; here these are not counted, as they were not served (`ringfall.errors` has
-    /// them).
+    /// Number of requests that finished in the window. Differs from the reference, which also
+    /// counts those that finish while its threads stop after the window, those with a failed step,
+    /// and those whose entry is too large for every tier (`ringfall.errors` has the last two).
     pub total_requests: Sum<u64>,
     /// Number of tokens that the requests in `total_requests` generated. Differs from the reference
     /// as `total_requests` does.
     pub total_tokens: Sum<u64>,
-    /// Length of the measurement window, s. Differs from the reference, whose time includes what
-    /// its threads take to stop after the window.
+    /// Length of the measurement window, s. Same definition as the reference's: what its threads
+    /// take to stop after the window is not in it, although what they do in that time is counted.
     pub elapsed_time: Sum<f64>,
-    /// Tokens generated divided by the length of the window, tokens/s. Same definition as the
-    /// reference's.
+    /// Tokens generated divided by the length of the window, tokens/s. Differs from the reference
+    /// as `total_tokens` does.
     pub avg_throughput_tokens_per_sec: Derived<f64>,
-    /// Sum of the storage I/O times of the requests, s. Same definition as the reference's: see
-    /// `storage_io_latency_ms`.
+    /// Sum of the storage I/O times of the requests, s. Differs from the reference as
+    /// `storage_io_latency_ms` does.
     pub total_storage_io_time: Derived<f64>,
     /// Tokens generated divided by the summed storage I/O time of the requests, tokens/s; 0 when
-    /// that time is 0. Same definition as the reference's.
+    /// that time is 0. Differs from the reference as `storage_io_latency_ms` does.
     pub storage_throughput_tokens_per_sec: Derived<f64>,
-    /// Requests that finished divided by the length of the window, requests/s. Same definition as
-    /// the reference's.
+    /// Requests that finished divided by the length of the window, requests/s. Differs from the
+    /// reference as `total_requests` does.
     pub requests_per_second: Derived<f64>,
-    /// Latency of the requests that finished, from intended arrival to end, ms. Same definition as
-    /// the reference's, so requests that had not finished when the window closed are left out, and
-    /// under overload the figures are too low: `ringfall.requests` includes those. Zeros when no
-    /// request finished (`ringfall.not_measured` says so).
+    /// Latency of the requests that finished, from intended arrival to end, ms. Requests that had
+    /// not finished when the window closed are left out, and under overload the figures are too
+    /// low: `ringfall.requests` includes those. Differs from the reference, which also has the
+    /// requests that finish while its threads stop after the window. With `--trace-speedup 0` all
+    /// rows of its trace arrive at once and wait, whereas here a row arrives when fewer than 64
+    /// wait on its shard, so that the latency is about that constant. Zeros when no request
+    /// finished (`ringfall.not_measured` says so).
     pub end_to_end_latency_ms: Derived<LatencyMs>,
     /// Time that each request that finished spent reading and writing entries in all tiers, ms.
-    /// Like the reference's, it leaves out the waits for an allocation permit and for a tier to
-    /// have room; unlike the reference's, it includes the wait for a place in the device's queue
-    /// (`ringfall.waits` has all of these waits). Zeros when no request finished.
+    /// As in the reference, the waits for an allocation permit and for a tier to have room are left
+    /// out. Differs from the reference, which has no queue before the device: the wait for a place
+    /// in it is included (`ringfall.waits` has all of these waits). Zeros when no request finished.
     pub storage_io_latency_ms: Derived<LatencyMs>,
-    /// Time that each request that finished waited for generated tokens, ms. Same definition as the
-    /// reference's. Zeros when no request finished.
+    /// Time that each request that finished waited for generated tokens, ms. Differs from the
+    /// reference, which also has the requests that finish while its threads stop after the window:
+    /// those with the longest answers. Zeros when no request finished.
     pub generation_latency_ms: Derived<LatencyMs>,
     /// Hits and misses, bytes read and written, and entries held, by tier.
     pub cache_stats: Part<CacheStatsReport>,
-    /// Requests that finished, by QoS class, against the targets of the run. Same definition as the
-    /// reference's; `ringfall.requests` takes the unfinished ones into account. Merged results that
-    /// had different targets are held against the built-in ones.
+    /// Requests that finished, by QoS class, against the targets of the run. Differs from the
+    /// reference as `end_to_end_latency_ms` does; `ringfall.requests` takes the unfinished ones
+    /// into account. Merged results that had different targets are held against the built-in ones.
     pub qos_metrics: Derived<QosMetrics>,
     /// Reads of the entries of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,
     /// Steps of the autoscaler, one row each; empty without an autoscaler. Differs from the
     /// reference, which has no row for a step that changed nothing.
     pub autoscaling_stats: Same<Vec<AutoscalingRow>>,
-    /// What the autoscaler found; null without an autoscaler, as in the reference.
+    /// What the autoscaler found; null without an autoscaler, as in the reference. Each key says
+    /// whether its definition is the reference's.
     pub autoscaling_summary: OfRun<AutoscalingSummary>,
     /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats>,
@@ -114,9 +116,10 @@ pub struct PrefixCacheStats {
     /// Number of reads of a system prompt's entry that did not find it. Differs from the reference,
     /// which counts the requests that have no prompt.
     pub prefix_misses: Sum<u64>,
-    /// The same as `prefix_hits`, as in the reference: every prefix is a system prompt.
+    /// The same as `prefix_hits`: every prefix is a system prompt. Differs from the reference as
+    /// `prefix_hits` does.
     pub system_prompt_reuse: Sum<u64>,
-    /// Always 0, as in the reference: no workload has common phrases.
+    /// Always 0: no workload has common phrases. Same definition as the reference's.
     pub common_phrase_reuse: Sum<u64>,
     /// Bytes of system prompts that were read instead of prefilled. Differs from the reference,
     /// which counts the bytes of all requests' prompts, read or not.
@@ -129,11 +132,14 @@ figures! {
 pub struct MultiTurnStats {
     /// Number of reads of an earlier turn that found it. Same definition as the reference's.
     pub cache_hits: Sum<u64>,
-    /// Number of reads of an earlier turn that did not find it. Same definition as the
-    /// reference's.
+    /// Number of reads of another turn that did not find it. Differs from the reference, which also
+    /// counts one for each later turn of the conversation that is still queued; with
+    /// `history_counts_queued_turns: true` in the configuration file, section `workload`, so does
+    /// ringfall.
     pub cache_misses: Sum<u64>,
-    /// Share of the reads of earlier turns that found them, from 0 to 1; 0 without such reads. Same
-    /// definition as the reference's.
+    /// Share of the reads of earlier turns that found them, from 0 to 1; 0 without such reads.
+    /// Differs from the reference as `cache_misses` does: with a backlog the reference's is much
+    /// lower.
     pub hit_rate: Derived<f64>,
 }
 }

@@ -198,6 +198,7 @@ impl Shards for Simulation<'_> {
             is_interrupted: self.found.is_interrupted,
             has_answer: self.found.has_answer,
             is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
+            is_taking_space: false,
             errors,
             in_flight: 0,
             operations: 0,

@@ -42,7 +42,8 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
 fn told(gpu: &GpuReport) -> String {
     let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
     let text = match (&gpu.why_not, &gpu.backend) {
-        (Some(why), _) => format!("left out: {why}"),
+        (Some(why), None) => format!("left out: {why}"),
+        (Some(why), Some(_)) => format!("{}; smaller than asked for: {why}", names.join(", ")),
         (None, Some(_)) if gpu.is_gpu => names.join(", "),
         (None, backend) => {
             format!("{}: not a GPU's figures", backend.as_deref().unwrap_or("nothing"))

@@ -111,7 +111,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
         escape::html(&state),
         escape::html(device)
     );
-    let p95 = |key: &str| optional(summary.cache_stats.latencies_ms.get(key));
+    let p95 = |key: &str| optional(named.document.tier_latency_ms(key));
     let request_p95 = named
         .document
         .latency_of(|summary| &summary.end_to_end_latency_ms)
@@ -207,8 +207,8 @@ fn requests(html: &mut String, results: &[Named]) {
     html.push_str(
         "<h2>Requests, finished and unfinished</h2><p>Under overload the requests that finish are \
          the lucky ones. These percentiles, ms, take those that had not finished when the window \
-         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where too many \
-         had not finished for an estimate.</p>",
+         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where so many \
+         had not finished that the percentile may be that of one of those.</p>",
     );
     let mut rows = Vec::new();
     for class in ["all", "interactive", "responsive", "batch"] {
@@ -272,13 +272,20 @@ fn tiers(html: &mut String, results: &[Named]) {
         row("storage, GiB read / written", &|d| {
             let stats = &d.summary.cache_stats;
             let read = gib(stats.tier_storage_kv_bytes_read_gb.known());
-            format!("{read} / {}", gib(stats.tier_storage_kv_bytes_written_gb.known()))
+            let written = gib(stats.tier_storage_kv_bytes_written_gb.known());
+            match d.is_without_drive() {
+                true => format!("{read} / {written} asked for, none moved"),
+                false => format!("{read} / {written}"),
+            }
         }),
         row("demoted from CPU to storage", &|d| moved(&d.ringfall.evictions.cpu_to_storage)),
         row("deleted from storage", &|d| moved(&d.ringfall.evictions.storage_to_none)),
         row("blocks verified, bad", &|d| {
             let verify = &d.ringfall.verify;
-            format!("{}, {}", verify.blocks_checked, verify.blocks_bad)
+            match d.is_without_drive() {
+                true => "–".to_owned(),
+                false => format!("{}, {}", verify.blocks_checked, verify.blocks_bad),
+            }
         }),
     ]);
     table(html, results, "", &rows);
@@ -302,15 +309,16 @@ fn device(html: &mut String, results: &[Named]) {
         (name.to_owned(), cells.collect())
     };
     let gib = |bytes: u64| format!("{} GiB", shown(ringfall_engine::units::gib(bytes)));
+    let moved = |d: &Document, bytes: Option<u64>| bytes.filter(|_| !d.is_without_drive()).map(gib);
     let kernel = |pick: fn(&KernelCounters) -> Option<u64>| {
         move |d: &Document| pick(d.ringfall.device.kernel.as_ref()?).map(gib)
     };
     let rows = [
         row("device", &|d| d.ringfall.device.kernel.as_ref()?.device.as_ref().cloned()),
         row("read, kernel", &kernel(|kernel| kernel.read_bytes.known())),
-        row("read, ringfall", &|d| d.ringfall.device.engine_read_bytes.known().map(gib)),
+        row("read, ringfall", &|d| moved(d, d.ringfall.device.engine_read_bytes.known())),
         row("written, kernel", &kernel(|kernel| kernel.write_bytes.known())),
-        row("written, ringfall", &|d| d.ringfall.device.engine_write_bytes.known().map(gib)),
+        row("written, ringfall", &|d| moved(d, d.ringfall.device.engine_write_bytes.known())),
         row("ringfall / kernel", &|d| {
             d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
         }),

@@ -5,7 +5,7 @@ use ringfall_engine::metrics::Histogram;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{Named, heat};
-use crate::results::document::{KernelSecondReport, SecondReport};
+use crate::results::document::{CLASSES, KernelSecondReport, SecondReport};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -29,8 +29,12 @@ fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together:
     let mut lines = Vec::new();
     let several = results.len() > 1;
     for (result, named) in results.iter().enumerate() {
-        // One that does not decode is left out: the table still has its figures.
-        let find = |key| named.document.ringfall.histograms.decoded(key);
+        // One that does not decode is left out: the table still has its figures. Without a drive
+        // what took time is the requests alone.
+        let find = |key: &str| {
+            let is_told = CLASSES.contains(&key) || !named.document.is_without_drive();
+            is_told.then(|| named.document.ringfall.histograms.decoded(key)).flatten()
+        };
         if several && together {
             let mut all = Histogram::new();
             kinds.iter().filter_map(|kind| find(kind.0)).for_each(|one| all.merge(&one));
@@ -96,6 +100,9 @@ pub(super) fn latencies(results: &[Named]) -> String {
 /// What a line shows of a second; none: nothing was measured in it.
 type Pick = fn(&SecondReport) -> Option<f64>;
 
+/// Units of what only a drive, or memory, can do.
+const UNITS_MOVED: [&str; 2] = ["GiB/s", "I/Os"];
+
 fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)]) -> String {
     let mut lines = Vec::new();
     for (result, named) in results.iter().enumerate() {
@@ -106,12 +113,15 @@ fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)])
                 (true, false) => named.name.clone(),
                 (false, _) => (*name).to_owned(),
             };
-            let seconds = &named.document.ringfall.timeline;
+            let seconds = named.document.ringfall.timeline.iter();
+            // Without a drive nothing moved, whatever was asked for.
+            let is_told = !UNITS_MOVED.contains(&unit) || !named.document.is_without_drive();
+            let seconds = seconds.filter(|_| is_told);
             lines.push(Line {
                 name: both,
                 colour: if several { result } else { kind },
                 dashed: several && kind > 0,
-                points: seconds.iter().filter_map(|s| Some((s.end_s, pick(s)?))).collect(),
+                points: seconds.filter_map(|s| Some((s.end_s, pick(s)?))).collect(),
                 dots: false,
             });
         }
@@ -216,7 +226,7 @@ pub(super) fn device(results: &[Named]) -> String {
 /// Heat maps of single I/Os.
 pub(super) fn heat_maps(results: &[Named]) -> String {
     let mut html = String::new();
-    for named in results {
+    for named in results.iter().filter(|named| !named.document.is_without_drive()) {
         let seconds = &named.document.ringfall.timeline;
         let title = |direction: &str| match results.len() {
             1 => format!("Single {direction}"),

@@ -5,9 +5,7 @@ use serde_json::Value;
 use crate::config::compact_utc;
 use crate::results::Document;
 use crate::results::document::figure::Derived;
-use crate::results::document::{
-    CacheStatsReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport,
-};
+use crate::results::document::{LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 use crate::results::trust::{Trust, headlines};
 
@@ -216,9 +214,10 @@ fn metrics(document: &Document) -> Vec<Row> {
     ];
     let of = |pick| document.latency_of(pick);
     latency(&mut rows, "E2E Latency", of(|s| &s.end_to_end_latency_ms), &PARTS);
-    latency(&mut rows, "Storage Latency", of(|s| &s.storage_io_latency_ms), &PARTS);
+    latency(&mut rows, "Storage Latency", document.storage_io_latency(), &PARTS);
     latency(&mut rows, "Gen Latency", of(|s| &s.generation_latency_ms), &PARTS[..4]);
-    storage_latencies(&mut rows, stats);
+    storage_latencies(&mut rows, document);
+    let [storage_read, storage_write] = document.storage_bandwidth_gib_per_s();
     rows.extend([
         row("Cache Hit Rate", document.hit_rate()),
         row("Read/Write Ratio", document.read_write_ratio()),
@@ -234,11 +233,8 @@ fn metrics(document: &Document) -> Vec<Row> {
         row("Tier GPU Write Bandwidth (GiB/s)", stats.tier_gpu_write_bandwidth_gbps.known()),
         row("Tier CPU Read Bandwidth (GiB/s)", stats.tier_cpu_read_bandwidth_gbps.known()),
         row("Tier CPU Write Bandwidth (GiB/s)", stats.tier_cpu_write_bandwidth_gbps.known()),
-        row("Tier Storage Read Bandwidth (GiB/s)", stats.tier_storage_read_bandwidth_gbps.known()),
-        row(
-            "Tier Storage Write Bandwidth (GiB/s)",
-            stats.tier_storage_write_bandwidth_gbps.known(),
-        ),
+        row("Tier Storage Read Bandwidth (GiB/s)", storage_read),
+        row("Tier Storage Write Bandwidth (GiB/s)", storage_write),
         row("GPU Entries", stats.gpu_entries.known()),
         row("CPU Entries", stats.cpu_entries.known()),
         row("Storage Entries", stats.storage_entries.known()),
@@ -283,7 +279,7 @@ fn our_metrics(document: &Document) -> Vec<Row> {
 }
 
 /// Latencies of entries on storage: whole, on the device, and what the host took.
-fn storage_latencies(rows: &mut Vec<Row>, stats: &CacheStatsReport) {
+fn storage_latencies(rows: &mut Vec<Row>, document: &Document) {
     for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
         for direction in ["Read", "Write"] {
             for (percentile, suffix) in [
@@ -295,14 +291,14 @@ fn storage_latencies(rows: &mut Vec<Row>, stats: &CacheStatsReport) {
             ] {
                 let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
                 let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
-                rows.push((name, stats.latencies_ms.get(&key).into()));
+                rows.push((name, document.tier_latency_ms(&key).into()));
             }
         }
     }
 }
 
-/// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where it
-/// does not reach.
+/// Finished and unfinished requests side by side; of a percentile the estimate, or `≥ …` where too
+/// many had not finished.
 fn unfinished(rows: &mut Vec<Row>, document: &Document) {
     let report = document.ringfall.requests.as_ref().map(RequestsReport::rows);
     for (at, name) in ["All", "Interactive", "Responsive", "Batch"].into_iter().enumerate() {
@@ -311,7 +307,7 @@ fn unfinished(rows: &mut Vec<Row>, document: &Document) {
         rows.push(row(&format!("{name} Requests Unfinished"), class.map(|class| class.unfinished)));
         for (part, pick) in PERCENTILES_OF_ALL {
             let known = class.and_then(|class| pick(class).as_ref());
-            let cell = known.map(|known| match known.estimate_ms {
+            let cell = known.map(|known| match known.number_ms() {
                 Some(estimate) => Cell::from(estimate),
                 None => Cell::Text(known.told(|ms| format!("{ms:.3}"))),
             });

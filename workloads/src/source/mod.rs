@@ -20,7 +20,7 @@ pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_f
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
-pub use validation::{ValidationTrace, read_validation};
+pub use validation::{Recorded, ValidationTrace, read_validation};
 
 use crate::dataset::Dataset;
 use crate::error::Error;

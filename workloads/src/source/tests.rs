@@ -163,6 +163,40 @@ fn validation_traces_are_csv_or_json_by_line_or_an_array() {
     assert!(error.contains("a row of more than 1048576 bytes"), "{error}");
 }
 
+#[test]
+fn a_validation_trace_in_the_reference_s_form_has_tokens_bytes_and_latencies() {
+    let row = |hit: bool, read: u64, written: u64| {
+        format!(
+            "{{\"timestamp\": 0.5, \"request_id\": \"r\", \"user_id\": \"u\", \
+             \"context_tokens\": {}, \"generation_tokens\": 50, \"phase\": \"decode\", \
+             \"cache_hit\": {hit}, \"cache_tier\": \"nvme\", \"read_bytes\": {read}, \
+             \"write_bytes\": {written}, \"read_latency_ms\": 1.5, \
+             \"write_latency_ms\": 2.5, \"model_name\": \"m\"}}",
+            read / 10
+        )
+    };
+    let json = format!("[{}, {}]", row(true, 3_000, 0), row(false, 1_000, 500));
+    let csv = "cache_hit,read_bytes,WRITE_BYTES,context_tokens,generation_tokens,read_latency_ms,\
+               write_latency_ms\ntrue,3000,0,300,50,1.5,2.5\nfalse,1000,500,100,50,1.5,2.5\n";
+    for text in [&*json, csv] {
+        let trace = read_validation(text.as_bytes()).unwrap();
+        assert_eq!((trace.requests, trace.hits, trace.skipped.rows), (2, 1, 0), "{text}");
+        assert_eq!(trace.read_write_ratio(), Some(8.0));
+        let means = [
+            trace.context_tokens,
+            trace.generation_tokens,
+            trace.read_latency_ms,
+            trace.write_latency_ms,
+        ];
+        assert_eq!(means.map(|column| column.mean()), [200.0, 50.0, 1.5, 2.5].map(Some));
+    }
+    // What a trace does not have is unknown, and what is no number is no row.
+    let trace = read_validation(&b"cache_hit,read_bytes\n1,5\n0,\n1,x\n1,-1\n"[..]).unwrap();
+    assert_eq!((trace.requests, trace.skipped.rows), (2, 2));
+    assert_eq!((trace.read_bytes.rows, trace.read_bytes.sum()), (1, Some(5.0)));
+    assert_eq!((trace.read_write_ratio(), trace.context_tokens.mean()), (None, None));
+}
+
 fn settings(pace: Pace, cycles: u32) -> StreamSettings {
     StreamSettings { pace, cycles, requests_max: 0, users: 10, seed: 1 }
 }

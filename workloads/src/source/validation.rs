@@ -14,17 +14,76 @@ use super::{Skipped, shown};
 use crate::error::Error;
 
 /// What a validation trace says.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct ValidationTrace {
     /// Requests that found their data in the cache.
     pub hits: u64,
     /// Requests.
     pub requests: u64,
+    /// Tokens of context.
+    pub context_tokens: Recorded,
+    /// Tokens generated.
+    pub generation_tokens: Recorded,
+    /// Bytes read from the cache.
+    pub read_bytes: Recorded,
+    /// Bytes written to the cache.
+    pub write_bytes: Recorded,
+    /// Latencies of the reads, ms.
+    pub read_latency_ms: Recorded,
+    /// Latencies of the writes, ms.
+    pub write_latency_ms: Recorded,
     /// Rows that say nothing about it.
     pub skipped: Skipped,
 }
 
+/// What the rows of a trace have in one column, which a trace need not have.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Recorded {
+    /// Rows that have a number there.
+    pub rows: u64,
+    /// Sum of those numbers.
+    pub sum: f64,
+}
+
+impl Recorded {
+    /// Their sum; none where no row has one.
+    #[must_use]
+    pub fn sum(&self) -> Option<f64> {
+        (self.rows > 0).then_some(self.sum)
+    }
+
+    /// Their mean; none where no row has one.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        self.sum().map(|sum| sum / self.rows as f64)
+    }
+}
+
 impl ValidationTrace {
+    fn count(&mut self, row: &Row) {
+        self.requests += 1;
+        self.hits += u64::from(row.hit);
+        let columns = [
+            &mut self.context_tokens,
+            &mut self.generation_tokens,
+            &mut self.read_bytes,
+            &mut self.write_bytes,
+            &mut self.read_latency_ms,
+            &mut self.write_latency_ms,
+        ];
+        for (column, figure) in columns.into_iter().zip(row.figures) {
+            column.rows += u64::from(figure.is_some());
+            column.sum += figure.unwrap_or_default();
+        }
+    }
+
+    /// Bytes read for each byte written, as the reference has it: without writes, all that was
+    /// read. None where the trace does not have both.
+    #[must_use]
+    pub fn read_write_ratio(&self) -> Option<f64> {
+        Some(self.read_bytes.sum()? / self.write_bytes.sum()?.max(1.0))
+    }
+
     /// Share of requests that hit.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
@@ -35,15 +94,90 @@ impl ValidationTrace {
 const WANTED: &str = "a validation trace has a column or a field cache_hit in each row: CSV with \
                       a header, one JSON object a line, or a JSON array of objects";
 
+/// The columns that a trace may have besides, in the order of [`Row::figures`].
+const FIGURES: [&str; 6] = [
+    "context_tokens",
+    "generation_tokens",
+    "read_bytes",
+    "write_bytes",
+    "read_latency_ms",
+    "write_latency_ms",
+];
+
+/// A row that could be read.
+struct Row {
+    hit: bool,
+    figures: [Option<f64>; FIGURES.len()],
+}
+
 #[derive(Deserialize)]
 struct Record {
     cache_hit: serde_json::Value,
+    context_tokens: Option<serde_json::Value>,
+    generation_tokens: Option<serde_json::Value>,
+    read_bytes: Option<serde_json::Value>,
+    write_bytes: Option<serde_json::Value>,
+    read_latency_ms: Option<serde_json::Value>,
+    write_latency_ms: Option<serde_json::Value>,
 }
 
 impl Record {
-    fn of(json: &[u8]) -> Result<bool, String> {
+    fn of(json: &[u8]) -> Result<Row, String> {
         let record: Record = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        verdict(record.cache_hit.to_string().trim_matches('"'))
+        let figures = [
+            record.context_tokens,
+            record.generation_tokens,
+            record.read_bytes,
+            record.write_bytes,
+            record.read_latency_ms,
+            record.write_latency_ms,
+        ];
+        let plain = |value: serde_json::Value| value.to_string().trim_matches('"').to_owned();
+        Row::of(&plain(record.cache_hit), figures.map(|figure| figure.map(plain)))
+    }
+}
+
+impl Row {
+    /// Of what stands in its columns; nothing stands in one that it has not.
+    fn of(hit: &str, figures: [Option<String>; FIGURES.len()]) -> Result<Row, String> {
+        let mut row = Row { hit: verdict(hit)?, figures: [None; FIGURES.len()] };
+        for ((place, text), name) in row.figures.iter_mut().zip(figures).zip(FIGURES) {
+            *place = match text.as_deref() {
+                None | Some("") => None,
+                Some(text) => Some(number(name, text)?),
+            };
+        }
+        Ok(row)
+    }
+}
+
+/// A count or a time: a number that is not negative.
+fn number(name: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("{name} is {}, no number of 0 or more", shown(text.as_bytes())))
+}
+
+/// Where the columns of a CSV file are.
+struct Columns {
+    cache_hit: usize,
+    figures: [Option<usize>; FIGURES.len()],
+}
+
+impl Columns {
+    /// Of the header; none where it has no `cache_hit`.
+    fn of(header: &[u8]) -> Option<Columns> {
+        let names: Vec<&[u8]> =
+            header.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
+        let find =
+            |wanted: &str| names.iter().position(|n| n.eq_ignore_ascii_case(wanted.as_bytes()));
+        Some(Columns { cache_hit: find("cache_hit")?, figures: FIGURES.map(find) })
+    }
+
+    fn row(&self, line: &[u8]) -> Result<Row, String> {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
+        let text = |at: usize| fields.get(at).map(|f| String::from_utf8_lossy(f).into_owned());
+        let hit = text(self.cache_hit).ok_or("it has no cache_hit")?;
+        Row::of(&hit, self.figures.map(|at| at.and_then(text)))
     }
 }
 
@@ -100,17 +234,16 @@ impl<'de> Visitor<'de> for Rows {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<ValidationTrace, A::Error> {
         use serde::de::Error as _;
-        let mut trace = ValidationTrace { hits: 0, requests: 0, skipped: Skipped::default() };
+        let mut trace = ValidationTrace::default();
         let (mut number, mut unusable) = (0, Unusable::default());
         while let Some(raw) = rows.next_element::<Box<RawValue>>()? {
             number += 1;
             self.since_last.set(0);
             let row = raw.get().as_bytes();
             match Record::of(row) {
-                Ok(hit) => {
+                Ok(row) => {
                     unusable = Unusable::default();
-                    trace.requests += 1;
-                    trace.hits += u64::from(hit);
+                    trace.count(&row);
                 }
                 Err(why) => {
                     unusable.pass(number, &Line::Whole(row)).map_err(A::Error::custom)?;
@@ -125,8 +258,8 @@ impl<'de> Visitor<'de> for Rows {
 
 fn of_lines(reader: impl BufRead) -> Result<ValidationTrace, Error> {
     let mut lines = Lines::new(reader);
-    let mut trace = ValidationTrace { hits: 0, requests: 0, skipped: Skipped::default() };
-    let mut column = None;
+    let mut trace = ValidationTrace::default();
+    let mut columns = None;
     let mut is_json = None;
     let mut unusable = Unusable::default();
     while let Some((number, line)) = lines.next()? {
@@ -142,30 +275,22 @@ fn of_lines(reader: impl BufRead) -> Result<ValidationTrace, Error> {
             continue;
         }
         let json = *is_json.get_or_insert(line[0] == b'{');
-        let hit = if json {
-            Record::of(line)
-        } else {
-            let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-            match column {
-                None => {
-                    column = fields.position(|name| name.eq_ignore_ascii_case(b"cache_hit"));
-                    if column.is_none() {
-                        let text = format!("line {number} is {}; {WANTED}", shown(line));
-                        return Err(Error::new(text));
-                    }
-                    continue;
+        let row = match (json, &columns) {
+            (true, _) => Record::of(line),
+            (false, Some(columns)) => Columns::row(columns, line),
+            (false, None) => {
+                columns = Columns::of(line);
+                if columns.is_none() {
+                    let text = format!("line {number} is {}; {WANTED}", shown(line));
+                    return Err(Error::new(text));
                 }
-                Some(column) => match fields.nth(column) {
-                    None => Err("it has no cache_hit".to_owned()),
-                    Some(field) => verdict(&String::from_utf8_lossy(field)),
-                },
+                continue;
             }
         };
-        match hit {
-            Ok(hit) => {
+        match row {
+            Ok(row) => {
                 unusable = Unusable::default();
-                trace.requests += 1;
-                trace.hits += u64::from(hit);
+                trace.count(&row);
             }
             Err(why) => trace.skipped.count(number, || why),
         }

@@ -83,6 +83,25 @@ impl GpuSpace {
         chunks.div_ceil(devices.max(1)) * CHUNK_BYTES
     }
 
+    /// The largest capacity of whole chunks whose [`GpuSpace::memory_bytes`] are at most
+    /// `device_bytes` on each device; 0 when there is none. O(log capacity).
+    #[must_use]
+    pub fn capacity_within(device_bytes: u64, devices: u32, shards: u16, io_bytes: u64) -> u64 {
+        let fits = |chunks: u64| {
+            GpuSpace::memory_bytes(chunks * CHUNK_BYTES, devices, shards, io_bytes) <= device_bytes
+        };
+        // A tier takes more than its capacity: so many chunks never fit.
+        let (mut fitting, mut beyond) = (0, device_bytes / CHUNK_BYTES * u64::from(devices) + 1);
+        while fitting + 1 < beyond {
+            let middle = u64::midpoint(fitting, beyond);
+            match fits(middle) {
+                true => fitting = middle,
+                false => beyond = middle,
+            }
+        }
+        fitting * CHUNK_BYTES
+    }
+
     /// Chunks that no shard holds.
     #[must_use]
     pub fn free_chunks(&self) -> usize {
@@ -331,5 +350,19 @@ mod tests {
         let one = GpuSpace::memory_bytes(128 * MIB, 1, 2, 128 * 1024);
         assert_eq!(one, (64 + 1 + 2 * 3) * CHUNK_BYTES);
         assert_eq!(GpuSpace::memory_bytes(128 * MIB, 2, 2, 128 * 1024), 36 * CHUNK_BYTES);
+    }
+
+    #[test]
+    fn the_capacity_within_a_limit_is_the_largest_that_fits() {
+        let io_bytes = 128 * 1024;
+        for (limit, devices, shards) in
+            [(0, 1, 1), (100 * MIB, 1, 2), (100 * MIB, 3, 2), (80_000 * MIB + 1, 8, 64)]
+        {
+            let capacity = GpuSpace::capacity_within(limit, devices, shards, io_bytes);
+            let takes = |bytes| GpuSpace::memory_bytes(bytes, devices, shards, io_bytes);
+            assert!(capacity == 0 || takes(capacity) <= limit, "{capacity} in {limit}");
+            assert!(takes(capacity + CHUNK_BYTES) > limit, "{capacity} in {limit}");
+            assert_eq!(capacity > 0, limit > 0);
+        }
     }
 }
