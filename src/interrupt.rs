@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
+use crate::outlet;
 
 /// Set by the first signal.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ impl Interrupt {
             )?;
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
         }
+        outlet::heed(Arc::clone(&flag));
         Ok(Interrupt(flag))
     }
 

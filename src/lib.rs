@@ -24,6 +24,7 @@ pub mod iotrace;
 mod log_lines;
 pub mod mlperf;
 pub mod objects;
+pub mod outlet;
 pub mod precondition;
 pub mod remedy;
 pub mod results;
@@ -36,14 +37,20 @@ pub mod store;
 pub mod suite;
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use config::{ConfigFile, Facts, InputError, Plan};
 use exit::Exit;
 use log_lines::log_to_stderr;
+use outlet::Stream;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let exit = obey(args);
+    outlet::settle();
+    exit
+}
+
+fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(
             Err(anyhow::Error::from(error).context("no signal handler can be installed")),
@@ -60,7 +67,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
             // Help that can't be written has no other way to be told.
             let _told = match host::Launcher::look() {
                 None => text.print(),
-                Some(_) => std::io::stdout().write_all(text.to_string().as_bytes()),
+                Some(_) => outlet::write_page(Stream::Out, &text.to_string()),
             };
             return Exit::Done;
         }
@@ -70,8 +77,14 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         return page(&config::presets_page());
     }
     match cli.command {
-        cli::Command::Run(args) => run_or_tell(plan_of(&args), &args, typed),
-        cli::Command::Replay(args) => run_or_tell(replay_plan(&args), &args.run, typed),
+        cli::Command::Run(args) => {
+            let file = file_of(&args);
+            run_or_tell(plan_of(&args, &file), &args, &file, typed)
+        }
+        cli::Command::Replay(args) => {
+            let file = file_of(&args.run);
+            run_or_tell(replay_plan(&args, &file), &args.run, &file, typed)
+        }
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
@@ -88,7 +101,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Datagen(args) => ended(commands::datagen::run(&args)),
         cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
-        cli::Command::Config(args) => match plan_of(&args.run) {
+        cli::Command::Config(args) => match plan_of(&args.run, &file_of(&args.run)) {
             Ok(plan) => {
                 commands::tell(&plan.told);
                 page(&config::render(&plan))
@@ -98,8 +111,15 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
-    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
+/// What `--config` names, or why it can't be read. A pipe can be read but once.
+type GivenFile = Result<Option<ConfigFile>, InputError>;
+
+fn file_of(args: &cli::RunArgs) -> GivenFile {
+    args.config.as_deref().map(ConfigFile::read).transpose()
+}
+
+fn plan_of(args: &cli::RunArgs, file: &GivenFile) -> Result<Plan, InputError> {
+    let file = file.as_ref().map_err(Clone::clone)?;
     let facts = Facts::look();
     config::resolve(&args.typed()?, file.as_ref(), &facts)
 }
@@ -108,6 +128,7 @@ fn plan_of(args: &cli::RunArgs) -> Result<Plan, InputError> {
 fn run_or_tell(
     plan: Result<config::Plan, InputError>,
     args: &cli::RunArgs,
+    file: &GivenFile,
     typed: Vec<String>,
 ) -> Exit {
     match plan {
@@ -116,7 +137,7 @@ fn run_or_tell(
             ended(commands::run::run(&plan, typed))
         }
         Err(error) => {
-            tell_ranks(args, &error);
+            tell_ranks(args, file, &error);
             wrong(&error)
         }
     }
@@ -124,10 +145,10 @@ fn run_or_tell(
 
 /// Has the other ranks of a launch hear that this one's settings, which may be right for them, are
 /// wrong.
-fn tell_ranks(args: &cli::RunArgs, error: &InputError) {
+fn tell_ranks(args: &cli::RunArgs, file: &GivenFile, error: &InputError) {
     let Ok(typed) = args.typed() else { return };
-    let file = args.config.as_deref().map(ConfigFile::read).and_then(Result::ok);
-    let file = file.map(|file| file.options).unwrap_or_default();
+    let file = file.as_ref().ok().and_then(Option::as_ref);
+    let file = file.map(|file| file.options.clone()).unwrap_or_default();
     // Who is given a time waits for nobody.
     if typed.start_at.or(file.start_at).is_some() {
         return;
@@ -144,8 +165,8 @@ const REPLAY_SECONDS: i64 = 86_400;
 
 /// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is
 /// said.
-fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
-    let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
+fn replay_plan(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Plan, InputError> {
+    let file = file.as_ref().map_err(Clone::clone)?;
     let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
     let mut options = args.run.typed()?;
     if options.replay_trace.is_some() {
@@ -169,7 +190,7 @@ fn replay_plan(args: &cli::ReplayArgs) -> Result<Plan, InputError> {
 
 /// Writes a page; a reader that has seen enough (`| head`) is no failure.
 fn page(text: &str) -> Exit {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match outlet::write_page(Stream::Out, text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             crate::stderr::tell(format_args!("error: standard output: {error}"));
             Exit::Failed

@@ -11,6 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::config::LogLevel;
 use crate::escape::terminal;
 use crate::host::is_watched;
+use crate::outlet::{Stream, notices};
 use crate::show::Style;
 
 /// Logs to standard error from this level on.
@@ -25,7 +26,7 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
     let style = Style::for_output(is_watched(&std::io::stderr()));
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(|| notices(Stream::Err))
         .event_format(LogLine { style });
     // Only a second call in one process (a test's) fails, and the first then stays in place.
     let _first = lines.try_init();

@@ -12,13 +12,17 @@ fn main() -> ExitCode {
         Ok(thread) => match thread.join() {
             Ok(exit) => exit.into(),
             // It has said why on standard error.
-            Err(panic) => std::panic::resume_unwind(panic),
+            Err(panic) => {
+                ringfall::outlet::settle();
+                std::panic::resume_unwind(panic)
+            }
         },
         Err(error) => {
             ringfall::stderr::tell(format_args!(
                 "error: no thread can be started ({error}): raise the limits on threads (ulimit \
                  -u) and on memory (ulimit -v)"
             ));
+            ringfall::outlet::settle();
             ringfall::exit::Exit::Failed.into()
         }
     }

@@ -46,6 +46,9 @@ impl From<TierError> for StoreError {
                 SetupError::new(error.to_string(), "raise the limit on processes (ulimit -u)")
                     .into()
             }
+            TierError::Open(OpenError::Interrupted { .. }) => {
+                SetupError::new(error.to_string(), "look whether its address is right").into()
+            }
             // What was typed can't be meant, or not there.
             TierError::Open(OpenError::Options(_)) | TierError::NotEmpty { .. } => {
                 StoreError::Short(error.to_string())
@@ -188,16 +191,18 @@ impl Store {
         Store::without_file(Place::Nowhere, 0)
     }
 
-    /// A store in a prefix of an object store, which must be empty.
+    /// A store in a prefix of an object store, which must be empty. While it has not answered,
+    /// `goes_on` is told for how long, and says whether to go on.
     ///
     /// # Errors
-    /// It is not empty, refuses, or can't be reached.
+    /// It is not empty, refuses, or can't be reached, or it was not waited for any longer.
     #[cfg(feature = "objects")]
     pub fn in_objects(
         url: &ObjectUrl,
         options: &ObjectOptions,
         capacity_bytes: u64,
         shards: u16,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Store, StoreError> {
         let least = u64::from(shards) * SEGMENT_BYTES_MIN;
         if capacity_bytes < least {
@@ -207,7 +212,7 @@ impl Store {
             );
             return Err(StoreError::Short(told));
         }
-        let objects = TierObjects::open(url, options)?;
+        let objects = TierObjects::open(url, options, goes_on)?;
         Store::without_file(Place::Objects(Arc::new(objects)), capacity_bytes / BLOCK_BYTES)
     }
 

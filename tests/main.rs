@@ -32,6 +32,7 @@ mod ranks_together;
 mod readme;
 mod regressions;
 mod regressions_bounds;
+mod regressions_hangs;
 mod replay;
 mod results;
 mod run;

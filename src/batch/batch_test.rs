@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
+use super::late::Limits;
 use super::locks::Locks;
 use super::screen::Screen;
 use super::work::{Batch, Report};
@@ -84,6 +85,20 @@ fn a_failing_job_is_recorded_and_does_not_end_the_rest() {
     assert_eq!(directory.read("b.log"), "heard\nerror: no space\n");
     assert_eq!(directory.read("deeper/silent.log"), "nothing\n");
     assert_eq!(directory.read("a.json"), "{}\n");
+}
+
+/// One run that hung stopped a suite for ever.
+#[test]
+fn a_job_that_hangs_is_ended_and_the_next_one_runs() {
+    let directory = Directory::new("hanging");
+    let heedless = "trap '' TERM; while :; do sleep 0.05; done";
+    let jobs = vec![job("hangs", "exec sleep 1000"), job("heedless", heedless), job("c", WORKS)];
+    let limits = Limits { factor: 0.0, more_s: 0.1, idle_s: 0.1, end_s: 0.3 };
+    let (report, rows) = run(&Batch { limits, ..batch(&directory, jobs) });
+    assert_eq!(rows, ["hangs failed", "heedless failed", "c done"]);
+    let all = format!("{:?}", report.unwrap());
+    assert!(all.contains("it was told to end\""), "{all}");
+    assert!(all.contains("killed when it did not"), "{all}");
 }
 
 #[test]

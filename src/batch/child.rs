@@ -5,16 +5,21 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
+use super::late::{Lateness, Limits, Step};
 use crate::exit::Exit;
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";
+/// How long a job is waited for that was told to end because the batch ends by an error.
+const END_PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has.
+const END_LOOK: Duration = Duration::from_millis(20);
 /// The end of a log, in which the reason of a failure is looked for.
 const LOG_END_BYTES: u64 = 4096;
 
@@ -52,6 +57,7 @@ pub(super) struct Running {
     began: Instant,
     output: PathBuf,
     log: PathBuf,
+    lateness: Lateness,
 }
 
 /// How a job's process ended.
@@ -72,7 +78,7 @@ impl Running {
         directory: &Path,
         place: usize,
         job: &Job,
-        stdin: File,
+        (stdin, limits): (File, Limits),
     ) -> Result<Running> {
         let (output, log) = (output_of(directory, job), log_of(directory, job));
         // What an earlier attempt left must not be taken for this one's.
@@ -102,7 +108,8 @@ impl Running {
             .process_group(0)
             .spawn()
             .with_context(|| format!("{} can't be started", program.display()))?;
-        Ok(Running { place, child, began: Instant::now(), output, log })
+        let lateness = Lateness::new(job.expected_s, limits);
+        Ok(Running { place, child, began: Instant::now(), output, log, lateness })
     }
 
     /// What it has taken so far, seconds.
@@ -115,11 +122,28 @@ impl Running {
     /// # Errors
     /// The kernel refuses the signal.
     pub(super) fn interrupt(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        match group.map(|group| kill_process_group(group, Signal::TERM)) {
+        match group.map(|group| kill_process_group(group, signal)) {
             // It has ended in this moment.
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
             Some(Err(error)) => Err(error).context("a job can't be told to end"),
+        }
+    }
+
+    /// Ends one that takes far longer than expected and does nothing any more.
+    ///
+    /// # Errors
+    /// The kernel refuses the signal.
+    pub(super) fn end_if_stuck(&mut self) -> Result<()> {
+        let (seconds, id) = (self.seconds(), self.child.id());
+        match self.lateness.judge(seconds, || moved_bytes(id)) {
+            Step::Bear => Ok(()),
+            Step::Tell => self.signal(Signal::TERM),
+            Step::Kill => self.signal(Signal::KILL),
         }
     }
 
@@ -144,6 +168,9 @@ impl Running {
             return End::Of(Outcome::Done { seconds });
         }
         let said = last_error(&self.log).map(|text| format!(": {text}")).unwrap_or_default();
+        if let Some(stuck) = self.lateness.told() {
+            return End::Of(Outcome::Failed { seconds, why: format!("{stuck}{said}") });
+        }
         let how = match (status.code(), status.signal()) {
             (Some(0), _) => "it wrote no result".to_owned(),
             (Some(130), _) => "it was interrupted (exit status 130)".to_owned(),
@@ -160,9 +187,24 @@ impl Drop for Running {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _it_ends_by_itself = self.interrupt();
-            let _reaped = self.child.wait();
+            let told = Instant::now();
+            while matches!(self.child.try_wait(), Ok(None)) && told.elapsed() < END_PATIENCE {
+                std::thread::sleep(END_LOOK);
+            }
+            // One that the kernel holds fast dies when it lets go, whether it is waited for or not.
+            let _has_ended = self.signal(Signal::KILL);
+            let _reaped = self.child.try_wait();
         }
     }
+}
+
+/// What the process has read from storage and written to it so far, bytes; none where the kernel
+/// does not count it.
+fn moved_bytes(id: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/io")).ok()?;
+    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    let (read, written): (u64, u64) = (of("read_bytes:")?, of("write_bytes:")?);
+    Some(read.saturating_add(written))
 }
 
 /// The last line of a log that says what was wrong, or else its last line.

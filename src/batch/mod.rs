@@ -20,6 +20,8 @@
 //!   on to the jobs, which end in order; a second ends everything. Jobs of a batch that was killed
 //!   are told to end ([`end_with_parent`]), and the next batch in that directory waits until they
 //!   have.
+//! - **Hanging.** A job that takes far longer than it says, and reads and writes nothing any more,
+//!   is told to end, killed if it does not, and recorded as failed; see `late`.
 //! - **Time.** Jobs say how long they will probably take; the estimate is corrected by how long
 //!   those that ended really took.
 //! - **The table** grows by the lines that the caller makes of each job that ended; a resumed batch
@@ -28,6 +30,7 @@
 mod child;
 mod job;
 mod journal;
+mod late;
 mod locks;
 mod screen;
 mod work;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::escape::{terminal, terminal_page};
 use crate::host::{is_watched, live_line};
+use crate::outlet::{Stream, notices};
 
 /// How often the line changes on a terminal.
 const LIVE_PERIOD: Duration = Duration::from_millis(500);
@@ -46,7 +47,8 @@ impl Screen {
     #[must_use]
     pub fn new(quiet: bool) -> Screen {
         let live = is_watched(&std::io::stderr());
-        Screen::to(Box::new(std::io::stdout()), Box::new(std::io::stderr()), live, quiet)
+        let (table, progress) = (notices(Stream::Out), notices(Stream::Err));
+        Screen::to(Box::new(table), Box::new(progress), live, quiet)
     }
 
     pub(super) fn to(

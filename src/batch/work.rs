@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::child::{End, Running, log_of, output_of};
 use super::job::{Ended, Job, Outcome};
 use super::journal::{Journal, Plan};
+use super::late::Limits;
 use super::locks::Locks;
 use super::screen::{Screen, Standing, duration_text};
 use crate::config::InputError;
@@ -35,6 +36,8 @@ pub struct Batch {
     pub at_once: usize,
     /// What is run: this program.
     pub(super) program: PathBuf,
+    /// When a job counts as one that hangs.
+    pub(super) limits: Limits,
 }
 
 /// How a batch ended.
@@ -65,7 +68,8 @@ impl Batch {
     #[must_use]
     pub fn new(what: impl Into<String>, directory: impl Into<PathBuf>, jobs: Vec<Job>) -> Batch {
         let (what, directory) = (what.into(), directory.into());
-        Batch { what, directory, jobs, at_once: 1, program: PathBuf::from(THIS_PROGRAM) }
+        let (program, limits) = (PathBuf::from(THIS_PROGRAM), Limits::default());
+        Batch { what, directory, jobs, at_once: 1, program, limits }
     }
 
     /// What all jobs together will probably take, seconds.
@@ -229,6 +233,7 @@ impl Work<'_> {
                 // A signal that came when nothing was left to do ended nothing.
                 return Ok(was_told && self.state.outcomes.iter().any(Option::is_none));
             }
+            self.running.iter_mut().try_for_each(Running::end_if_stuck)?;
             self.reap(was_told, screen, rows)?;
             screen.show(|| self.standing(was_told));
             std::thread::sleep(PERIOD);
@@ -236,9 +241,10 @@ impl Work<'_> {
     }
 
     fn start(&mut self, place: usize) -> Result<()> {
-        let Batch { program, directory, jobs, .. } = self.batch;
+        let Batch { program, directory, jobs, limits, .. } = self.batch;
         let stdin = self.locks.for_job()?;
-        self.running.push(Running::start(program, directory, place, &jobs[place], stdin)?);
+        let job = &jobs[place];
+        self.running.push(Running::start(program, directory, place, job, (stdin, *limits))?);
         Ok(())
     }
 

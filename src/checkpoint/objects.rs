@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 use ringfall_engine::clock::{Nanos, monotonic_now};
@@ -80,16 +81,27 @@ impl From<ObjectError> for TargetError {
 }
 
 impl ObjectTarget {
-    /// Opens it and sees whether it answers.
+    /// Opens it and sees whether it answers; `awaited` hears for how long it has not.
     ///
     /// # Errors
     /// What was asked for can't be meant, or the store refuses or can't be reached.
-    pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<ObjectTarget, TargetError> {
-        match Objects::open(url, options) {
+    pub fn open(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        awaited: &mut dyn FnMut(Duration),
+    ) -> Result<ObjectTarget, TargetError> {
+        let opened = Objects::open_watched(url, options, &mut |waited| {
+            awaited(waited);
+            true
+        });
+        match opened {
             Ok(objects) => Ok(ObjectTarget { objects }),
             Err(OpenError::Refused(error)) => Err(error.into()),
             Err(OpenError::Options(what)) => {
                 Err(TargetError::input(format!("{url} can't be used"), what))
+            }
+            Err(error @ OpenError::Interrupted { .. }) => {
+                Err(TargetError::new(error.to_string(), "look whether its address is right"))
             }
             Err(OpenError::Threads(what)) => Err(TargetError::new(
                 format!("no threads for requests can be started ({what})"),

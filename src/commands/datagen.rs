@@ -408,7 +408,7 @@ impl Line {
 
 fn rewrite(text: &str) {
     use std::io::Write as _;
-    let mut out = std::io::stderr().lock();
+    let mut out = crate::outlet::notices(crate::outlet::Stream::Err);
     // Nobody may read it any more; the work goes on.
     let _told = write!(out, "{}", live_line(text)).and_then(|()| out.flush());
 }

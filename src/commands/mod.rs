@@ -17,7 +17,6 @@ pub mod suite;
 pub mod sweep;
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -30,6 +29,7 @@ use crate::config::InputError;
 use crate::escape;
 use crate::exit::Exit;
 use crate::host::survey::Survey;
+use crate::outlet::{self, Stream};
 use crate::results::Document;
 use crate::results::metrics::Metric;
 use crate::show::prose::prose;
@@ -57,7 +57,7 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
 
 /// A reader that has seen enough (`| head`) is no failure.
 fn write_out(text: &str) -> anyhow::Result<Exit> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match outlet::write_page(Stream::Out, text) {
         Err(error) if !has_reader_left(&error) => {
             Err(anyhow::Error::from(error).context("standard output"))
         }
@@ -66,7 +66,7 @@ fn write_out(text: &str) -> anyhow::Result<Exit> {
 }
 
 /// Whether standard output failed because nobody reads it any more: its pipe has no reader, or its
-/// terminal was closed.
+/// terminal was closed or stopped.
 fn has_reader_left(error: &std::io::Error) -> bool {
     use rustix::fs::FileType;
     let is_device = || {
@@ -75,7 +75,8 @@ fn has_reader_left(error: &std::io::Error) -> bool {
     };
     // A closed terminal fails with EIO; so does a bad disk, which is a failure.
     let is_closed = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-    error.kind() == std::io::ErrorKind::BrokenPipe || is_closed && is_device()
+    let has_stopped = error.kind() == std::io::ErrorKind::TimedOut;
+    error.kind() == std::io::ErrorKind::BrokenPipe || (is_closed || has_stopped) && is_device()
 }
 
 /// What of this machine decides the flags of workloads; the data goes to `cache_dir`, if one is

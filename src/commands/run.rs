@@ -41,7 +41,7 @@ pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart
 use outputs::{check_outputs, write_results};
 pub(super) use ranks::share_below;
 use result::result_of;
-use screen::{output, show, unless_reader_left};
+use screen::{output, show, stream, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
 pub use together::tell_ranks;

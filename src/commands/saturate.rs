@@ -27,6 +27,7 @@ use crate::group::Group;
 use crate::host::{Machine, Room, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::objects::Place;
+use crate::outlet::{self, Stream};
 use crate::results::document::ResultFile;
 use crate::results::write_json;
 use crate::run::FleetError;
@@ -513,7 +514,12 @@ fn time_left(until: Option<Instant>, now: Instant) -> String {
 }
 
 fn out(args: &SaturateArgs) -> Box<dyn Write> {
-    if args.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+    Box::new(outlet::notices(stream(args)))
+}
+
+/// What people read goes to standard output, unless the JSON does.
+fn stream(args: &SaturateArgs) -> Stream {
+    if args.json { Stream::Err } else { Stream::Out }
 }
 
 fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
@@ -524,9 +530,8 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
         return Ok(());
     }
     let page = table(roofline);
-    let mut out = out(args);
-    let written = writeln!(out, "{page}  limits       {}", terminal_path(output));
-    match written {
+    let page = format!("{page}  limits       {}\n", terminal_path(output));
+    match outlet::write_page(stream(args), &page) {
         Err(error) if !super::has_reader_left(&error) => Err(error.into()),
         _ => Ok(()),
     }

@@ -2,7 +2,6 @@
 //! a table.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::{Context, Result};
 
@@ -15,6 +14,7 @@ use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Pl
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::outlet::{self, Stream};
 use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
@@ -150,7 +150,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
         let page = page(&what_if, plan);
         if plan.json {
             // A reader that left has seen enough.
-            let _told = std::io::stderr().lock().write_all(terminal_page(&page).as_bytes());
+            let _told = outlet::write_page(Stream::Err, &terminal_page(&page));
         } else {
             super::print(&page)?;
         }

@@ -1,7 +1,6 @@
 //! Reading a YAML configuration, ours or the reference benchmark's: every complaint names the key
 //! and the line.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use super::InputError;
@@ -62,20 +61,7 @@ impl ConfigFile {
 
 /// Reads a file that a person wrote.
 pub(super) fn read_small(path: &Path) -> Result<String, String> {
-    if path.is_dir() {
-        return Err("it is a directory: give the file that is meant".to_owned());
-    }
-    let file = crate::host::open_to_read(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    // A device or a pipe tells no size, and may have no end.
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!(
-            "it has more than {} KiB, too many for a file of settings: give another file",
-            FILE_BYTES_MAX >> 10
-        ));
-    }
-    Ok(text)
+    crate::host::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
 /// The key of a line of the form `key: value`.

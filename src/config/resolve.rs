@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ringfall_engine::units::MIB;
+use ringfall_engine::units::{GIB, MIB};
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
 use super::RooflineFrom;
@@ -500,7 +500,8 @@ impl Check<'_> {
     fn precondition(&mut self, settings: &Settings, typed: &Options) -> Option<PreconditionAsked> {
         let bytes = settings.precondition_bytes;
         let size_gib = typed.precondition_size_gb.unwrap_or_default();
-        if size_gib > 0.0 && bytes < MIB {
+        // Not by the bytes: a size that is out of bounds, which was told, counts as none.
+        if size_gib > 0.0 && size_gib < MIB as f64 / GIB as f64 {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);

@@ -1,35 +1,143 @@
-//! Opening a file that may turn out to be a pipe, without waiting for the other side for ever.
+//! Opening and reading a file that may turn out to be a pipe, without waiting for the other side
+//! for ever.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// Patience with the writer of a pipe: far more than a shell takes to start both sides of one.
-const WRITER_PATIENCE_S: i64 = 5;
+/// Patience with a writer of a pipe that has yet to begin: far more than a shell takes to start
+/// both sides of one.
+const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
+/// Patience with one that has begun: it may have to unpack or fetch what comes next.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After how long somebody is told that a writer is waited for.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+/// One wait lasts no longer: a process that was stopped meanwhile has seen no silence.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// As a duration.
+const LOOKED: Duration = Duration::from_millis(100);
+
+/// A file that is read. One that is a pipe is waited for no longer than its writer may be silent.
+#[derive(Debug)]
+pub struct InputFile {
+    file: File,
+    path: PathBuf,
+    is_pipe: bool,
+    has_begun: bool,
+    is_told: bool,
+    /// Set when something else bounds the reading.
+    beside: Option<Arc<AtomicBool>>,
+}
 
 /// Opens `path` to read. A pipe is read as it comes (`<(…)` of a shell, `/dev/stdin`) when somebody
-/// has opened it to write, or does so within 5 s.
+/// has opened it to write, or does so within 5 s, and is not silent for 30 s then.
 ///
 /// # Errors
 /// What the system says, or that nobody writes to the pipe.
-pub fn open_to_read(path: &Path) -> Result<File> {
+pub fn open_to_read(path: &Path) -> Result<InputFile> {
     let file = open_at_once(path, OpenOptions::new().read(true))?;
-    if file.metadata()?.file_type().is_fifo() {
-        let mut ready = [PollFd::new(&file, PollFlags::IN)];
-        let patience = Timespec { tv_sec: WRITER_PATIENCE_S, tv_nsec: 0 };
-        if poll(&mut ready, Some(&patience))? == 0 {
-            let what = format!(
-                "it is a pipe to which nobody has written for {WRITER_PATIENCE_S} s: start its \
-                 writer first, or give a plain file"
-            );
-            return Err(Error::new(ErrorKind::TimedOut, what));
-        }
+    let is_pipe = file.metadata()?.file_type().is_fifo();
+    let file = wait_from_now_on(file)?;
+    let path = path.to_path_buf();
+    let mut file =
+        InputFile { file, path, is_pipe, has_begun: false, is_told: false, beside: None };
+    file.await_writer(BEGIN_PATIENCE)?;
+    Ok(file)
+}
+
+/// All of a text file of settings, which may be a pipe.
+///
+/// # Errors
+/// What the system says, that it is a directory or no text, or that it has more than `bytes_max`.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
+    if path.is_dir() {
+        return Err(Error::other("it is a directory: give the file that is meant"));
     }
-    wait_from_now_on(file)
+    let mut text = String::new();
+    // A device or a pipe tells no size, and may have no end.
+    open_to_read(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        let what = format!(
+            "it has more than {} KiB, too many for a file of settings: give another file",
+            bytes_max >> 10
+        );
+        return Err(Error::other(what));
+    }
+    Ok(text)
+}
+
+impl InputFile {
+    /// What it is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn metadata(&self) -> Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Bears any silence once that is set: the file is then read beside something that has its own
+    /// end.
+    #[must_use]
+    pub fn unbounded_when(mut self, beside: Arc<AtomicBool>) -> InputFile {
+        self.beside = Some(beside);
+        self
+    }
+
+    /// Waits until there is something to read, or the end.
+    fn await_writer(&mut self, patience: Duration) -> Result<()> {
+        let mut silence = Duration::ZERO;
+        while self.is_pipe {
+            let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&LOOK));
+            match ready {
+                Ok(1..) => return Ok(()),
+                Ok(0) => silence += LOOKED,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            if self.beside.as_ref().is_some_and(|beside| beside.load(Ordering::Relaxed)) {
+                continue;
+            }
+            if silence >= TELL_AFTER && !std::mem::replace(&mut self.is_told, true) {
+                let path = crate::escape::terminal_path(&self.path);
+                crate::stderr::tell(format_args!("waiting for the writer of {path}…"));
+            }
+            if silence >= patience {
+                return Err(Error::new(ErrorKind::TimedOut, silent(self.has_begun, patience)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a pipe whose writer is silent.
+fn silent(has_begun: bool, patience: Duration) -> String {
+    let seconds = patience.as_secs();
+    match has_begun {
+        false => format!(
+            "it is a pipe to which nobody has written for {seconds} s: start its writer first, or \
+             give a plain file"
+        ),
+        true => format!(
+            "it is a pipe whose writer has begun, and has written nothing more for {seconds} s: \
+             look what became of it, or give a plain file"
+        ),
+    }
+}
+
+impl Read for InputFile {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.await_writer(if self.has_begun { PATIENCE } else { BEGIN_PATIENCE })?;
+        let read = self.file.read(buffer)?;
+        self.has_begun |= read > 0;
+        Ok(read)
+    }
 }
 
 /// Opens what is there already and is no plain file (a device, a pipe) to write.
@@ -78,7 +186,7 @@ fn wait_from_now_on(file: File) -> Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
+    use std::io::Write as _;
 
     use super::*;
 
@@ -105,6 +213,38 @@ mod tests {
         writer.join().unwrap();
         assert_eq!(text, "text");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_writer_that_stalls_is_not_waited_for_for_ever() {
+        let path = pipe("stalled");
+        // Open for both, so that nobody waits and nobody has left.
+        let mut writer = File::options().read(true).write(true).open(&path).unwrap();
+        writer.write_all(b"header").unwrap();
+        let mut file = open_to_read(&path).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(file.read(&mut buffer).unwrap(), 6);
+        assert!(file.has_begun);
+        let error = file.await_writer(LOOKED).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(error.to_string().contains("has begun"), "{error}");
+        // Unless something else has an end: what comes is read whenever it comes.
+        let mut file = file.unbounded_when(Arc::new(AtomicBool::new(true)));
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(3 * LOOKED);
+            writer.write_all(b"row").unwrap();
+        });
+        file.await_writer(Duration::ZERO).unwrap();
+        assert_eq!(file.read(&mut buffer).unwrap(), 3);
+        late.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_text_of_settings_has_a_bound() {
+        assert!(read_text(Path::new("/dev/zero"), 1 << 10).is_err());
+        let error = read_text(&std::env::temp_dir(), 1 << 10).unwrap_err();
+        assert!(error.to_string().contains("a directory"), "{error}");
     }
 
     #[test]

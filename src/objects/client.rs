@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -25,6 +25,8 @@ const THREADS: usize = 2;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// The longest such wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// How often who waits for the first answer is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
 /// Repetitions of the very first request: an address that is wrong should be told soon.
 const RETRIES_AT_FIRST: u32 = 2;
 
@@ -37,6 +39,14 @@ pub enum OpenError {
     /// It does not answer, or not as it should.
     #[error(transparent)]
     Refused(#[from] ObjectError),
+    /// Whoever waited for its first answer waits no more.
+    #[error("{place} had not answered within {seconds} s when its opening was interrupted")]
+    Interrupted {
+        /// The store, as a URL.
+        place: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// This machine lacks something.
     #[error("no threads for requests to an object store can be started: {0}")]
     Threads(String),
@@ -107,6 +117,19 @@ impl Objects {
     /// # Errors
     /// [`OpenError`]: what was asked for, what the store answers, or what this machine lacks.
     pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<Objects, OpenError> {
+        Objects::open_watched(url, options, &mut |_| true)
+    }
+
+    /// As [`Objects::open`]; while the store has not answered, `goes_on` is told for how long, and
+    /// says whether to go on.
+    ///
+    /// # Errors
+    /// As [`Objects::open`], and [`OpenError::Interrupted`].
+    pub fn open_watched(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Objects, OpenError> {
         options.check().map_err(OpenError::Options)?;
         let counters = Arc::<Counters>::default();
         let trust = Trust::new(options.ca_file.clone());
@@ -114,7 +137,11 @@ impl Objects {
         let wires = Wires::new(trust, options.connect_timeout, idle_max, Arc::clone(&counters));
         let backends = backend::open(url, options, &wires).map_err(OpenError::Options)?;
         let objects = Objects::over(url.clone(), options.clone(), backends, counters)?;
-        objects.first()?;
+        let began = Instant::now();
+        // Whether the bucket is there and may be listed.
+        objects.wait_watched(objects.listed(1), goes_on).ok_or_else(|| {
+            OpenError::Interrupted { place: url.to_string(), seconds: began.elapsed().as_secs() }
+        })??;
         *objects.inner.retries.write().unwrap_or_else(PoisonError::into_inner) = options.retries;
         Ok(objects)
     }
@@ -176,6 +203,25 @@ impl Objects {
     /// Runs it on the threads of the store, and waits.
     pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.threads.runtime().block_on(work)
+    }
+
+    /// As [`Objects::wait`], for as long as `goes_on` says so of the time waited; none: it gave up.
+    fn wait_watched<T>(
+        &self,
+        work: impl Future<Output = T>,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Option<T> {
+        let began = Instant::now();
+        self.threads.runtime().block_on(async {
+            let mut work = std::pin::pin!(work);
+            loop {
+                match tokio::time::timeout(LOOK, work.as_mut()).await {
+                    Ok(done) => return Some(done),
+                    Err(_) if goes_on(began.elapsed()) => {}
+                    Err(_) => return None,
+                }
+            }
+        })
     }
 }
 

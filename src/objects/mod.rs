@@ -51,10 +51,14 @@ pub use counts::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use hyper::body::Bytes;
 pub use options::{Balance, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle};
 #[cfg(feature = "objects")]
+pub use profile::{Profile, ProfileFiles};
+#[cfg(feature = "objects")]
 pub use requests::{Cancel, Upload};
 #[cfg(feature = "objects")]
 pub use tier::{TierError, TierIo, TierObjects};
 pub use url::{ObjectUrl, Place, Scheme};
+#[cfg(feature = "objects")]
+pub use wire::meaning;
 
 /// What a build without the feature `objects` answers to a URL of an object store.
 pub const LEFT_OUT: &str = "this ringfall was built without object stores: build it with the \

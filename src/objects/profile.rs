@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::host::read_text;
+
 /// What a profile says.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Profile {
+pub struct Profile {
     /// Access key, secret, and the token of temporary credentials.
     pub(super) keys: Option<(String, String, Option<String>)>,
     /// Region.
@@ -17,18 +19,23 @@ pub(super) struct Profile {
     pub(super) endpoint: Option<String>,
 }
 
+/// Largest file of profiles read: thousands of them.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Ways to get credentials that need another program or service, which is AWS's tools' business.
 const FOREIGN: [&str; 4] = ["credential_process", "sso_session", "sso_start_url", "role_arn"];
 
 /// The two files: credentials and configuration.
-pub(super) struct ProfileFiles {
-    pub(super) credentials: PathBuf,
-    pub(super) config: PathBuf,
+pub struct ProfileFiles {
+    /// The credentials.
+    pub credentials: PathBuf,
+    /// The configuration.
+    pub config: PathBuf,
 }
 
 impl ProfileFiles {
     /// Where the environment says, else below the home directory.
-    pub(super) fn of_environment() -> ProfileFiles {
+    #[must_use]
+    pub fn of_environment() -> ProfileFiles {
         let home = std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from);
         let file = |variable: &str, name: &str| {
             std::env::var_os(variable).map_or_else(|| home.join(".aws").join(name), PathBuf::from)
@@ -43,7 +50,7 @@ impl ProfileFiles {
     ///
     /// # Errors
     /// A file can't be read, or the profile gets its credentials from another program.
-    pub(super) fn read(&self, name: &str) -> Result<Option<Profile>, String> {
+    pub fn read(&self, name: &str) -> Result<Option<Profile>, String> {
         let credentials = section(&text(&self.credentials)?, |header| header == name);
         let config = section(&text(&self.config)?, |header| {
             header == name && name == "default" || header == format!("profile {name}")
@@ -71,7 +78,7 @@ impl ProfileFiles {
 
 /// A file's text; nothing where there is no such file.
 fn text(path: &Path) -> Result<String, String> {
-    match std::fs::read_to_string(path) {
+    match read_text(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(format!("{} can't be read: {error}", path.display())),
         Ok(text) => Ok(text),

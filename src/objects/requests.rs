@@ -35,16 +35,16 @@ impl Cancel {
 }
 
 impl Objects {
-    /// Sends the first request: whether the bucket is there and may be listed.
-    pub(super) fn first(&self) -> Result<(), ObjectError> {
-        self.list(1).map(drop)
-    }
-
     /// Names below the prefix and their sizes in bytes, at most so many, in no particular order.
     ///
     /// # Errors
     /// The store refuses, or can't be reached.
     pub fn list(&self, count_max: usize) -> Result<Vec<(String, u64)>, ObjectError> {
+        self.wait(self.listed(count_max))
+    }
+
+    /// As [`Objects::list`], for who waits otherwise.
+    pub(super) async fn listed(&self, count_max: usize) -> Result<Vec<(String, u64)>, ObjectError> {
         let url = self.url();
         let prefix = path_of(&url.prefix);
         let asked = self.inner.ask("listing", "", |store| {
@@ -61,7 +61,7 @@ impl Objects {
                 Ok(found)
             }
         });
-        let found = self.wait(asked)?;
+        let found = asked.await?;
         let skip = if url.prefix.is_empty() { 0 } else { url.prefix.len() + 1 };
         let name =
             |(key, size): (String, u64)| (key.get(skip..).unwrap_or_default().to_owned(), size);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
 use rustix::io::Errno;
@@ -50,12 +51,17 @@ pub enum TierError {
 }
 
 impl TierObjects {
-    /// Opens the prefix, which must be empty.
+    /// Opens the prefix, which must be empty. While the store has not answered, `goes_on` is told
+    /// for how long, and says whether to go on.
     ///
     /// # Errors
     /// [`TierError`].
-    pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<TierObjects, TierError> {
-        let objects = Objects::open(url, options)?;
+    pub fn open(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<TierObjects, TierError> {
+        let objects = Objects::open_watched(url, options, goes_on)?;
         let name = url.to_string();
         if let Some((object, _)) = objects.list(1).map_err(OpenError::from)?.pop() {
             return Err(TierError::NotEmpty { place: name, name: object });

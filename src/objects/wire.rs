@@ -181,6 +181,13 @@ async fn collected(mut body: Receiving) -> Result<Bytes, HttpError> {
     Ok(Bytes::from(text))
 }
 
+/// What a server means that refuses a request with that status and that body.
+#[must_use]
+pub fn meaning(status: u16, body: &[u8]) -> Cause {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    refused(status, &HeaderMap::new(), body).cause()
+}
+
 /// What a refusal says, without what it repeats of the request.
 fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(body);

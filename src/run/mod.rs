@@ -9,6 +9,7 @@ mod over_ranks;
 mod phases;
 mod scaling;
 mod start;
+mod store_watch;
 mod threads;
 mod timeline;
 mod virtual_run;
@@ -39,7 +40,7 @@ use crate::facts::{DepthFigures, FeedFigures};
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, OpenTrace};
-use crate::store::{Store, StoreRequest};
+use crate::store::{Store, StoreError, StoreRequest};
 pub use fleet::FleetError;
 use fleet::{Fleet, ShardSeed};
 pub use phases::{
@@ -147,6 +148,8 @@ pub struct Load {
 pub trait Observer {
     /// The store's space is being written: bytes done, and all of them.
     fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
+    /// The object store has not answered for so long since it was first asked.
+    fn awaits_store(&mut self, url: &ObjectUrl, waited: Duration);
     /// The store is open, the shards are not: what is to be done with it before the run is done
     /// now.
     ///
@@ -356,29 +359,7 @@ pub fn run(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, FleetError> {
-    let request = StoreRequest {
-        places: settings.cache_dirs.clone(),
-        destroy_device_contents: settings.destroy_device_contents,
-        capacity_bytes: settings.storage_capacity_bytes,
-        capacity_flag: "--storage-capacity-gb",
-        is_strict: settings.is_strict,
-        free_percent_max: settings.storage_free_percent_max,
-        shards: settings.shards,
-        preallocate: settings.preallocate,
-    };
-    let opened = match (settings.has_storage, &settings.objects) {
-        (false, _) => Store::nowhere(),
-        #[cfg(feature = "objects")]
-        (true, Some((url, options))) => {
-            Store::in_objects(url, options, settings.storage_capacity_bytes, settings.shards)
-        }
-        // Without the feature such a place is refused with the other settings.
-        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
-            observer.giving_space(done_bytes, all_bytes);
-            !interrupt.is_set()
-        }),
-    };
-    let store = match opened {
+    let store = match open_store(settings, interrupt, observer) {
         Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
         opened => opened?,
     };
@@ -418,6 +399,40 @@ pub fn run(
     outcome.objects = store.object_counts();
     outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
     Ok(outcome)
+}
+
+/// The store that a run asks for, unless it is interrupted meanwhile.
+fn open_store(
+    settings: &RunSettings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Store, StoreError> {
+    let request = StoreRequest {
+        places: settings.cache_dirs.clone(),
+        destroy_device_contents: settings.destroy_device_contents,
+        capacity_bytes: settings.storage_capacity_bytes,
+        capacity_flag: "--storage-capacity-gb",
+        is_strict: settings.is_strict,
+        free_percent_max: settings.storage_free_percent_max,
+        shards: settings.shards,
+        preallocate: settings.preallocate,
+    };
+    match (settings.has_storage, &settings.objects) {
+        (false, _) => Store::nowhere(),
+        #[cfg(feature = "objects")]
+        (true, Some((url, options))) => {
+            let bytes = settings.storage_capacity_bytes;
+            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
+                observer.awaits_store(url, waited);
+                !interrupt.is_set()
+            })
+        }
+        // Without the feature such a place is refused with the other settings.
+        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
+            observer.giving_space(done_bytes, all_bytes);
+            !interrupt.is_set()
+        }),
+    }
 }
 
 /// The engine that a run asks for, with a storage tier on drives of those sizes.

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_engine::drive::DriveId;
 use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
@@ -15,6 +15,7 @@ use super::fleet::Fleet;
 use super::phases::{Ending, Order, Phase, Phases, Shards, Sight};
 use super::scaling::Scaling;
 use super::start::Awaited;
+use super::store_watch::StoreWatch;
 use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
 use crate::driver::{Command, Notice, ShardReport, ShardStatus};
 use crate::interrupt::Interrupt;
@@ -32,8 +33,6 @@ const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
 const KEEP_AFTER_SILENCE: Nanos = Nanos::from_secs(5);
 /// How long after a drive was given up its last I/Os may still fail.
 const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
-/// How often it looks whether the store is still there.
-const STORE_CHECK: Nanos = SECOND;
 
 /// See the module.
 pub(super) struct Threads<'a> {
@@ -68,7 +67,8 @@ pub(super) struct Threads<'a> {
     drained: (u64, Nanos),
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
-    next_store_check: Nanos,
+    /// Looks whether the store is still there; a stuck mount holds up nobody else.
+    store_watch: StoreWatch,
     budgets: Arc<SharedBudgets>,
     /// Whether the run goes on when one of several drives fails.
     outlives_drives: bool,
@@ -122,7 +122,7 @@ impl<'a> Threads<'a> {
             kept: None,
             drained: (0, Nanos::ZERO),
             failure: None,
-            next_store_check: monotonic_now() + STORE_CHECK,
+            store_watch: StoreWatch::start(store.files()),
             budgets,
             outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
@@ -204,13 +204,10 @@ impl<'a> Threads<'a> {
     }
 
     fn check_store(&mut self, phase: Phase) {
-        let now = monotonic_now();
-        if now < self.next_store_check || phase == Phase::Drain {
-            return;
-        }
-        self.next_store_check = now + STORE_CHECK;
-        for (index, drive) in self.store.drives.iter().enumerate() {
-            let Err(error) = drive.file.check() else { continue };
+        while let Some((index, error)) = self.store_watch.news() {
+            if phase == Phase::Drain {
+                continue;
+            }
             let id = DriveId::at(index);
             if self.outlives_drives && self.store.drives.len() > 1 {
                 let _is_news = self.budgets.lose_drive(id);

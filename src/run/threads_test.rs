@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringfall_engine::clock::SECOND;
 use ringfall_engine::device::Preallocate;
 use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::load::LoadError;
@@ -19,6 +20,8 @@ struct Nobody;
 
 impl Observer for Nobody {
     fn giving_space(&mut self, _: u64, _: u64) {}
+    fn awaits_store(&mut self, _: &crate::objects::ObjectUrl, _: Duration) {}
+
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
     }

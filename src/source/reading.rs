@@ -30,6 +30,11 @@ impl Reading {
         self.over.store(true, Ordering::Relaxed);
     }
 
+    /// Set once the run has begun.
+    pub(super) fn beside(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.over)
+    }
+
     /// Watches over what `reader` reads of the file of that name.
     pub(super) fn watch<R: Read>(&self, name: String, reader: R) -> Watched<R> {
         let next = Instant::now() + PERIOD;

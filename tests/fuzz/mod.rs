@@ -40,8 +40,59 @@ macro_rules! readers {
 
 readers! {
     results configuration device roofline spreadsheet table burst_trace block_trace operations
-    dataset validation compressed bpftrace iostat audit checkpoint suite
+    dataset validation compressed bpftrace iostat audit metadata profile answer
+    checkpoint suite
     journal ranks
+}
+
+/// Words by which a source takes text or bytes from outside.
+const READING: [&str; 5] =
+    ["serde_json::from_", "serde_saphyr::from_", "open_to_read(", "read_text(", "fs::read("];
+
+/// The sources in which one of them stands, and what reads each: a reader, or why there is none.
+const SOURCES_THAT_READ: [(&str, &str); 22] = [
+    ("src/batch/journal.rs", "journal"),
+    ("src/blocktrace/parse.rs", "bpftrace"),
+    ("src/checkpoint/commit.rs", "checkpoint"),
+    ("src/commands/run/together.rs", "results"),
+    ("src/config/device_file.rs", "device"),
+    ("src/config/file.rs", "configuration"),
+    ("src/config/reference/mod.rs", "configuration"),
+    ("src/group/card.rs", "ranks"),
+    ("src/group/directory.rs", "ranks"),
+    ("src/host/pipe.rs", "none: it opens what the others read"),
+    ("src/iostat.rs", "iostat"),
+    ("src/mlperf/metadata.rs", "metadata"),
+    ("src/mlperf/shim.rs", "none: it compares files with its own, byte by byte"),
+    ("src/objects/profile.rs", "profile"),
+    ("src/results/document/derive.rs", "results"),
+    ("src/results/document/kept.rs", "results"),
+    ("src/results/document/read.rs", "results"),
+    ("src/run/over_ranks.rs", "ranks"),
+    ("src/saturate/ranks.rs", "ranks"),
+    ("src/saturate/roofline.rs", "roofline"),
+    ("src/source/files.rs", "burst_trace"),
+    ("src/suite/saved.rs", "suite"),
+];
+
+/// A reader that nobody thought of is missing from every list but the sources themselves.
+#[test]
+fn every_source_that_reads_is_read_here_too() {
+    let mut found: Vec<String> = Vec::new();
+    for (name, text) in crate::tidy::sources("src") {
+        let code: String = text.split("mod tests {").next().unwrap_or_default().to_owned();
+        let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let reads = lines.any(|line| READING.iter().any(|word| line.contains(word)));
+        if reads && !name.ends_with("test.rs") && !name.ends_with("tests.rs") {
+            found.push(name);
+        }
+    }
+    found.sort();
+    assert_eq!(found, SOURCES_THAT_READ.map(|(name, _)| name), "left: those that read");
+    for (name, reader) in SOURCES_THAT_READ {
+        let is_known = readers::READERS.iter().any(|known| known.name == reader);
+        assert!(is_known || reader.starts_with("none: "), "{name}: there is no reader {reader}");
+    }
 }
 
 /// Long enough for anything but a hang.

@@ -14,6 +14,10 @@ use ringfall::cli::{self, Command};
 use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
 use ringfall::group::{Group, Meeting, Party, Session, Topic};
 use ringfall::host::{MemoryRoom, Room};
+use ringfall::mlperf::metadata::Departures;
+use ringfall::mlperf::tree::metadata_of;
+#[cfg(feature = "objects")]
+use ringfall::objects::{ProfileFiles, meaning};
 use ringfall::results::document::ResultFile;
 use ringfall::saturate::{device_yaml, read_roofline};
 use ringfall::show::{
@@ -46,7 +50,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 19] = [
+pub const READERS: [Reader; 22] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -62,6 +66,9 @@ pub const READERS: [Reader; 19] = [
     Reader { name: "bpftrace", file: "x.txt", read: bpftrace },
     Reader { name: "iostat", file: "x_iostat.log", read: iostat },
     Reader { name: "audit", file: "x.json", read: audited },
+    Reader { name: "metadata", file: "x.json", read: metadata },
+    Reader { name: "profile", file: "credentials", read: profile },
+    Reader { name: "answer", file: "x.xml", read: answer },
     Reader { name: "checkpoint", file: "checkpoint.json", read: checkpoint },
     Reader { name: "suite", file: "suite.plan", read: suite },
     Reader { name: "journal", file: "batch.journal", read: journal },
@@ -349,4 +356,42 @@ fn audited(path: &Path) -> Result<String, String> {
     write_audit_csv(&found, &path.with_extension("csv")).map_err(error)?;
     let kinds: Vec<_> = found.findings.iter().map(|finding| finding.kind).collect();
     Ok(format!("{:?} {kinds:?} {}", found.read, !json.is_empty()))
+}
+
+/// What a run keeps of its departures from MLPerf's rules.
+fn metadata(path: &Path) -> Result<String, String> {
+    let error = |error: std::io::Error| error.to_string();
+    let run = path.with_file_name("run");
+    std::fs::create_dir_all(&run).map_err(error)?;
+    std::fs::copy(path, metadata_of(&run)).map_err(error)?;
+    let departures = Departures::read(&run).ok_or("it says nothing of departures")?;
+    Ok(format!("{} {}", departures.of_all.len(), departures.by_option.len()))
+}
+
+/// The files that AWS's tools share, both the input.
+#[cfg(feature = "objects")]
+fn profile(path: &Path) -> Result<String, String> {
+    let files = ProfileFiles { credentials: path.to_path_buf(), config: path.to_path_buf() };
+    let found = ["default", "lab"].map(|name| files.read(name).map(|profile| profile.is_some()));
+    let [default, lab] = found;
+    Ok(format!("{} {}", default?, lab?))
+}
+
+/// What an object store says when it refuses.
+#[cfg(feature = "objects")]
+fn answer(path: &Path) -> Result<String, String> {
+    let body = std::fs::read(path).map_err(|error| error.to_string())?;
+    let told = [400, 403, 404, 503].map(|status| meaning(status, &body).to_string());
+    // What is told is escaped where it is told, and the server may say as much as it likes.
+    Ok(told.join(" ").chars().take(200).collect())
+}
+
+#[cfg(not(feature = "objects"))]
+fn profile(_path: &Path) -> Result<String, String> {
+    Err("built without object stores".to_owned())
+}
+
+#[cfg(not(feature = "objects"))]
+fn answer(_path: &Path) -> Result<String, String> {
+    Err("built without object stores".to_owned())
 }

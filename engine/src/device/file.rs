@@ -248,7 +248,8 @@ impl DataFile {
             }
             Preallocate::Write => {
                 let zeroes = FallocateFlags::from_bits_retain(FALLOC_FL_WRITE_ZEROES);
-                match fallocate(&self.file, zeroes, offset, length) {
+                let write = || fallocate(&self.file, zeroes, offset, length);
+                match rustix::io::retry_on_intr(write) {
                     Ok(()) => {}
                     Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL) => {
                         self.write_zeros(offset, length)?;
@@ -265,7 +266,9 @@ impl DataFile {
         // One extent where possible, as a reservation would give.
         let errno_of = |e: &std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
         if !self.is_device
-            && let Err(errno) = fallocate(&self.file, FallocateFlags::empty(), offset, length)
+            && let Err(errno) = rustix::io::retry_on_intr(|| {
+                fallocate(&self.file, FallocateFlags::empty(), offset, length)
+            })
             && errno != rustix::io::Errno::OPNOTSUPP
         {
             return Err(self.error(offset, length, errno.raw_os_error()));

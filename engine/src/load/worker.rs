@@ -16,6 +16,18 @@ use crate::key::{EntryKey, Tier, mix64};
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
 use crate::units::BLOCK_BYTES;
 
+/// Has the others see that a thread has ended, also when it ends by a panic.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, Ordering::Relaxed);
+        }
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 pub(super) struct Worker {
     file: Arc<DataFile>,
     shared: Arc<Shared>,
@@ -59,12 +71,12 @@ impl Worker {
     /// Runs until told to stop, the bytes are moved, or an I/O fails.
     pub(super) fn run(mut self, ready: &SyncSender<()>) -> Result<LoadFigures, LoadError> {
         let shared = Arc::clone(&self.shared);
+        let _leaving = Leaving(&shared);
         let result = self.load(ready);
         if result.is_err() {
             // One that can't go on must not leave the others alone with the figures.
             shared.stop.store(true, Ordering::Relaxed);
         }
-        shared.running.fetch_sub(1, Ordering::Relaxed);
         result
     }
 
@@ -222,4 +234,34 @@ fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: u64) {
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Nanos::from_secs(time.tv_sec.unsigned_abs()).as_ns() + time.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    use super::*;
+
+    /// Whoever waited for the load to be over waited for ever.
+    #[test]
+    fn a_thread_that_panics_leaves_the_load_over() {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            window_start_ns: AtomicU64::new(0),
+            window_end_ns: AtomicU64::new(0),
+            ios: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            cursor: AtomicU64::new(0),
+            running: AtomicU64::new(1),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            let _leaving = Leaving(&own);
+            std::panic::resume_unwind(Box::new("as a failed assertion would"));
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(shared.running.load(Ordering::Relaxed), 0);
+        assert!(shared.stop.load(Ordering::Relaxed));
+    }
 }

@@ -26,6 +26,10 @@ pub(super) struct Lot {
     pub(super) short: bool,
 }
 
+/// Passes over the bitmap in search of a bit that was counted. Each pass that finds none was
+/// crossed by another shard that took one and gave one back meanwhile: a few in a row are rare.
+const CLAIM_PASSES_MAX: u32 = 10_000;
+
 /// The segments nobody holds. `available` is the authority: its low bit says whether the short last
 /// segment is free, the bits above count the full ones. The bitmap says which; a bit is set before
 /// it is counted, so whoever has counted down finds a bit.
@@ -187,8 +191,12 @@ impl StoragePool {
 
     /// Picks the number of one full segment of a lot, near `part` 0..`parts` of the space, so that
     /// a shard's segments lie together.
+    ///
+    /// # Panics
+    /// When the space has fewer free segments than were counted, which our own code never does: no
+    /// pass of [`CLAIM_PASSES_MAX`] has found one.
     pub(super) fn claim_number(&self, part: u64, parts: u64) -> u64 {
-        loop {
+        for _pass in 0..CLAIM_PASSES_MAX {
             let words = (self.grown_blocks() / self.segment_blocks).div_ceil(64);
             let first = words * part / parts;
             for step in 0..words {
@@ -201,7 +209,13 @@ impl StoragePool {
                 }
             }
             // The counter promised a bit; it was set ahead of a word already looked at.
+            std::thread::yield_now();
         }
+        panic!(
+            "{} blocks of {} are counted as free, and no segment is",
+            self.available_blocks(),
+            self.grown_blocks()
+        );
     }
 
     /// Takes a segment back.

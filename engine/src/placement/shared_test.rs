@@ -163,6 +163,16 @@ fn the_pool_leases_every_block_once_and_the_short_segment_last() {
     assert_eq!(pool.available_blocks(), 0);
 }
 
+/// It was searched for until the end of time.
+#[test]
+#[should_panic(expected = "counted as free, and no segment is")]
+fn a_segment_that_is_counted_and_not_there_is_told() {
+    let pool = StoragePool::new(2 * 16, 16, u64::MAX);
+    for _claimed_without_a_lease in 0..3 {
+        let _number = pool.claim_number(0, 1);
+    }
+}
+
 #[test]
 fn threads_never_hold_the_same_segment() {
     const SEGMENTS: u64 = 150;

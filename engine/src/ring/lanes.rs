@@ -17,6 +17,9 @@ use crate::error::SetupError;
 
 /// Registered number of the file.
 const FILE: types::Fixed = types::Fixed(0);
+/// Looks at a full submission queue before each further one is paused for: the kernel's thread
+/// takes microseconds when it is awake.
+const FULL_QUEUE_YIELDS: u32 = 1_000;
 
 /// Who looks for work and for completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -135,8 +138,9 @@ impl LaneRing {
     /// Queues one I/O on an idle lane.
     ///
     /// # Errors
-    /// What `io_uring_enter` says when the submission queue had to be emptied first; the lane stays
-    /// idle then.
+    /// What `io_uring_enter` says when the submission queue had to be emptied first, or `ETIMEDOUT`
+    /// when nobody has emptied it for [`SILENCE_MAX`](super::SILENCE_MAX); the lane then stays
+    /// idle.
     ///
     /// # Panics
     /// When the lane is busy or the I/O does not fit its buffer.
@@ -167,6 +171,7 @@ impl LaneRing {
             }
         };
         let entry = entry.user_data(u64::from(io.lane));
+        let mut tries = 0;
         loop {
             // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is
             // busy and waits for it in `Drop`.
@@ -174,9 +179,14 @@ impl LaneRing {
                 break;
             }
             // At most `lanes` are in flight, and the queue has at least as many places; with a
-            // kernel thread the places come free when it has looked, which this waits for.
-            self.ring.submit()?;
-            self.ring.submitter().squeue_wait()?;
+            // kernel thread the places come free when it has looked. Not `squeue_wait`, which has
+            // no bound: that thread may be gone.
+            self.patience.enter(&self.ring, 0)?;
+            tries += 1;
+            match tries < FULL_QUEUE_YIELDS {
+                true => std::thread::yield_now(),
+                false => self.patience.again()?,
+            }
         }
         self.busy[lane] = true;
         self.in_flight += 1;

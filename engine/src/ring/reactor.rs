@@ -216,41 +216,6 @@ impl<B: IoMemory + 'static> Ring<B> {
         self.turning.set(false);
     }
 
-    /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
-    /// has: one system call where nothing has completed before. Returns early when a signal comes.
-    ///
-    /// For plain threads, which do not listen to the bell: it is silent until the next
-    /// [`Ring::turn`].
-    ///
-    /// # Errors
-    /// What `io_uring_enter` reports.
-    pub fn wait(&self) -> std::io::Result<()> {
-        self.silence_bell();
-        if self.in_flight() == 0 {
-            return Ok(());
-        }
-        if self.take_completions() > 0 {
-            // More may follow at once: they come with what is handed over now.
-            if self.needs_enter() {
-                self.enter();
-            }
-            return Ok(());
-        }
-        if self.refusal.get() != 0 {
-            // The submission queue names buffers that are free by now: it is not handed over again.
-            self.enter_without_submitting();
-            let refused = std::io::Error::from_raw_os_error(self.refusal.get());
-            return if self.take_completions() > 0 { Ok(()) } else { Err(refused) };
-        }
-        self.fill_queue();
-        self.stamp();
-        self.count_enter();
-        let result = self.ring.borrow().submit_and_wait(1);
-        let result = self.handed_over(result);
-        self.take_completions();
-        result
-    }
-
     /// Moves those that wait into the submission queue, as far as it has room.
     fn fill_queue(&self) {
         loop {

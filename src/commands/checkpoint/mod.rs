@@ -25,6 +25,7 @@ use crate::config::InputError;
 use crate::exit::Exit;
 use crate::host::{Room, counted, human, reset_peak_rss};
 use crate::interrupt::Interrupt;
+use crate::outlet::{Stream, write_page};
 use crate::results::write_json;
 use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
@@ -294,13 +295,9 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
 }
 
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {
-    use std::io::Write as _;
     let page = crate::escape::terminal_page(page);
-    let written = match stream.json {
-        true => std::io::stderr().lock().write_all(page.as_bytes()),
-        false => std::io::stdout().lock().write_all(page.as_bytes()),
-    };
-    match written {
+    let to = if stream.json { Stream::Err } else { Stream::Out };
+    match write_page(to, &page) {
         Err(error) if !super::has_reader_left(&error) => Err(error.into()),
         _ => Ok(()),
     }

@@ -8,6 +8,8 @@ use crate::checkpoint::FileTarget;
 use crate::checkpoint::ObjectTarget;
 use crate::cli::StreamArgs;
 use crate::config::InputError;
+#[cfg(feature = "objects")]
+use crate::escape::terminal;
 use crate::objects::Place;
 
 /// An open target.
@@ -57,8 +59,21 @@ impl AnyTarget {
 
 #[cfg(feature = "objects")]
 fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<AnyTarget> {
-    let opened = ObjectTarget::open(url, &stream.objects.options()).map_err(failed)?;
-    Ok(AnyTarget::Objects(opened))
+    use std::time::Duration;
+
+    /// How long the store may take to answer before it is told that it is waited for.
+    const AWAITED_MIN: Duration = Duration::from_secs(2);
+    let mut is_told = stream.quiet;
+    let mut awaited = |waited| {
+        if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
+            crate::stderr::tell(format_args!(
+                "waiting for {} to answer…",
+                terminal(&url.to_string())
+            ));
+        }
+    };
+    let opened = ObjectTarget::open(url, &stream.objects.options(), &mut awaited);
+    Ok(AnyTarget::Objects(opened.map_err(failed)?))
 }
 
 #[cfg(not(feature = "objects"))]

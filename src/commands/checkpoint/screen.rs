@@ -11,6 +11,7 @@ use crate::checkpoint::{Doing, Meter, Progress};
 use crate::cli::StreamArgs;
 use crate::host::{is_watched, live_line};
 use crate::interrupt::Interrupt;
+use crate::outlet::{Stream, notices};
 
 /// How often the line changes on a terminal, and elsewhere.
 const PERIODS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
@@ -47,7 +48,7 @@ pub(super) fn watched<R: Send>(
 }
 
 fn show(line: &str, live: bool) {
-    let mut out = std::io::stderr().lock();
+    let mut out = notices(Stream::Err);
     // Nobody may read it any more; the work goes on.
     let _told = match live {
         true => write!(out, "{}", live_line(line)).and_then(|()| out.flush()),

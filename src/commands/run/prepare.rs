@@ -25,6 +25,8 @@ use crate::store::Store;
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;
 /// Memory of its buffers.
 const FRESH_BUFFER_BYTES: u64 = 256 * MIB;
+/// What measuring it may take, seconds. A drive of 100 MB/s writes its range in 45 s.
+const FRESH_TIME_LIMIT_S: u32 = 300;
 /// Capacities written by default: the second pass finds the drive as the first left it.
 const CAPACITIES: u64 = 2;
 /// How often it is looked how far preconditioning is.
@@ -284,11 +286,11 @@ fn fresh(
         read_percents: vec![100, 0],
         iops: false,
         seed: plan.seed,
-        time_limit_s: None,
+        time_limit_s: Some(FRESH_TIME_LIMIT_S),
     };
     drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
     let machine = Machine::look(drive.path());
-    match find(&drive.file, &settings, machine, interrupt, &mut Live(told)) {
+    match find(&drive.file, &settings, machine, interrupt, &mut Live::new(told)) {
         Ok(roofline) => {
             if settings.range_bytes == drive.capacity_bytes() {
                 drive.file.all_written();
@@ -308,12 +310,28 @@ fn fresh(
     }
 }
 
-struct Live<'a>(&'a mut Told);
+struct Live<'a> {
+    told: &'a mut Told,
+    began: Instant,
+}
+
+impl<'a> Live<'a> {
+    fn new(told: &'a mut Told) -> Live<'a> {
+        Live { told, began: Instant::now() }
+    }
+
+    /// Tells that, and the time left: most drives need less.
+    fn progress(&mut self, what: &str) {
+        let left_s = f64::from(FRESH_TIME_LIMIT_S) - self.began.elapsed().as_secs_f64();
+        self.told
+            .progress(&format!("roofline: {what}, at most {:.0} s left", left_s.max(0.0).ceil()));
+    }
+}
 
 impl Watcher for Live<'_> {
     fn measured(&mut self, read_percent: u32, measured: &Measured, _confirmed: bool) {
-        self.0.progress(&format!(
-            "roofline: {read_percent} % read, {} KiB × {} deep: {:.2} GiB/s",
+        self.progress(&format!(
+            "{read_percent} % read, {} KiB × {} deep: {:.2} GiB/s",
             measured.io_bytes >> 10,
             measured.depth,
             measured.bytes_per_s / GIB as f64
@@ -321,8 +339,8 @@ impl Watcher for Live<'_> {
     }
 
     fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
-        self.0.progress(&format!(
-            "roofline: writing first, {:.2} of {:.2} GiB",
+        self.progress(&format!(
+            "writing first, {:.2} of {:.2} GiB",
             gib(done_bytes),
             gib(of_bytes)
         ));

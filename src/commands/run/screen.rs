@@ -9,6 +9,7 @@ use crate::commands::merge::{Merged, sorted};
 use crate::config::Plan;
 use crate::escape::{terminal, terminal_path};
 use crate::host::is_watched;
+use crate::outlet::{Stream, notices, page, written};
 use crate::results::{Document, RunResult};
 use crate::show::{Style, print_summary};
 
@@ -32,13 +33,14 @@ pub(super) fn show(
         crate::commands::print_json(document)?;
     }
     if !plan.quiet {
-        let mut out = output(plan);
-        print_summary(&mut *out, style(plan), result, document)?;
+        let mut out = page(stream(plan));
+        print_summary(&mut out, style(plan), result, document)?;
         let mut label = "results";
         for (_, path) in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
         }
+        written(stream(plan))?;
     } else {
         // Who asked for silence still learns why the status is 1.
         for why in super::why_failed(result) {
@@ -54,7 +56,7 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
         crate::commands::print_json(&sorted(&merged.document)?)?;
     }
     if !plan.quiet {
-        let mut out = output(plan);
+        let mut out = page(stream(plan));
         write!(out, "\n{}", merged.page)?;
         let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
         let outputs = outputs.map(|outputs| {
@@ -66,13 +68,19 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
             writeln!(out, "{label:<12} {}", terminal_path(path))?;
             label = "";
         }
+        written(stream(plan))?;
     }
     Ok(())
 }
 
-/// What people read goes to standard output, unless the JSON does.
+/// What is told while the run goes on.
 pub(super) fn output(plan: &Plan) -> Box<dyn Write> {
-    if plan.json { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+    Box::new(notices(stream(plan)))
+}
+
+/// What people read goes to standard output, unless the JSON does.
+pub(super) fn stream(plan: &Plan) -> Stream {
+    if plan.json { Stream::Err } else { Stream::Out }
 }
 
 pub(super) fn is_terminal(plan: &Plan) -> bool {

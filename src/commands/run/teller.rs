@@ -2,6 +2,7 @@
 //! counters at the edges of the window.
 
 use std::io::Write;
+use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::load::LoadError;
@@ -15,17 +16,21 @@ use super::screen::{is_terminal, output, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
+use crate::escape::terminal;
 use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, SourceFacts, TierShortage};
 use crate::host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, chain, device_numbers,
 };
 use crate::interrupt::Interrupt;
+use crate::objects::ObjectUrl;
 use crate::results::{warnings_of, write_json};
 use crate::run::{Observer, Phase, Progress, RunOutcome};
 use crate::show::progress::ProgressLine;
 use crate::show::{Banner, print_banner};
 use crate::store::{Place, Store};
 
+/// How long a store may take to answer before somebody is told that it is waited for.
+const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
 
@@ -47,6 +52,8 @@ pub(super) struct Teller<'a> {
     pub(super) source: SourceFacts,
     pub(super) progress: Option<ProgressLine<Box<dyn Write>>>,
     pub(super) interrupt: &'a Interrupt,
+    /// Whether it was told that the object store is waited for.
+    pub(super) has_told_awaited: bool,
     /// Where progress of the preallocation goes, and when that began.
     pub(super) giving_space: Option<(Told, Nanos)>,
     pub(super) prepared: Prepared,
@@ -80,6 +87,7 @@ impl<'a> Teller<'a> {
             source: SourceFacts::default(),
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
             interrupt,
+            has_told_awaited: false,
             giving_space: None,
             prepared: Prepared::default(),
             trace: None,
@@ -211,6 +219,20 @@ impl Observer for Teller<'_> {
             (Told::new(out, is_terminal(plan)), monotonic_now())
         });
         told.progress(&prepare::space_given(done_bytes, all_bytes, monotonic_now() - *since));
+    }
+
+    fn awaits_store(&mut self, url: &ObjectUrl, waited: Duration) {
+        if self.plan.quiet || waited < AWAITED_MIN || self.has_told_awaited {
+            return;
+        }
+        self.has_told_awaited = true;
+        // As for the banner.
+        let _told = writeln!(
+            output(self.plan),
+            "waiting for {} to answer, up to {} s for each attempt…",
+            terminal(&url.to_string()),
+            self.plan.object_options().timeout.as_secs()
+        );
     }
 
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {

@@ -3,14 +3,13 @@
 //!
 //! Every trial has the same seed, so that they differ by what the system did and by nothing else.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::{
     Launch, Measured, Sources, check_device_may_be_destroyed, check_output_writable, check_outputs,
-    exit_of, measure, or_tell_ranks, output, tell_advice, together, unless_reader_left,
+    exit_of, measure, or_tell_ranks, stream, tell_advice, together, unless_reader_left,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
@@ -20,6 +19,7 @@ use crate::config::{InputError, MergedOutputs, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::outlet::write_page;
 use crate::results::document::ResultFile;
 use crate::results::metrics::{METRICS, Metric};
 use crate::results::trust::{Situation, Trust, advise};
@@ -295,7 +295,7 @@ fn tell(plan: &Plan, text: &str) -> Result<()> {
     if plan.quiet || is_told_by_rank_0 {
         return Ok(());
     }
-    unless_reader_left(output(plan).write_all(text.as_bytes()).map_err(Into::into))
+    unless_reader_left(write_page(stream(plan), text).map_err(Into::into))
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ const POINT_S: f64 = 3.0;
 const POINT_S_BOUNDS: (f64, f64) = (0.1, 3_600.0);
 /// Largest object that is sent as one, bytes: S3's limit is 5 GiB.
 const OBJECT_BYTES_MAX: u64 = GIB;
+/// How long the store may take to answer before it is told that it is waited for.
+const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Part of the time of a point that comes before it is measured: see `saturate/objects.rs`.
 const WITH_RAMP: f64 = 1.2;
 
@@ -53,11 +55,23 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
-    let objects = match Objects::open(url, &args.object_options(most)) {
+    let mut teller = Teller::new(args);
+    let mut is_told = false;
+    let mut goes_on = |waited| {
+        if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
+            teller.line(&format!("waiting for {url} to answer…"));
+        }
+        !interrupt.is_set()
+    };
+    let opened = Objects::open_watched(url, &args.object_options(most), &mut goes_on);
+    let objects = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
+        Err(error @ OpenError::Interrupted { .. }) => {
+            crate::stderr::tell(format_args!("error: {error}"));
+            return Ok(Exit::Interrupted);
+        }
         other => other?,
     };
-    let mut teller = Teller::new(args);
     teller
         .line(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
     let found = sweep(&objects, &plan, &interrupt, &mut teller);

@@ -1,0 +1,148 @@
+//! When a job has taken so long that it will not end by itself.
+//!
+//! What was expected of it is the time of its load: writing a large drive beforehand may take hours
+//! more. So one that is late is borne as long as it reads or writes, and ended when it does not.
+
+use super::duration_text;
+
+/// How late a job may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Limits {
+    /// It is late after so many times what was expected...
+    pub(super) factor: f64,
+    /// ...and so many seconds more.
+    pub(super) more_s: f64,
+    /// A late job may do nothing for so long, seconds.
+    pub(super) idle_s: f64,
+    /// It has so long to end once it is told to, seconds.
+    pub(super) end_s: f64,
+}
+
+impl Default for Limits {
+    /// Generous to slow machines. Five times the longest that a run itself waits for a drive which
+    /// moves nothing (the engine's `SILENCE_MAX`, a minute), and once that to end.
+    fn default() -> Limits {
+        Limits { factor: 3.0, more_s: 600.0, idle_s: 300.0, end_s: 60.0 }
+    }
+}
+
+/// Fewer bytes between two looks are nothing: the lines of a log come to less.
+const LIFE_BYTES: u64 = 1 << 20;
+
+/// What is to be done about a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Nothing.
+    Bear,
+    /// It is told to end.
+    Tell,
+    /// It did not end.
+    Kill,
+}
+
+/// How late one job is.
+#[derive(Debug)]
+pub(super) struct Lateness {
+    limits: Limits,
+    expected_s: f64,
+    /// When it was last seen to move something, since it is late, and what it had moved by then.
+    alive: Option<(f64, u64)>,
+    /// When it was told to end.
+    told_s: Option<f64>,
+    is_killed: bool,
+}
+
+impl Lateness {
+    pub(super) fn new(expected_s: f64, limits: Limits) -> Lateness {
+        Lateness { limits, expected_s, alive: None, told_s: None, is_killed: false }
+    }
+
+    /// What is to be done about it after so many seconds. `moved_bytes`: what it has read and
+    /// written since its beginning; none where nobody knows.
+    pub(super) fn judge(
+        &mut self,
+        seconds: f64,
+        moved_bytes: impl FnOnce() -> Option<u64>,
+    ) -> Step {
+        let Limits { factor, more_s, idle_s, end_s } = self.limits;
+        if let Some(told_s) = self.told_s {
+            let is_over = seconds >= told_s + end_s;
+            return match is_over && !std::mem::replace(&mut self.is_killed, is_over) {
+                true => Step::Kill,
+                false => Step::Bear,
+            };
+        }
+        if seconds < self.expected_s * factor + more_s {
+            return Step::Bear;
+        }
+        let moved = moved_bytes().unwrap_or(0);
+        match self.alive {
+            Some((at_s, before)) if moved < before.saturating_add(LIFE_BYTES) => {
+                if seconds < at_s + idle_s {
+                    return Step::Bear;
+                }
+                self.told_s = Some(seconds);
+                Step::Tell
+            }
+            _ => {
+                self.alive = Some((seconds, moved));
+                Step::Bear
+            }
+        }
+    }
+
+    /// Why it was ended, if it was.
+    pub(super) fn told(&self) -> Option<String> {
+        let told_s = self.told_s?;
+        let how = match self.is_killed {
+            true => "told to end, and killed when it did not",
+            false => "told to end",
+        };
+        Some(format!(
+            "it had not ended after {}, where about {} were expected, and read and wrote nothing \
+             any more: it was {how}",
+            duration_text(told_s),
+            duration_text(self.expected_s)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { factor: 3.0, more_s: 600.0, idle_s: 300.0, end_s: 60.0 };
+
+    #[test]
+    fn a_job_that_is_late_and_does_nothing_is_told_to_end_and_then_killed() {
+        let mut lateness = Lateness::new(100.0, LIMITS);
+        assert_eq!(lateness.judge(899.0, || unreachable!("it is not late yet")), Step::Bear);
+        assert_eq!(lateness.judge(900.0, || Some(5)), Step::Bear);
+        // A few lines of a log are no life.
+        assert_eq!(lateness.judge(1_199.0, || Some(5_000)), Step::Bear);
+        assert!(lateness.told().is_none());
+        assert_eq!(lateness.judge(1_200.0, || Some(5_000)), Step::Tell);
+        assert!(lateness.told().unwrap().ends_with("it was told to end"));
+        assert_eq!(lateness.judge(1_259.0, || Some(5_000)), Step::Bear);
+        assert_eq!(lateness.judge(1_260.0, || Some(5_000)), Step::Kill);
+        assert_eq!(lateness.judge(1_261.0, || Some(5_000)), Step::Bear);
+        let told = lateness.told().unwrap();
+        assert!(told.contains("after 20 min, where about 100 s were expected"), "{told}");
+        assert!(told.ends_with("killed when it did not"), "{told}");
+    }
+
+    #[test]
+    fn a_job_that_writes_a_large_drive_first_is_borne() {
+        let mut lateness = Lateness::new(100.0, LIMITS);
+        for minute in 0..600_u64 {
+            assert_eq!(lateness.judge(minute as f64 * 60.0, || Some(minute << 30)), Step::Bear);
+        }
+    }
+
+    #[test]
+    fn where_the_kernel_counts_nothing_the_time_alone_decides() {
+        let mut lateness = Lateness::new(1.0, LIMITS);
+        assert_eq!(lateness.judge(603.0, || None), Step::Bear);
+        assert_eq!(lateness.judge(903.0, || None), Step::Tell);
+    }
+}

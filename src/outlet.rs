@@ -1,0 +1,385 @@
+//! Standard output and standard error, written by a thread of their own: whoever says something
+//! never waits for a terminal that was stopped (Ctrl-S) or a pipe that nobody reads.
+//!
+//! One queue for both, so that lines come in the order in which they were said. A *notice* (a line
+//! told while work goes on) is queued or, if there is no room, left out and counted; a live line
+//! (one that begins with `\r`) takes the place of one that still waits to be shown. A *page* (what
+//! a command was asked for) waits for room, and [`written`] waits until all of it is out: as long
+//! as somebody reads, and a few seconds to a minute when nobody does and a signal no longer ends
+//! the process by itself. The second signal ends it whatever waits here.
+
+use std::collections::VecDeque;
+use std::io::{Error, ErrorKind, Result, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Written at once, bytes: what a pipe takes whole (`PIPE_BUF`), so that a slow reader is seen to
+/// read.
+const CHUNK_BYTES: usize = 4096;
+/// Notices that wait to be written, bytes: 10,000 lines of a log.
+const NOTICE_BYTES_MAX: usize = 1 << 20;
+/// All that waits to be written, bytes.
+const PAGE_BYTES_MAX: usize = 2 << 20;
+/// How often somebody who waits looks around.
+const LOOK: Duration = Duration::from_millis(50);
+/// Patience with a terminal, or anything after a signal: long enough to write a screen over a slow
+/// line, short enough for somebody who waits for the prompt.
+const SHORT: Duration = Duration::from_secs(2);
+/// Patience with a pipe or file. Its reader may be busy with something else for a while; one that
+/// waits for this process to end before it reads would wait for ever.
+const LONG: Duration = Duration::from_secs(60);
+
+/// One of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// A writer of one of the streams. Its `flush` does not wait; [`written`] does.
+pub struct Outlet {
+    stream: Stream,
+    is_page: bool,
+    /// The beginning of a notice, whose end is yet to come.
+    partial: Vec<u8>,
+}
+
+/// What a command was asked for, to standard output or, beside JSON, to standard error.
+#[must_use]
+pub fn page(stream: Stream) -> Outlet {
+    Outlet { stream, is_page: true, partial: Vec::new() }
+}
+
+/// What is told while work goes on, which it must not delay.
+#[must_use]
+pub fn notices(stream: Stream) -> Outlet {
+    Outlet { stream, is_page: false, partial: Vec::new() }
+}
+
+/// Writes all of a page to that stream and waits until it is there.
+///
+/// # Errors
+/// As [`written`].
+pub fn write_page(stream: Stream, text: &str) -> Result<()> {
+    page(stream).write_all(text.as_bytes())?;
+    written(stream)
+}
+
+/// Waits until all that was said is written.
+///
+/// # Errors
+/// What the system says of that stream; [`ErrorKind::TimedOut`] when nobody has read for as long as
+/// we are patient.
+pub fn written(stream: Stream) -> Result<()> {
+    QUEUE.written(stream, patience)
+}
+
+/// Waits until all that was said is written, or nobody reads it: before the process ends.
+pub fn settle() {
+    // Whoever can't be told can't be told this either.
+    let _told = QUEUE.written(Stream::Err, patience);
+}
+
+/// Has nobody wait for ever from now on, as the first signal does not end the process any more but
+/// sets `interrupt`.
+pub fn heed(interrupt: Arc<AtomicBool>) {
+    // A second call's flag is set by the same signals.
+    let _first = INTERRUPT.set(interrupt);
+}
+
+/// Set by a signal, once there is a handler.
+static INTERRUPT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// The one of this process.
+static QUEUE: LazyLock<Arc<Queue>> = LazyLock::new(|| {
+    let queue = Arc::new(Queue::default());
+    let served = Arc::clone(&queue);
+    let thread = std::thread::Builder::new().name("ringfall-outlet".to_owned());
+    if thread.spawn(move || served.serve(&mut write)).is_err() {
+        // Limits on threads: then whoever says something writes it.
+        queue.lock().is_unserved = true;
+    }
+    queue
+});
+
+/// How long nothing may move before somebody who waits gives up; none: a signal still ends the
+/// process, as it would any other that waits for its reader.
+fn patience(stream: Stream) -> Option<Duration> {
+    let interrupt = INTERRUPT.get()?;
+    let is_terminal = match stream {
+        Stream::Out => rustix::termios::isatty(std::io::stdout()),
+        Stream::Err => rustix::termios::isatty(std::io::stderr()),
+    };
+    Some(if is_terminal || interrupt.load(Ordering::SeqCst) { SHORT } else { LONG })
+}
+
+/// Writes some of it, as much as the system takes; 0 where it takes nothing yet.
+fn write(stream: Stream, bytes: &[u8]) -> Result<usize> {
+    let written = match stream {
+        Stream::Out => rustix::io::write(std::io::stdout(), bytes),
+        Stream::Err => rustix::io::write(std::io::stderr(), bytes),
+    };
+    match written {
+        Ok(count) => Ok(count),
+        Err(Errno::INTR) => Ok(0),
+        // Somebody else made the terminal one that does not wait.
+        Err(Errno::AGAIN) => {
+            let (out, err) = (std::io::stdout(), std::io::stderr());
+            let ready = match stream {
+                Stream::Out => PollFd::new(&out, PollFlags::OUT),
+                Stream::Err => PollFd::new(&err, PollFlags::OUT),
+            };
+            let _looked = poll(&mut [ready], Some(&Timespec { tv_sec: 1, tv_nsec: 0 }));
+            Ok(0)
+        }
+        // Closed from the beginning (`>&-`): nobody wants to know.
+        Err(Errno::BADF) => Ok(bytes.len()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+impl Write for Outlet {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        if self.is_page {
+            QUEUE.add_page(self.stream, bytes, patience)?;
+            return Ok(bytes.len());
+        }
+        self.partial.extend_from_slice(bytes);
+        let end = match self.partial.first() {
+            Some(b'\r') => self.partial.len(),
+            _ => self.partial.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1),
+        };
+        if end > 0 {
+            let rest = self.partial.split_off(end);
+            let whole = std::mem::replace(&mut self.partial, rest);
+            QUEUE.add_notice(self.stream, whole)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let partial = std::mem::take(&mut self.partial);
+        if partial.is_empty() { Ok(()) } else { QUEUE.add_notice(self.stream, partial) }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        // As for any other notice: who can't be told is not told.
+        let _told = self.flush();
+    }
+}
+
+/// What waits to be written.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    came: Condvar,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the pieces that are yet to be written.
+    waiting_bytes: usize,
+    /// Bytes written since the beginning: as long as it grows, somebody reads.
+    written_bytes: u64,
+    /// How much that was when somebody gave up.
+    given_up_at: Option<u64>,
+    /// Notices that found no room, since that was told last.
+    left_out: u64,
+    /// Why a stream takes nothing more.
+    failed: [Option<i32>; 2],
+    /// There is no thread that writes.
+    is_unserved: bool,
+}
+
+struct Piece {
+    stream: Stream,
+    /// A line that the next one of its kind takes the place of.
+    is_live: bool,
+    bytes: Vec<u8>,
+    done: usize,
+    /// The writer has it in its hands.
+    is_begun: bool,
+}
+
+impl State {
+    fn check(&self, stream: Stream) -> Result<()> {
+        self.failed[stream as usize].map_or(Ok(()), |errno| Err(Error::from_raw_os_error(errno)))
+    }
+
+    fn push(&mut self, stream: Stream, bytes: &[u8], is_live: bool) {
+        if self.failed[stream as usize].is_some() {
+            return;
+        }
+        let last = self.pieces.back_mut();
+        match last.filter(|last| last.stream == stream && last.is_live == is_live) {
+            Some(last) if is_live && !last.is_begun => {
+                self.waiting_bytes -= last.bytes.len();
+                last.bytes = bytes.to_vec();
+            }
+            Some(last) if !is_live => last.bytes.extend_from_slice(bytes),
+            _ => {
+                let bytes = bytes.to_vec();
+                self.pieces.push_back(Piece { stream, is_live, bytes, done: 0, is_begun: false });
+            }
+        }
+        self.waiting_bytes += bytes.len();
+    }
+
+    /// Says that something is missing, where it is missing.
+    fn tell_left_out(&mut self) {
+        let count = std::mem::take(&mut self.left_out);
+        if count > 0 {
+            let told = format!("warning: lines left out here, as nobody read them: {count}\n");
+            self.push(Stream::Err, told.as_bytes(), false);
+        }
+    }
+
+    /// The next bytes to be written.
+    fn next_chunk(&mut self) -> Option<(Stream, Vec<u8>)> {
+        if self.pieces.is_empty() {
+            self.tell_left_out();
+        }
+        let piece = self.pieces.front_mut()?;
+        piece.is_begun = true;
+        let end = piece.bytes.len().min(piece.done + CHUNK_BYTES);
+        Some((piece.stream, piece.bytes[piece.done..end].to_vec()))
+    }
+
+    /// What became of them.
+    fn conclude(&mut self, stream: Stream, written: Result<usize>) {
+        match written {
+            Ok(count) => {
+                self.waiting_bytes -= count;
+                self.written_bytes += count as u64;
+                let Some(piece) = self.pieces.front_mut() else { return };
+                piece.done += count;
+                if piece.done == piece.bytes.len() {
+                    self.pieces.pop_front();
+                }
+            }
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+                self.failed[stream as usize] = Some(errno);
+                self.pieces.retain(|piece| piece.stream != stream);
+                let left = self.pieces.iter().map(|piece| piece.bytes.len() - piece.done);
+                self.waiting_bytes = left.sum();
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics with the lock held; if it did, the queue would still be whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes, for ever.
+    fn serve(&self, write: &mut dyn FnMut(Stream, &[u8]) -> Result<usize>) {
+        let mut state = self.lock();
+        loop {
+            let Some((stream, chunk)) = state.next_chunk() else {
+                state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            let written = write(stream, &chunk);
+            state = self.lock();
+            state.conclude(stream, written);
+            self.moved.notify_all();
+        }
+    }
+
+    fn added(&self, mut state: MutexGuard<'_, State>, stream: Stream) -> Result<()> {
+        if state.is_unserved {
+            while let Some((stream, chunk)) = state.next_chunk() {
+                state.conclude(stream, write(stream, &chunk));
+            }
+        }
+        self.came.notify_one();
+        state.check(stream)
+    }
+
+    fn add_notice(&self, stream: Stream, bytes: Vec<u8>) -> Result<()> {
+        let mut state = self.lock();
+        state.check(stream)?;
+        let is_live = bytes.first() == Some(&b'\r');
+        if state.waiting_bytes + bytes.len() > NOTICE_BYTES_MAX {
+            // Nothing is missing when a live line is: the next says more.
+            state.left_out += u64::from(!is_live);
+            return Ok(());
+        }
+        state.tell_left_out();
+        state.push(stream, &bytes, is_live);
+        self.added(state, stream)
+    }
+
+    fn add_page(
+        &self,
+        stream: Stream,
+        bytes: &[u8],
+        patience: fn(Stream) -> Option<Duration>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        let has_room =
+            |state: &State| state.waiting_bytes == 0 || state.waiting_bytes < PAGE_BYTES_MAX;
+        state = self.wait_until(state, stream, patience, has_room)?;
+        state.check(stream)?;
+        state.push(stream, bytes, false);
+        self.added(state, stream)
+    }
+
+    fn written(&self, stream: Stream, patience: fn(Stream) -> Option<Duration>) -> Result<()> {
+        let is_empty = |state: &State| state.pieces.is_empty() && state.left_out == 0;
+        self.wait_until(self.lock(), stream, patience, is_empty)?.check(stream)
+    }
+
+    /// Waits for the writer as long as it writes, and then for as long as `patience` says.
+    fn wait_until<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        stream: Stream,
+        patience: fn(Stream) -> Option<Duration>,
+        holds: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'a, State>> {
+        // Added up look by look: a process that was stopped itself has seen no silence.
+        let (mut silence, mut seen) = (Duration::ZERO, state.written_bytes);
+        while !holds(&state) && !state.is_unserved {
+            let is_over = patience(stream).is_some_and(|patience| silence >= patience);
+            if is_over || state.given_up_at == Some(state.written_bytes) {
+                state.given_up_at = Some(state.written_bytes);
+                return Err(nobody_reads(stream));
+            }
+            let waited = self.moved.wait_timeout(state, LOOK);
+            let (next, look) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if std::mem::replace(&mut seen, state.written_bytes) != state.written_bytes {
+                silence = Duration::ZERO;
+            } else if look.timed_out() {
+                silence += LOOK;
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn nobody_reads(stream: Stream) -> Error {
+    let name = match stream {
+        Stream::Out => "standard output",
+        Stream::Err => "standard error",
+    };
+    Error::new(ErrorKind::TimedOut, format!("nobody reads {name}: its reader has stopped"))
+}
+
+#[cfg(test)]
+#[path = "outlet_test.rs"]
+mod tests;

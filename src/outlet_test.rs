@@ -1,0 +1,159 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+
+/// A stream whose reader takes bytes only when it is told to: for each unit that comes, one chunk.
+struct Reader {
+    queue: Arc<Queue>,
+    take: Sender<()>,
+    taken: Receiver<(Stream, String)>,
+}
+
+fn reader() -> Reader {
+    let queue = Arc::new(Queue::default());
+    let ((take, takes), (took, taken)) = (channel::<()>(), channel());
+    let served = Arc::clone(&queue);
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        served.serve(&mut |stream, bytes| {
+            if takes.recv().is_err() {
+                return Err(Errno::PIPE.into());
+            }
+            let _test_is_over = took.send((stream, String::from_utf8(bytes.to_vec()).unwrap()));
+            Ok(bytes.len())
+        });
+    });
+    Reader { queue, take, taken }
+}
+
+impl Reader {
+    fn notice(&self, stream: Stream, text: &str) {
+        self.queue.add_notice(stream, text.as_bytes().to_vec()).unwrap();
+    }
+
+    fn read(&self) -> (Stream, String) {
+        self.take.send(()).unwrap();
+        self.taken.recv().unwrap()
+    }
+
+    /// Waits until the writer has the first piece in its hands.
+    fn await_begun(&self) {
+        while !self.queue.lock().pieces.front().is_some_and(|piece| piece.is_begun) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// None: nobody ever gives up.
+fn for_ever(_: Stream) -> Option<Duration> {
+    None
+}
+
+fn not_at_all(_: Stream) -> Option<Duration> {
+    Some(Duration::ZERO)
+}
+
+#[test]
+fn lines_of_both_streams_come_in_the_order_in_which_they_were_said() {
+    let reader = reader();
+    reader.notice(Stream::Err, "a\n");
+    reader.await_begun();
+    reader.notice(Stream::Out, "b\n");
+    reader.notice(Stream::Out, "c\n");
+    reader.notice(Stream::Err, "d\n");
+    assert_eq!(reader.read(), (Stream::Err, "a\n".to_owned()));
+    assert_eq!(reader.read(), (Stream::Out, "b\nc\n".to_owned()));
+    assert_eq!(reader.read(), (Stream::Err, "d\n".to_owned()));
+    reader.queue.written(Stream::Out, for_ever).unwrap();
+}
+
+#[test]
+fn a_live_line_takes_the_place_of_one_that_waits_and_never_of_one_that_is_being_written() {
+    let reader = reader();
+    reader.notice(Stream::Out, "\r1");
+    reader.await_begun();
+    for line in ["\r2", "\r3", "\r4"] {
+        reader.notice(Stream::Out, line);
+    }
+    reader.notice(Stream::Out, "said\n");
+    reader.notice(Stream::Out, "\r5");
+    let read = [(); 4].map(|()| reader.read().1);
+    assert_eq!(read, ["\r1", "\r4", "said\n", "\r5"]);
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_terminal_and_what_it_missed_is_counted() {
+    let reader = reader();
+    let line = format!("{}\n", "x".repeat(1023));
+    let lines = NOTICE_BYTES_MAX / line.len();
+    for _ in 0..lines + 7 {
+        reader.notice(Stream::Err, &line);
+    }
+    let error = reader.queue.written(Stream::Err, not_at_all).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    // Nor does anybody else wait who comes later.
+    let error = reader.queue.written(Stream::Err, for_ever).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let mut text = String::new();
+    for _ in 0..NOTICE_BYTES_MAX / CHUNK_BYTES {
+        text.push_str(&reader.read().1);
+    }
+    assert_eq!(text.lines().count(), lines);
+    let told = reader.read().1;
+    assert_eq!(told, "warning: lines left out here, as nobody read them: 7\n");
+    reader.queue.written(Stream::Err, for_ever).unwrap();
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte_of_a_page_that_is_larger_than_the_queue() {
+    let reader = reader();
+    let queue = Arc::clone(&reader.queue);
+    let page: String = (0..400_000).map(|number| format!("{number:09}\n")).collect();
+    let expected = page.clone();
+    let writer = std::thread::spawn(move || {
+        for part in page.as_bytes().chunks(60_000) {
+            queue.add_page(Stream::Out, part, for_ever)?;
+        }
+        queue.written(Stream::Out, for_ever)
+    });
+    let mut text = String::new();
+    while text.len() < expected.len() {
+        text.push_str(&reader.read().1);
+    }
+    writer.join().unwrap().unwrap();
+    assert!(text == expected);
+}
+
+#[test]
+fn a_reader_that_left_is_told_to_whoever_writes_and_the_other_stream_goes_on() {
+    let queue = Arc::new(Queue::default());
+    let (took, taken) = channel();
+    let served = Arc::clone(&queue);
+    std::thread::spawn(move || {
+        served.serve(&mut |stream, bytes| match stream {
+            Stream::Out => Err(Errno::PIPE.into()),
+            Stream::Err => {
+                let _test_is_over = took.send(String::from_utf8(bytes.to_vec()).unwrap());
+                Ok(bytes.len())
+            }
+        });
+    });
+    queue.add_page(Stream::Out, b"page", for_ever).unwrap();
+    let error = queue.written(Stream::Out, for_ever).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    let error = queue.add_page(Stream::Out, b"more", for_ever).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    queue.add_notice(Stream::Err, b"said\n".to_vec()).unwrap();
+    assert_eq!(taken.recv().unwrap(), "said\n");
+    queue.written(Stream::Err, for_ever).unwrap();
+}
+
+#[test]
+fn a_notice_is_one_piece_however_it_is_put_together() {
+    let mut outlet = notices(Stream::Err);
+    outlet.partial.extend_from_slice(b"begun");
+    assert_eq!(outlet.write(b" and").unwrap(), 4);
+    assert_eq!(outlet.partial, b"begun and");
+    // Not to be told to whoever runs the tests.
+    outlet.partial.clear();
+}

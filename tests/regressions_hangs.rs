@@ -1,0 +1,123 @@
+//! Runs that did not end, a test each, named after what held them up.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Action, tcflow};
+
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+
+/// Both ends of a terminal whose output was stopped (Ctrl-S).
+fn stopped_terminal() -> (OwnedFd, OwnedFd) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let terminal = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    tcflow(&terminal, Action::OOff).unwrap();
+    (master, terminal)
+}
+
+/// A run that writes to it.
+fn start_on(terminal: &OwnedFd, scratch: &Scratch, more: &[&str]) -> Child {
+    let mut command = scratch.run_command(more);
+    command.args(["--ranks", "off"]);
+    command.stdout(Stdio::from(terminal.try_clone().unwrap()));
+    command.stderr(Stdio::from(terminal.try_clone().unwrap()));
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_stopped_terminal_held_up_the_run() {
+    let scratch = Scratch::new("stopped-terminal");
+    let (_master, terminal) = stopped_terminal();
+    let ended = finish(start_on(&terminal, &scratch, &["--duration", "1"]));
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&false.into()));
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+#[test]
+fn a_stopped_terminal_held_up_the_first_signal() {
+    let scratch = Scratch::new("stopped-signal");
+    let (_master, terminal) = stopped_terminal();
+    let child = start_on(&terminal, &scratch, &["--duration", "1000"]);
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.status.code(), Some(130));
+    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+/// It asked for an answer three times, a minute each, and no signal but SIGKILL ended it.
+#[cfg(feature = "objects")]
+#[test]
+fn an_object_store_that_never_answers_held_up_the_first_signal() {
+    use crate::objects::command;
+    // The kernel accepts for it.
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", server.local_addr().unwrap());
+    let scratch = Scratch::new("silent-store");
+    let run = ["run", "--model", "tiny-1b", "--cpu-mem-gb", "0", "--storage-capacity-gb", "0.5"];
+    let sweep = ["saturate", "s3://bucket/silent"];
+    for args in [&[&run[..], &["--cache-dir", "s3://bucket/silent"]].concat(), &sweep[..]] {
+        let mut command = command(&scratch, args);
+        command.args(["--object-endpoint", &endpoint, "--output", "result.json"]);
+        let mut child = crate::support::spawn(command);
+        let mut told = String::new();
+        let mut shown = BufReader::new(child.stdout.take().unwrap());
+        while !told.contains("waiting for s3://bucket/silent to answer") {
+            let read = shown.read_line(&mut told).unwrap();
+            assert!(read > 0, "{told}");
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let ended = finish(child);
+        assert_eq!(ended.status.code(), Some(130), "{told}{}", text(&ended));
+    }
+}
+
+/// It was opened twice, and waited for twice.
+#[test]
+fn a_configuration_whose_writer_never_comes_was_waited_for_twice() {
+    let scratch = Scratch::new("pipe-config");
+    let path = scratch.file("config.yaml");
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).unwrap();
+    let ended = scratch.run(&["--config", path.to_str().unwrap()]);
+    assert_fails(&ended, 2, &["nobody has written for 5 s"]);
+    assert_eq!(text(&ended).matches("waiting for the writer of").count(), 1, "{}", text(&ended));
+}
+
+#[test]
+fn a_configuration_in_a_pipe_is_read_once_though_it_is_wrong() {
+    let scratch = Scratch::new("pipe-wrong");
+    let path = scratch.file("config.yaml");
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).unwrap();
+    let own = path.clone();
+    let writer = std::thread::spawn(move || {
+        use std::io::Write as _;
+        File::options().write(true).open(own).unwrap().write_all(b"no_such_key: 1\n").unwrap();
+    });
+    let ended = scratch.run(&["--config", path.to_str().unwrap()]);
+    writer.join().unwrap();
+    assert_fails(&ended, 2, &["no_such_key"]);
+    assert!(!text(&ended).contains("waiting for the writer of"), "{}", text(&ended));
+}
+
+/// `1e9 GiB is out of bounds`, and then `give at least 1 MiB`.
+#[test]
+fn a_size_that_is_too_large_was_told_to_be_too_small() {
+    let scratch = Scratch::new("two-sentences");
+    let mut command = scratch.run_command(&["--precondition", "--precondition-size-gb", "1e9"]);
+    command.stdout(Stdio::piped());
+    let ended = output(command);
+    assert_fails(&ended, 2, &["--precondition-size-gb", "out of bounds"]);
+    assert!(!text(&ended).contains("at least 1 MiB"), "{}", text(&ended));
+}
