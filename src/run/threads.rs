@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, monotonic_now};
+use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use ringfall_engine::drive::DriveId;
 use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
