@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ringfall_engine::clock::SECOND;
 use ringfall_engine::device::Preallocate;
 use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::load::LoadError;

@@ -13,6 +13,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::op::{IoKind, IoRequest};
+use super::patience::SILENCE_MAX;
 use super::probe::RingFeatures;
 use super::setup::RingSetup;
 use super::slot::{IoFuture, SlotToken, Slots};
@@ -214,6 +215,43 @@ impl<B: IoMemory + 'static> Ring<B> {
         }
         turn(self);
         self.turning.set(false);
+    }
+
+    /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
+    /// has: one system call where nothing has completed before. Returns early when a signal comes.
+    ///
+    /// For plain threads, which do not listen to the bell: it is silent until the next
+    /// [`Ring::turn`].
+    ///
+    /// # Errors
+    /// What `io_uring_enter` reports: `ETIME` when nothing has completed for [`SILENCE_MAX`].
+    pub fn wait(&self) -> std::io::Result<()> {
+        self.silence_bell();
+        if self.in_flight() == 0 {
+            return Ok(());
+        }
+        if self.take_completions() > 0 {
+            // More may follow at once: they come with what is handed over now.
+            if self.needs_enter() {
+                self.enter();
+            }
+            return Ok(());
+        }
+        if self.refusal.get() != 0 {
+            // The submission queue names buffers that are free by now: it is not handed over again.
+            self.enter_without_submitting();
+            let refused = std::io::Error::from_raw_os_error(self.refusal.get());
+            return if self.take_completions() > 0 { Ok(()) } else { Err(refused) };
+        }
+        self.fill_queue();
+        self.stamp();
+        self.count_enter();
+        let longest = types::Timespec::from(SILENCE_MAX);
+        let args = types::SubmitArgs::new().timespec(&longest);
+        let result = self.ring.borrow().submitter().submit_with_args(1, &args);
+        let result = self.handed_over(result);
+        self.take_completions();
+        result
     }
 
     /// Moves those that wait into the submission queue, as far as it has room.
