@@ -26,9 +26,9 @@ const FOREIGN: [&str; 4] = ["credential_process", "sso_session", "sso_start_url"
 
 /// The two files: credentials and configuration.
 pub struct ProfileFiles {
-    /// The credentials.
+    /// File of credentials that AWS's tools share.
     pub credentials: PathBuf,
-    /// The configuration.
+    /// File of settings that AWS's tools share, such as the region.
     pub config: PathBuf,
 }
 
