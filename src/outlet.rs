@@ -77,13 +77,15 @@ pub fn write_page(stream: Stream, text: &str) -> Result<()> {
 /// What the system says of that stream; [`ErrorKind::TimedOut`] when nobody has read for as long as
 /// we are patient.
 pub fn written(stream: Stream) -> Result<()> {
-    QUEUE.written(stream, patience)
+    QUEUE.written(stream, patience).map_err(|error| told(stream, error))
 }
 
 /// Waits until all that was said is written, or nobody reads it: before the process ends.
 pub fn settle() {
     // Whoever can't be told can't be told this either.
-    let _told = QUEUE.written(Stream::Err, patience);
+    for stream in [Stream::Err, Stream::Out] {
+        let _told = QUEUE.written(stream, patience_at_the_end);
+    }
 }
 
 /// Has nobody wait for ever from now on, as the first signal does not end the process any more but
@@ -100,7 +102,7 @@ static QUEUE: LazyLock<Arc<Queue>> = LazyLock::new(|| {
     let queue = Arc::new(Queue::default());
     let served = Arc::clone(&queue);
     let thread = std::thread::Builder::new().name("ringfall-outlet".to_owned());
-    if thread.spawn(move || served.serve(&mut write)).is_err() {
+    if thread.spawn(move || served.serve(&is_ready, &mut write)).is_err() {
         // Limits on threads: then whoever says something writes it.
         queue.lock().is_unserved = true;
     }
@@ -111,11 +113,53 @@ static QUEUE: LazyLock<Arc<Queue>> = LazyLock::new(|| {
 /// process, as it would any other that waits for its reader.
 fn patience(stream: Stream) -> Option<Duration> {
     let interrupt = INTERRUPT.get()?;
-    let is_terminal = match stream {
+    // Whoever reads a pipe may take as long as they like (`| less`), until a signal says otherwise.
+    (is_terminal(stream) || interrupt.load(Ordering::SeqCst)).then_some(SHORT)
+}
+
+/// The same before the process ends, where nothing but lines is left to write.
+fn patience_at_the_end(stream: Stream) -> Option<Duration> {
+    INTERRUPT.get().map(|_| patience(stream).unwrap_or(LONG))
+}
+
+fn is_terminal(stream: Stream) -> bool {
+    match stream {
         Stream::Out => rustix::termios::isatty(std::io::stdout()),
         Stream::Err => rustix::termios::isatty(std::io::stderr()),
+    }
+}
+
+/// A terminal that was closed or stopped is a reader that has left.
+fn told(stream: Stream, error: Error) -> Error {
+    use rustix::fs::{FileType, fstat};
+    let stat = match stream {
+        Stream::Out => fstat(std::io::stdout()),
+        Stream::Err => fstat(std::io::stderr()),
     };
-    Some(if is_terminal || interrupt.load(Ordering::SeqCst) { SHORT } else { LONG })
+    let is_device =
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
+    // A closed terminal fails with EIO; so does a bad disk, which is a failure.
+    let has_left = error.kind() == ErrorKind::TimedOut
+        || error.raw_os_error() == Some(Errno::IO.raw_os_error());
+    match is_device && has_left {
+        true => Error::new(ErrorKind::BrokenPipe, error),
+        false => error,
+    }
+}
+
+/// Whether a stream takes something, waiting for so long.
+type Ready = dyn Fn(Stream, Duration) -> bool;
+
+/// Whether a write to the stream would not wait, or would fail; waits for that.
+fn is_ready(stream: Stream, patience: Duration) -> bool {
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    let fd = match stream {
+        Stream::Out => PollFd::new(&out, PollFlags::OUT),
+        Stream::Err => PollFd::new(&err, PollFlags::OUT),
+    };
+    let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    // Who can't be asked is written to.
+    poll(&mut [fd], Some(&patience)).map_or(true, |ready| ready > 0)
 }
 
 /// Writes some of it, as much as the system takes; 0 where it takes nothing yet.
@@ -146,7 +190,8 @@ fn write(stream: Stream, bytes: &[u8]) -> Result<usize> {
 impl Write for Outlet {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if self.is_page {
-            QUEUE.add_page(self.stream, bytes, patience)?;
+            let added = QUEUE.add_page(self.stream, bytes, patience);
+            added.map_err(|error| told(self.stream, error))?;
             return Ok(bytes.len());
         }
         self.partial.extend_from_slice(bytes);
@@ -188,10 +233,10 @@ struct State {
     pieces: VecDeque<Piece>,
     /// Bytes of the pieces that are yet to be written.
     waiting_bytes: usize,
-    /// Bytes written since the beginning: as long as it grows, somebody reads.
-    written_bytes: u64,
+    /// Bytes written to each stream: as long as it grows, somebody reads.
+    written_bytes: [u64; 2],
     /// How much that was when somebody gave up.
-    given_up_at: Option<u64>,
+    given_up_at: [Option<u64>; 2],
     /// Notices that found no room, since that was told last.
     left_out: u64,
     /// Why a stream takes nothing more.
@@ -225,7 +270,7 @@ impl State {
                 self.waiting_bytes -= last.bytes.len();
                 last.bytes = bytes.to_vec();
             }
-            Some(last) if !is_live => last.bytes.extend_from_slice(bytes),
+            Some(last) if !is_live && !last.is_begun => last.bytes.extend_from_slice(bytes),
             _ => {
                 let bytes = bytes.to_vec();
                 self.pieces.push_back(Piece { stream, is_live, bytes, done: 0, is_begun: false });
@@ -243,12 +288,19 @@ impl State {
         }
     }
 
-    /// The next bytes to be written.
-    fn next_chunk(&mut self) -> Option<(Stream, Vec<u8>)> {
+    /// The next bytes to be written: the first in the order of the queue, unless nobody reads that
+    /// stream just now and there is something for the other.
+    fn next_chunk(&mut self, is_ready: &Ready) -> Option<(Stream, Vec<u8>)> {
         if self.pieces.is_empty() {
             self.tell_left_out();
         }
-        let piece = self.pieces.front_mut()?;
+        let first = self.pieces.front()?.stream;
+        let other = || self.pieces.iter().position(|piece| piece.stream != first);
+        let at = if is_ready(first, Duration::ZERO) { 0 } else { other().unwrap_or(0) };
+        let piece = &mut self.pieces[at];
+        if !is_ready(piece.stream, Duration::ZERO) {
+            return None;
+        }
         piece.is_begun = true;
         let end = piece.bytes.len().min(piece.done + CHUNK_BYTES);
         Some((piece.stream, piece.bytes[piece.done..end].to_vec()))
@@ -259,11 +311,13 @@ impl State {
         match written {
             Ok(count) => {
                 self.waiting_bytes -= count;
-                self.written_bytes += count as u64;
-                let Some(piece) = self.pieces.front_mut() else { return };
+                self.written_bytes[stream as usize] += count as u64;
+                let at = self.pieces.iter().position(|piece| piece.stream == stream);
+                let Some(at) = at else { return };
+                let piece = &mut self.pieces[at];
                 piece.done += count;
                 if piece.done == piece.bytes.len() {
-                    self.pieces.pop_front();
+                    self.pieces.remove(at);
                 }
             }
             Err(error) => {
@@ -284,11 +338,19 @@ impl Queue {
     }
 
     /// Writes what comes, for ever.
-    fn serve(&self, write: &mut dyn FnMut(Stream, &[u8]) -> Result<usize>) {
+    fn serve(&self, is_ready: &Ready, write: &mut dyn FnMut(Stream, &[u8]) -> Result<usize>) {
         let mut state = self.lock();
         loop {
-            let Some((stream, chunk)) = state.next_chunk() else {
-                state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some((stream, chunk)) = state.next_chunk(is_ready) else {
+                state = match state.pieces.front().map(|piece| piece.stream) {
+                    None => self.came.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    // Nobody reads just now. Something for the other stream may come meanwhile.
+                    Some(stream) => {
+                        drop(state);
+                        is_ready(stream, LOOK);
+                        self.lock()
+                    }
+                };
                 continue;
             };
             drop(state);
@@ -301,7 +363,7 @@ impl Queue {
 
     fn added(&self, mut state: MutexGuard<'_, State>, stream: Stream) -> Result<()> {
         if state.is_unserved {
-            while let Some((stream, chunk)) = state.next_chunk() {
+            while let Some((stream, chunk)) = state.next_chunk(&|_, _| true) {
                 state.conclude(stream, write(stream, &chunk));
             }
         }
@@ -313,9 +375,10 @@ impl Queue {
         let mut state = self.lock();
         state.check(stream)?;
         let is_live = bytes.first() == Some(&b'\r');
-        if state.waiting_bytes + bytes.len() > NOTICE_BYTES_MAX {
+        if state.waiting_bytes > 0 && state.waiting_bytes + bytes.len() > NOTICE_BYTES_MAX {
             // Nothing is missing when a live line is: the next says more.
             state.left_out += u64::from(!is_live);
+            self.came.notify_one();
             return Ok(());
         }
         state.tell_left_out();
@@ -339,7 +402,10 @@ impl Queue {
     }
 
     fn written(&self, stream: Stream, patience: fn(Stream) -> Option<Duration>) -> Result<()> {
-        let is_empty = |state: &State| state.pieces.is_empty() && state.left_out == 0;
+        let is_empty = |state: &State| {
+            let is_told = stream == Stream::Out || state.left_out == 0;
+            is_told && !state.pieces.iter().any(|piece| piece.stream == stream)
+        };
         self.wait_until(self.lock(), stream, patience, is_empty)?.check(stream)
     }
 
@@ -352,17 +418,19 @@ impl Queue {
         holds: impl Fn(&State) -> bool,
     ) -> Result<MutexGuard<'a, State>> {
         // Added up look by look: a process that was stopped itself has seen no silence.
-        let (mut silence, mut seen) = (Duration::ZERO, state.written_bytes);
+        let at = stream as usize;
+        let (mut silence, mut seen) = (Duration::ZERO, state.written_bytes[at]);
         while !holds(&state) && !state.is_unserved {
             let is_over = patience(stream).is_some_and(|patience| silence >= patience);
-            if is_over || state.given_up_at == Some(state.written_bytes) {
-                state.given_up_at = Some(state.written_bytes);
+            if is_over || state.given_up_at[at] == Some(state.written_bytes[at]) {
+                state.given_up_at[at] = Some(state.written_bytes[at]);
                 return Err(nobody_reads(stream));
             }
             let waited = self.moved.wait_timeout(state, LOOK);
             let (next, look) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
-            if std::mem::replace(&mut seen, state.written_bytes) != state.written_bytes {
+            let now = state.written_bytes[at];
+            if std::mem::replace(&mut seen, now) != now {
                 silence = Duration::ZERO;
             } else if look.timed_out() {
                 silence += LOOK;

@@ -15,7 +15,7 @@ fn reader() -> Reader {
     let served = Arc::clone(&queue);
     // Ends with the test's process.
     std::thread::spawn(move || {
-        served.serve(&mut |stream, bytes| {
+        served.serve(&|_, _| true, &mut |stream, bytes| {
             if takes.recv().is_err() {
                 return Err(Errno::PIPE.into());
             }
@@ -95,7 +95,7 @@ fn nobody_waits_for_a_stopped_terminal_and_what_it_missed_is_counted() {
     let error = reader.queue.written(Stream::Err, for_ever).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let mut text = String::new();
-    for _ in 0..NOTICE_BYTES_MAX / CHUNK_BYTES {
+    while text.len() < lines * line.len() {
         text.push_str(&reader.read().1);
     }
     assert_eq!(text.lines().count(), lines);
@@ -130,7 +130,7 @@ fn a_reader_that_left_is_told_to_whoever_writes_and_the_other_stream_goes_on() {
     let (took, taken) = channel();
     let served = Arc::clone(&queue);
     std::thread::spawn(move || {
-        served.serve(&mut |stream, bytes| match stream {
+        served.serve(&|_, _| true, &mut |stream, bytes| match stream {
             Stream::Out => Err(Errno::PIPE.into()),
             Stream::Err => {
                 let _test_is_over = took.send(String::from_utf8(bytes.to_vec()).unwrap());
@@ -156,4 +156,26 @@ fn a_notice_is_one_piece_however_it_is_put_together() {
     assert_eq!(outlet.partial, b"begun and");
     // Not to be told to whoever runs the tests.
     outlet.partial.clear();
+}
+
+#[test]
+fn a_stream_that_nobody_reads_does_not_hold_back_the_other() {
+    let queue = Arc::new(Queue::default());
+    let (sender, written) = std::sync::mpsc::channel();
+    let served = Arc::clone(&queue);
+    std::thread::spawn(move || {
+        let is_ready = |stream, _| stream == Stream::Out;
+        served.serve(&is_ready, &mut |stream, bytes| {
+            sender.send((stream, bytes.to_vec())).unwrap();
+            Ok(bytes.len())
+        });
+    });
+    queue.add_notice(Stream::Err, b"waits\n".to_vec()).unwrap();
+    queue.add_page(Stream::Out, b"page", for_ever).unwrap();
+    queue.written(Stream::Out, for_ever).unwrap();
+    assert_eq!(written.recv().unwrap(), (Stream::Out, b"page".to_vec()));
+    queue.written(Stream::Err, not_at_all).unwrap_err();
+    // Who gave up on one stream has not given up on the other.
+    queue.add_page(Stream::Out, b"more", for_ever).unwrap();
+    queue.written(Stream::Out, for_ever).unwrap();
 }

@@ -1,7 +1,8 @@
 //! When a job has taken so long that it will not end by itself.
 //!
 //! What was expected of it is the time of its load: writing a large drive beforehand may take hours
-//! more. So one that is late is borne as long as it reads or writes, and ended when it does not.
+//! more. So one that is late is borne as long as it reads, writes or computes, and ended when it
+//! does not.
 
 use super::duration_text;
 
@@ -58,7 +59,7 @@ impl Lateness {
     }
 
     /// What is to be done about it after so many seconds. `moved_bytes`: what it has read and
-    /// written since its beginning; none where nobody knows.
+    /// written since its beginning, with what it has computed; none where nobody knows.
     pub(super) fn judge(
         &mut self,
         seconds: f64,
@@ -75,7 +76,8 @@ impl Lateness {
         if seconds < self.expected_s * factor + more_s {
             return Step::Bear;
         }
-        let moved = moved_bytes().unwrap_or(0);
+        // Nobody is ended of whom nothing is known.
+        let Some(moved) = moved_bytes() else { return Step::Bear };
         match self.alive {
             Some((at_s, before)) if moved < before.saturating_add(LIFE_BYTES) => {
                 if seconds < at_s + idle_s {
@@ -99,8 +101,8 @@ impl Lateness {
             false => "told to end",
         };
         Some(format!(
-            "it had not ended after {}, where about {} were expected, and read and wrote nothing \
-             any more: it was {how}",
+            "it had not ended after {}, where about {} were expected, and neither moved data nor \
+             computed any more: it was {how}",
             duration_text(told_s),
             duration_text(self.expected_s)
         ))
@@ -140,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn where_the_kernel_counts_nothing_the_time_alone_decides() {
+    fn where_the_kernel_counts_nothing_nobody_is_ended() {
         let mut lateness = Lateness::new(1.0, LIMITS);
         assert_eq!(lateness.judge(603.0, || None), Step::Bear);
-        assert_eq!(lateness.judge(903.0, || None), Step::Tell);
+        assert_eq!(lateness.judge(9_003.0, || None), Step::Bear);
     }
 }

@@ -65,18 +65,10 @@ fn write_out(text: &str) -> anyhow::Result<Exit> {
     }
 }
 
-/// Whether standard output failed because nobody reads it any more: its pipe has no reader, or its
+/// Whether a stream failed because nobody reads it any more: its pipe has no reader, or its
 /// terminal was closed or stopped.
 fn has_reader_left(error: &std::io::Error) -> bool {
-    use rustix::fs::FileType;
-    let is_device = || {
-        let stat = rustix::fs::fstat(std::io::stdout());
-        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
-    };
-    // A closed terminal fails with EIO; so does a bad disk, which is a failure.
-    let is_closed = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-    let has_stopped = error.kind() == std::io::ErrorKind::TimedOut;
-    error.kind() == std::io::ErrorKind::BrokenPipe || (is_closed || has_stopped) && is_device()
+    error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
 /// What of this machine decides the flags of workloads; the data goes to `cache_dir`, if one is

@@ -51,8 +51,8 @@ settings! {
         request_rate as request_rate_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e7;
         /// End the run after this many requests; 0 ends it when its time is up
         ///
-        /// Simulated users have equal shares, so that slow ones end last. It has no effect with
-        /// --enable-autoscaling, whose search ends the run.
+        /// Simulated users have equal shares, so that slow ones end last. With
+        /// --enable-autoscaling the search ends at this number, with an answer or without.
         max_requests: Limit<u64> = "0", "N", in 0..=i64::MAX;
         /// Number of requests served at the same time; further ones wait
         ///
@@ -115,7 +115,7 @@ settings! {
         ///
         /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies
         /// are about that constant. The reference benchmark queues the whole trace at once.
-        trace_speedup: Factor = "1.0", "FACTOR", idle idle::trace;
+        trace_speedup: Factor = "1.0", "FACTOR", idle idle::pace_of_a_trace;
         /// Number of times to replay a trace; 0 repeats it until the run ends
         replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX), idle idle::trace;
         /// Serve the requests of a trace by randomly assigned QoS classes, not first come, first
@@ -131,7 +131,8 @@ settings! {
         tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
         /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
         /// cache_hit column
-        validation_trace: Optional = "none", "FILE";
+        validation_trace: Optional = "none", "FILE",
+            measures nothing;
     }
 
     section "Autoscaler" {
@@ -151,7 +152,7 @@ settings! {
         /// In mode slo it is the share of its latency target that the P95 of a QoS class may take.
         /// The targets are set in the configuration file: workload.saturation_targets and
         /// workload.qos_targets_ms.
-        target_saturation: Share = "0.8", "SHARE", idle idle::autoscaler;
+        target_saturation: Share = "0.8", "SHARE", idle idle::saturation;
     }
 
     section "Tiers" {
@@ -175,7 +176,7 @@ settings! {
         ///
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
-            real_only "a simulated run has no GPUs to choose from", idle idle::gpu;
+            real_only "a simulated run has no GPUs to choose from", idle idle::real_gpus;
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -324,7 +325,8 @@ settings! {
         /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
         /// `fresh` to measure them before the run
         roofline: RooflineFrom = "none", "FILE", keeps demo,
-            real_only "the drive's limits are in its model";
+            real_only "the drive's limits are in its model",
+            measures nothing;
         /// File for the results in JSON
         ///
         /// auto: results/ringfall-TIME.json.

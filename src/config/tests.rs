@@ -378,6 +378,7 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
         ("--max-conversations 5", "--dataset-path x"),
         ("--tokenizer cl100k", "--dataset-path x"),
         ("--gpu-backend emulated", "--gpu-mem-gb 1"),
+        ("--gpu-devices 0", "--gpu-mem-gb 1"),
         ("--placement whole", "--cache-dir a,b"),
         ("--on-device-failure continue", "--cache-dir a,b"),
         ("--promotion on-hit --cpu-mem-gb 0", "--gpu-mem-gb 1"),
@@ -393,6 +394,20 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
         let both = format!("{alone} {other}");
         assert!(!is_told(&both), "{both}: {:?}", advice(&plan(&both)));
     }
+    for (line, flag) in [
+        ("--mooncake-trace x --trace-speedup 2 --request-rate 5", "--trace-speedup"),
+        ("--enable-autoscaling --autoscaler-mode capacity --target-saturation 0.5", "--target"),
+        ("--gpu-mem-gb 1 --gpu-backend emulated --gpu-devices 0", "--gpu-devices"),
+    ] {
+        let told = advice(&plan(line));
+        let is_told = told.iter().any(|told| told.starts_with(flag) && told.contains("no effect"));
+        assert!(is_told, "{line}: {told:?}");
+    }
+    // A described machine has drives and GPUs of its own.
+    let line = "--users 3 --placement whole --gpu-backend none --promotion on-hit --cpu-mem-gb 0";
+    let described = Facts { is_simulated: true, ..facts() };
+    let told = advice(&resolve(&typed(line), None, &described).unwrap());
+    assert!(!told.iter().any(|told| told.contains("no effect")), "{told:?}");
     // A configuration that was printed names every setting.
     let of_file = |yaml: &str| {
         let file = file(yaml).unwrap();

@@ -13,9 +13,11 @@ mod board;
 mod card;
 mod directory;
 mod keeper;
+
 mod members;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod sent;
 mod session;
 
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ use tracing::warn;
 
 pub use board::{Board, Pace};
 use keeper::Keeper;
+pub use sent::SentHistogram;
 pub use session::{Meeting, Session};
 
 /// One rank's view of the launch: its own number, how many there are, and who they are.

@@ -67,7 +67,8 @@ pub struct SourceReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Validation {
-    /// Whether `avg_error_pct` is at most 5. Same definition as the reference's.
+    /// Whether `avg_error_pct` is at most 5; false without reads. Same definition as the
+    /// reference's.
     pub passed: bool,
     /// Mean of the errors in `comparison`, %. Same definition as the reference's, which compares
     /// the hit rate alone.
@@ -192,7 +193,8 @@ pub(crate) fn compared(result: &RunResult) -> Option<Validation> {
     let trace = result.validation.as_ref()?;
     let (recorded, measured) = (trace.hit_rate(), result.cache.hit_rate().unwrap_or(0.0));
     let error = error(measured, recorded);
-    let passed = error <= VALIDATION_TOLERANCE;
+    // A run that read nothing has shown nothing, also beside a recording without hits.
+    let passed = result.cache.hit_rate().is_some() && error <= VALIDATION_TOLERANCE;
     let error_pct = error * 100.0;
     Some(Validation {
         passed,

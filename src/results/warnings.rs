@@ -183,8 +183,8 @@ fn is_shared(result: &RunResult) -> bool {
 /// The flag that lets fewer requests arrive.
 fn flag_for_less(result: &RunResult) -> &'static str {
     match result.plan.traffic {
-        Traffic::Trace { .. } => "--trace-speedup",
         _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
+        Traffic::Trace { .. } => "--trace-speedup",
         _ => "--arrival closed",
     }
 }

@@ -339,12 +339,12 @@ impl RunOutcome {
     }
 }
 
-/// Longest wait for the kernel to delete the data files: a file system takes seconds for terabytes,
-/// and a run that did not end well may have a dead device.
+/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
+/// minutes, and a run that did not end well may have a dead device.
 fn removal_patience(ending: &Ending) -> Duration {
     Duration::from_secs(match ending {
-        Ending::Complete => 120,
-        Ending::Interrupted | Ending::Failed(_) => 10,
+        Ending::Complete => 3_600,
+        Ending::Interrupted | Ending::Failed(_) => 120,
     })
 }
 

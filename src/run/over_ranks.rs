@@ -8,14 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ringfall_engine::metrics::Histogram;
 use ringfall_workloads::autoscale::{
     Autoscaler, Conclusion, Decision, Latencies, Sample, Settings, TimeShares,
 };
 use serde::{Deserialize, Serialize};
 
 use super::scaling::{Judge, LatencySet};
-use crate::group::{Group, Topic, share};
+use crate::group::{Group, SentHistogram, Topic, share};
 
 /// What each rank tells rank 0, and rank 0 all others.
 const SECONDS: Topic = Topic("seconds");
@@ -250,7 +249,7 @@ fn seconds_of(bytes: &[u8]) -> Result<Vec<(u64, Second)>, String> {
     seconds.into_iter().map(|(index, wire)| Ok((index, wire.second()?))).collect()
 }
 
-/// A second on its way to rank 0. Histograms as HDR V2 in base64, each with its exact sum.
+/// A second on its way to rank 0.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     decision: u32,
@@ -261,7 +260,7 @@ struct Wire {
     storage_waits_ns: u64,
     requests_queued: u64,
     time_ns: [u64; 4],
-    latencies: [Option<(String, String)>; 7],
+    latencies: [Option<SentHistogram>; 7],
 }
 
 impl Wire {
@@ -278,19 +277,16 @@ impl Wire {
             storage_waits_ns: second.sample.storage_waits_ns,
             requests_queued: second.sample.requests_queued,
             time_ns: [time.queue_ns, time.storage_ns, time.generation_ns, time.total_ns],
-            latencies: sets.map(|set| {
-                (set.count() > 0).then(|| (set.0.to_base64_v2(), set.0.sum_ns().to_string()))
-            }),
+            latencies: sets.map(|set| SentHistogram::of(&set.0)),
         }
     }
 
     fn second(self) -> Result<Second, String> {
         let mut sets: [LatencySet; 7] = Default::default();
         for (set, encoded) in sets.iter_mut().zip(self.latencies) {
-            let Some((histogram, sum_ns)) = encoded else { continue };
-            let sum_ns: u128 = sum_ns.parse().map_err(|_| format!("{sum_ns:?} is no sum"))?;
-            let histogram = Histogram::from_base64_v2(&histogram, sum_ns);
-            set.0 = histogram.map_err(|error| error.to_string())?;
+            if let Some(encoded) = encoded {
+                set.0 = encoded.histogram()?;
+            }
         }
         let [urgent, middle, patient, read, write, read_device, write_device] = sets;
         let [queue_ns, storage_ns, generation_ns, total_ns] = self.time_ns;

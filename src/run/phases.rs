@@ -313,7 +313,7 @@ impl Phases {
             0 if sight.is_taking_space => format!(
                 "nothing has ended for {seconds} s, with {} operations under way that wait for a \
                  tier to grow: the file system or the kernel does not give the space; look at \
-                 dmesg, or give --preallocate reserve to take all of it before the run",
+                 dmesg (--preallocate reserve takes all of the storage tier's before the run)",
                 sight.operations
             ),
             // No device can be waited for: they wait for each other.
@@ -358,7 +358,10 @@ impl Phases {
         };
         let gives_up = self.silence >= patience;
         if gives_up && !is_failed {
-            self.ending = Some(self.silent(sight));
+            self.ending = Some(match is_hurried {
+                true => Ending::Interrupted,
+                false => self.silent(sight),
+            });
         }
         if sight.is_drained || sight.is_abandoned || gives_up {
             self.state = State::Over;

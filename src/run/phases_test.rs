@@ -293,8 +293,7 @@ fn who_interrupts_waits_ten_seconds_for_a_silent_device() {
             is_drained: false,
             ..well(phase, now)
         });
-        let Ending::Failed(why) = phases.ending() else { panic!("the device is silent") };
-        assert!(why.contains("the device does not answer"), "{why}");
+        assert_eq!(phases.ending(), Ending::Interrupted);
         let bound = (interrupted_at.max(14) + 12) * SECOND;
         assert!(end <= bound, "interrupted at {interrupted_at} s: it ended at {end:?}");
     }

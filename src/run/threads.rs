@@ -286,8 +286,8 @@ impl<'a> Threads<'a> {
             self.keep(Ending::Interrupted);
         } else if silence >= KEEP_AFTER_SILENCE {
             self.keep(Ending::Failed(format!(
-                "what was in flight at the end of the window has not ended since: no I/O has ended \
-                 for {} s, and this result was written while the run waited",
+                "what was in flight at the end of the window has not ended since: nothing has \
+                 ended for {} s, and this result was written while the run waited",
                 KEEP_AFTER_SILENCE / SECOND
             )));
         }
@@ -302,6 +302,7 @@ impl<'a> Threads<'a> {
             return;
         }
         self.kept = Some(ending.clone());
+        self.shards.iter_mut().for_each(|shard| shard.kept = None);
         self.fleet.tell(Command::Keep);
         let deadline = monotonic_now() + KEEP_PATIENCE;
         while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {

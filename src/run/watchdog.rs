@@ -253,7 +253,8 @@ impl Seen {
             self.nudges += 1;
             return Verdict::Late;
         }
-        if std::mem::replace(&mut self.stalled, true) {
+        // Opening a shard beats no heart, and is no stall.
+        if last_beat == Nanos::ZERO || std::mem::replace(&mut self.stalled, true) {
             return Verdict::StillStalled;
         }
         self.stalls += 1;
@@ -397,8 +398,8 @@ mod tests {
         assert_eq!(judge(NONE, SECOND), Verdict::Alive);
         assert_eq!(judge(NONE, SECOND + LATE_AFTER), Verdict::NotBegun);
         assert_eq!(judge(NONE, SECOND + 2 * LATE_AFTER), Verdict::NotBegun);
-        assert_eq!(judge(NONE, 2 * SECOND), Verdict::Stalled { age: SECOND });
-        assert_eq!(judge(NONE, 3 * SECOND), Verdict::StillStalled);
+        assert_eq!(judge(NONE, 2 * SECOND), Verdict::StillStalled);
         assert_eq!(judge(3 * SECOND, 3 * SECOND), Verdict::Alive);
+        assert_eq!(seen.stalls, 0);
     }
 }

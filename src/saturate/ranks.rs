@@ -16,7 +16,7 @@ use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
 use crate::facts::Measured;
-use crate::group::{Group, Moment, Silence, Topic, share};
+use crate::group::{Group, Moment, SentHistogram, Silence, Topic, share};
 use crate::precondition::steady::{WINDOW, steady_mean};
 
 /// What rank 0 says, and what the others answer.
@@ -96,7 +96,7 @@ struct Reached {
     cpu_ns: u64,
     window_ns: u64,
     /// HDR V2 in base64, and the exact sum.
-    latency: Option<(String, String)>,
+    latency: Option<SentHistogram>,
 }
 
 impl Bench<'_> {
@@ -245,8 +245,6 @@ impl Bench<'_> {
         let (rounds, samples) = watched?;
         let mut latency = figures.read.latency.clone();
         latency.merge(&figures.write.latency);
-        let encoded =
-            (latency.count() > 0).then(|| (latency.to_base64_v2(), latency.sum_ns().to_string()));
         Ok(Reached {
             number: measure.number,
             rounds,
@@ -254,7 +252,7 @@ impl Bench<'_> {
             bytes: figures.bytes(),
             cpu_ns: figures.cpu_ns,
             window_ns: figures.window_ns,
-            latency: encoded,
+            latency: SentHistogram::of(&latency),
         })
     }
 
@@ -295,13 +293,9 @@ impl Bench<'_> {
 fn sum(plan: &LoadPlan, all: &[Reached]) -> Result<Measured, SaturateError> {
     let mut latency = Histogram::new();
     for reached in all {
-        let Some((encoded, sum_ns)) = &reached.latency else { continue };
-        let decoded = sum_ns.parse().map_err(|_| "a sum that is no number".to_owned());
-        let decoded = decoded.and_then(|sum_ns| {
-            Histogram::from_base64_v2(encoded, sum_ns).map_err(|error| error.to_string())
-        });
+        let Some(encoded) = &reached.latency else { continue };
         let what = |what| SaturateError::Ranks(format!("a rank's latencies are damaged: {what}"));
-        latency.merge(&decoded.map_err(what)?);
+        latency.merge(&encoded.histogram().map_err(what)?);
     }
     let longest = all.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
     let round = |at: usize| all.iter().filter_map(|one| one.rounds.get(at)).sum::<f64>();
@@ -368,7 +362,7 @@ mod tests {
                 bytes: 1 << 30,
                 cpu_ns: 5_000_000,
                 window_ns: 800_000_000,
-                latency: Some((latency.to_base64_v2(), latency.sum_ns().to_string())),
+                latency: SentHistogram::of(&latency),
             }
         };
         let idle = Reached { rounds: vec![0.0; WINDOW], ..Reached::default() };
@@ -384,7 +378,8 @@ mod tests {
             ..Reached::default()
         };
         assert!(!sum(&plan, &[rising(50.0), rising(10.0)]).unwrap().steady);
-        let damaged = Reached { latency: Some(("x".into(), "1".into())), ..Reached::default() };
-        assert!(sum(&plan, &[damaged]).is_err());
+        let damaged = r#"{"hdr_v2": "x", "sum_ns": "1", "max_ns": 1}"#;
+        let damaged = Reached { latency: serde_json::from_str(damaged).ok(), ..Reached::default() };
+        assert!(damaged.latency.is_some() && sum(&plan, &[damaged]).is_err());
     }
 }

@@ -70,8 +70,9 @@ pub struct CacheStatsReport {
     pub storage_health: OfRun<Health>,
     /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
     /// a trace, and of ingested chunks of documents. Same definition as the reference's, which
-    /// never writes prompts and has no blocks; chunks are ingested before the window here, and
-    /// during it there. `ringfall.cache.writes` has what was written in the window.
+    /// never writes prompts and has no blocks; chunks are ingested during the window there, and
+    /// before it here unless `rag_ingestion` is `beside`. `ringfall.cache.writes` has what was
+    /// written in the window.
     pub prefill_writes: Sum<u64>,
     /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
     /// of retrieved chunks. Differs from the reference after a decode miss, where the reference

@@ -97,7 +97,7 @@ impl Document {
         let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
         let ours = &mut *self.ringfall;
         of_our_cache(&mut ours.cache, stats, turns);
-        of_the_served(&mut ours.served, &self.summary, histograms);
+        of_the_served(&mut ours.served, &self.summary, histograms, has_drive);
         ours.requests = Derived::maybe(RequestsReport::of(histograms, &slas));
         ours.not_measured = Derived::of(not_measured);
         ours.samples = Derived::maybe(of.map(|of| SamplesReport {
@@ -179,14 +179,22 @@ fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &Multi
         quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
 }
 
-fn of_the_served(served: &mut ServedReport, summary: &Summary, histograms: &Histograms) {
+fn of_the_served(
+    served: &mut ServedReport,
+    summary: &Summary,
+    histograms: &Histograms,
+    has_drive: bool,
+) {
     let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
     served.context_tokens_mean = quotient(served.context_tokens.number(), requests);
     served.generated_tokens_mean = quotient(tokens, requests);
     let whole = histograms.sum(&CLASSES);
     let part = |name: &str| histograms.get(name);
+    let none = Histogram::new();
     let parts = whole.as_ref().and_then(|whole| {
         let (queue, storage) = (part("wait_request_queue")?, part("storage_io")?);
+        // Nothing was waited for where there was no drive.
+        let storage = if has_drive { storage } else { &none };
         Some([whole, queue, storage, part("generation")?])
     });
     served.time = Part(TimeReport::of(parts));

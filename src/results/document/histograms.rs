@@ -35,7 +35,7 @@ pub struct EncodedHistogram {
     /// number can hold.
     pub sum_ns: String,
     /// Exact largest value, ns, of values up to 1 h; null in results of versions that did not keep
-    /// it.
+    /// it. Of results merged with such ones, the largest value of its bucket.
     #[serde(default)]
     pub max_ns: Option<u64>,
     /// The values in ns as an HDR histogram (V2 format, base64), from 1 µs to 1 h with 3

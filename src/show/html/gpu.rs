@@ -22,7 +22,7 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
     };
     let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     vec![
-        row("GPU tier, what stands behind it", &|_, gpu| told(gpu)),
+        row("GPU tier, backend", &|_, gpu| told(gpu)),
         row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
         row("GPU tier, GiB used of", &|d, gpu| {
             let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());

@@ -142,13 +142,17 @@ impl Row {
     fn of(hit: &str, figures: [Option<String>; FIGURES.len()]) -> Result<Row, String> {
         let mut row = Row { hit: verdict(hit)?, figures: [None; FIGURES.len()] };
         for ((place, text), name) in row.figures.iter_mut().zip(figures).zip(FIGURES) {
-            *place = match text.as_deref() {
-                None | Some("") => None,
-                Some(text) => Some(number(name, text)?),
-            };
+            let text = text.filter(|text| !is_missing(text));
+            *place = text.map(|text| number(name, &text)).transpose()?;
         }
         Ok(row)
     }
+}
+
+/// How tables write a value that is not there. That a row lacks a latency takes nothing from its
+/// hit.
+fn is_missing(text: &str) -> bool {
+    ["", "nan", "none", "null", "n/a"].iter().any(|none| text.trim().eq_ignore_ascii_case(none))
 }
 
 /// A count or a time: a number that is not negative.
