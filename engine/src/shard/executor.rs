@@ -172,7 +172,7 @@ impl Vitals {
 
     /// Wakes a thread that has given no heartbeat yet. The fault that [`Pulse`] is about strikes
     /// the first pass too, where there is neither heartbeat nor spare timer: off its core for
-    /// longer than [`PREEMPT`] between arming that timer and asking for it, the executor sleeps
+    /// longer than the preemption timer between arming it and asking for it, the executor sleeps
     /// with the main task not begun, until a signal comes. (strace makes it so, with
     /// `inject=io_uring_enter:delay_exit=20000:when=3`.) Whoever starts executors calls this until
     /// they beat, every [`Vitals::BEGIN_LOOK`] or so.
@@ -182,7 +182,7 @@ impl Vitals {
         }
     }
 
-    /// How often to look whether a thread has begun: several times [`PREEMPT`], so that a thread on
+    /// How often to look whether a thread has begun: several preemption times, so that a thread on
     /// a busy machine is not kept from beginning by being woken.
     pub const BEGIN_LOOK: Duration = Duration::from_millis(50);
 
