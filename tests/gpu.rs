@@ -12,6 +12,11 @@ const LIBRARY: &str = "libcuda.so";
 
 /// A directory with a library of that name, made of a source by the host's C compiler.
 fn library(scratch: &Scratch, source: &Path) -> PathBuf {
+    library_called(LIBRARY, scratch, source)
+}
+
+/// The same with a library of another name, beside others.
+pub(crate) fn library_called(name: &str, scratch: &Scratch, source: &Path) -> PathBuf {
     let directory = scratch.file("driver");
     std::fs::create_dir_all(&directory).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -19,7 +24,7 @@ fn library(scratch: &Scratch, source: &Path) -> PathBuf {
         .args(["-shared", "-fPIC", "-O2", "-pthread", "-x", "c", "-I"])
         .arg(root.join("engine/src/tier/gpu/cuda"))
         .arg("-o")
-        .arg(directory.join(LIBRARY))
+        .arg(directory.join(name))
         .arg(source)
         .output()
         .unwrap();
@@ -28,7 +33,7 @@ fn library(scratch: &Scratch, source: &Path) -> PathBuf {
 }
 
 /// The stand-in for a driver.
-fn fake_driver(scratch: &Scratch) -> PathBuf {
+pub(crate) fn fake_driver(scratch: &Scratch) -> PathBuf {
     library(scratch, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake_cuda.c"))
 }
 
@@ -38,18 +43,18 @@ fn run_with(scratch: &Scratch, driver: &Path, mode: &str, more: &[&str]) -> Outp
     output(command)
 }
 
-fn number(json: &Value, key: &str) -> f64 {
+pub(crate) fn number(json: &Value, key: &str) -> f64 {
     json.pointer(key).and_then(Value::as_f64).unwrap_or_else(|| panic!("{key} is not there"))
 }
 
-fn codes(json: &Value) -> Vec<&str> {
+pub(crate) fn codes(json: &Value) -> Vec<&str> {
     let warnings = json["ringfall"]["warnings"].as_array().unwrap();
     warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
 }
 
 /// Three small tiers, in which all that is read is compared; enough requests to fill them, however
 /// long a busy machine takes for those.
-const THREE_TIERS: [&str; 10] = [
+pub(crate) const THREE_TIERS: [&str; 10] = [
     "--gpu-mem-gb",
     "0.06",
     "--cpu-mem-gb",
@@ -63,7 +68,7 @@ const THREE_TIERS: [&str; 10] = [
 ];
 
 /// Entries went through all three tiers, and every byte was right.
-fn assert_three_tiers(json: &Value) {
+pub(crate) fn assert_three_tiers(json: &Value) {
     let stats = "/summary/cache_stats";
     for tier in ["gpu", "cpu", "storage"] {
         let moved = |what| number(json, &format!("{stats}/tier_{tier}_kv_bytes_{what}_gb"));

@@ -174,7 +174,8 @@ fn measure(
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::engine(plan);
-    settings.gpu_memory = gpu.memory;
+    let memory = gpu.memory.clone();
+    (settings.gpu_memory, settings.gpu_direct) = (gpu.memory, gpu.direct);
     settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
@@ -183,6 +184,9 @@ fn measure(
     (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
+    if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
+        gpu.driver_use = memory.driver_use();
+    }
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     if let Some(progress) = &mut teller.progress {
         // Whoever can't be told this can't be told the results either, which are written first.

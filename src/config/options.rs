@@ -15,7 +15,7 @@ use super::places::Places;
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, GpuTransfer, Layout, LogLevel,
     MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
     PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
     ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto, idle,
@@ -177,6 +177,9 @@ settings! {
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
             real_only "a simulated run has no GPUs to choose from", idle idle::real_gpus;
+        /// How bytes move between GPU memory and storage
+        gpu_transfer: GpuTransfer = "auto", "WAY",
+            real_only "a simulated run moves no bytes", idle idle::gpu;
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -415,7 +418,7 @@ impl FromArgMatches for Options {
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
-pub const NOT_YET: &[&str] = &["gpu_transfer"];
+pub const NOT_YET: &[&str] = &[];
 
 /// What is said of a feature of a later version.
 #[must_use]

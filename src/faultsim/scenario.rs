@@ -203,6 +203,7 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
         storage_free_percent_max: None,
         gpu_capacity_bytes: 0,
         gpu_memory: None,
+        gpu_direct: None,
         promotes_on_hit: false,
         cpu_capacity_bytes: cpu_bytes(rng, scale),
         watermarks: watermarks(rng),

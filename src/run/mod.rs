@@ -5,6 +5,7 @@
 
 mod depth;
 mod fleet;
+mod gpu_direct;
 mod over_ranks;
 mod phases;
 mod scaling;
@@ -30,7 +31,7 @@ use ringfall_engine::placement::{EntryLayout, Shortage, SpaceFigures, TierCounts
 use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
 use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_engine::tier::gpu::GpuMemory;
+use ringfall_engine::tier::gpu::{DirectStorage, GpuMemory};
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -42,6 +43,7 @@ use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, OpenTrace};
 use crate::store::{Store, StoreError, StoreRequest};
 pub use fleet::FleetError;
+pub use gpu_direct::DirectOpener;
 use fleet::{Fleet, ShardSeed};
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
@@ -84,6 +86,8 @@ pub struct RunSettings {
     pub gpu_capacity_bytes: u64,
     /// Its memory; none where entries have no bytes.
     pub gpu_memory: Option<Arc<dyn GpuMemory>>,
+    /// Opens its way to the data files past host memory; none: bytes go by way of I/O buffers.
+    pub gpu_direct: Option<DirectOpener>,
     /// Whether a hit below the fastest tier moves the entry up.
     pub promotes_on_hit: bool,
     /// Most that the CPU tier may hold, bytes.
@@ -156,6 +160,9 @@ pub trait Observer {
     /// # Errors
     /// It could not be done; the run then does not begin.
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
+    /// Whether bytes will go between GPU memory and storage past host memory; why not. Told where
+    /// that was asked for.
+    fn gpu_direct(&mut self, opened: Result<(), String>);
     /// The store is open, nothing has run yet.
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
     /// The measurement window begins: the moment to sample counters.
@@ -364,6 +371,10 @@ pub fn run(
         opened => opened?,
     };
     observer.prepare(&store)?;
+    let (direct, opened) = gpu_direct::open(settings, &store)?;
+    if let Some(opened) = opened {
+        observer.gpu_direct(opened);
+    }
     let (feed, rows) = match load.rows {
         None => (None, vec![None; usize::from(settings.shards)]),
         Some(trace) => {
@@ -376,7 +387,7 @@ pub fn run(
             (Some(feed), rows.into_iter().map(Some).collect())
         }
     };
-    let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
+    let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
     // A run has at least one shard.
     let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let (fleet, facts) = match Fleet::start(seeds, settings.cores(), interrupt) {
@@ -479,13 +490,17 @@ fn refused(error: EngineError) -> SetupError {
 
 fn seeds(
     settings: &RunSettings,
-    workload: &Arc<WorkloadConfig>,
-    source: &Source,
+    (workload, source): (&Arc<WorkloadConfig>, &Source),
     rows: Vec<Option<flume::Receiver<SourceRequest>>>,
     store: &Store,
+    direct: Option<Arc<dyn DirectStorage>>,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
     let engine = engine_of(settings, &store.sizes_bytes());
+    let engine = match direct {
+        Some(direct) => engine.gpu_direct(direct),
+        None => engine,
+    };
     let engine = match store.object_io() {
         Some(objects) => engine.objects(objects),
         None => engine,

@@ -24,6 +24,7 @@ impl Observer for Nobody {
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
     }
+    fn gpu_direct(&mut self, _: Result<(), String>) {}
     fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
     fn window_began(&mut self) {}
     fn window_ended(&mut self) {}
@@ -75,6 +76,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
         storage_free_percent_max: None,
         gpu_capacity_bytes: 0,
         gpu_memory: None,
+        gpu_direct: None,
         promotes_on_hit: false,
         cpu_capacity_bytes: 0,
         memory_gauge: None,
@@ -130,7 +132,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let store = Store::open(&request, &mut |_, _| true).unwrap();
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
-    let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();
+    let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
     let budgets = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
     let fleet = (fleet, budgets);

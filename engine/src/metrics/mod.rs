@@ -6,7 +6,7 @@ mod histogram;
 
 pub use counters::{
     DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,
-    PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
+    GpuMoves, PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
 };
 pub use encoding::HistogramDecodeError;
 pub use histogram::Histogram;

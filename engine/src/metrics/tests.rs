@@ -281,6 +281,15 @@ fn happen(metrics: &mut Metrics, random: u64) {
         evictions,
         evictions_gpu_to_storage,
         promotions,
+        gpu_moves:
+            GpuMoves {
+                direct_read_bytes,
+                direct_write_bytes,
+                buffered_read_bytes,
+                buffered_write_bytes,
+                host_locked_bytes,
+                host_pageable_bytes,
+            },
         waits: WaitMetrics { room, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
@@ -329,6 +338,12 @@ fn happen(metrics: &mut Metrics, random: u64) {
         histogram.record(next());
     }
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
+        *count += next();
+    }
+    for count in [direct_read_bytes, direct_write_bytes, buffered_read_bytes, buffered_write_bytes] {
+        *count += next();
+    }
+    for count in [host_locked_bytes, host_pageable_bytes] {
         *count += next();
     }
     for count in [lost_entries, lost_bytes, short_transfers, retries, passed_over_entries] {

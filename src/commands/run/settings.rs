@@ -42,6 +42,7 @@ pub fn engine(plan: &Plan) -> RunSettings {
         storage_free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
         gpu_capacity_bytes: plan.gpu_memory_bytes,
         gpu_memory: None,
+        gpu_direct: None,
         promotes_on_hit: plan.promotion == Promotion::OnHit,
         cpu_capacity_bytes: plan.cpu_memory_bytes,
         watermarks: plan.workload.eviction.watermarks(),

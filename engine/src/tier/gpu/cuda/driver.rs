@@ -70,6 +70,7 @@ functions! {
     device_count = "cuDeviceGetCount": fn(*mut c_int);
     device_get = "cuDeviceGet": fn(*mut c_int, c_int);
     device_name = "cuDeviceGetName": fn(*mut c_char, c_int, c_int);
+    device_address = "cuDeviceGetPCIBusId": fn(*mut c_char, c_int, c_int);
     context_retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int);
     context_release = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
     context_set = "cuCtxSetCurrent": fn(Handle);
