@@ -33,7 +33,7 @@ pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use objects::{Listed, ObjectArgs};
-pub use saturate::{ObjectSweepArgs, SaturateArgs};
+pub use saturate::{ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;

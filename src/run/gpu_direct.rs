@@ -44,8 +44,8 @@ impl DirectOpener {
         let probe_bytes = files.iter().map(|file| file.prepared_blocks() * BLOCK_BYTES).min();
         let descriptors: std::io::Result<Vec<OwnedFd>> =
             files.iter().map(|file| file.descriptor()).collect();
-        let descriptors =
-            descriptors.map_err(|error| format!("the data file can't be opened again ({error})"))?;
+        let descriptors = descriptors
+            .map_err(|error| format!("the data file can't be opened again ({error})"))?;
         (self.open)(descriptors, probe_bytes.unwrap_or(0))
     }
 }

@@ -157,6 +157,27 @@ pub struct GpuMoves {
 }
 
 impl GpuMoves {
+    /// All of them.
+    #[cfg(test)]
+    pub(super) fn each_mut(&mut self) -> [&mut u64; 6] {
+        let GpuMoves {
+            direct_read_bytes,
+            direct_write_bytes,
+            buffered_read_bytes,
+            buffered_write_bytes,
+            host_locked_bytes,
+            host_pageable_bytes,
+        } = self;
+        [
+            direct_read_bytes,
+            direct_write_bytes,
+            buffered_read_bytes,
+            buffered_write_bytes,
+            host_locked_bytes,
+            host_pageable_bytes,
+        ]
+    }
+
     fn merge(&mut self, other: &Self) {
         self.direct_read_bytes += other.direct_read_bytes;
         self.direct_write_bytes += other.direct_write_bytes;

@@ -5,8 +5,8 @@ mod encoding;
 mod histogram;
 
 pub use counters::{
-    DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,
-    GpuMoves, PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
+    DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, GpuMoves, IoMetrics, Metrics,
+    PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
 };
 pub use encoding::HistogramDecodeError;
 pub use histogram::Histogram;

@@ -281,15 +281,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
         evictions,
         evictions_gpu_to_storage,
         promotions,
-        gpu_moves:
-            GpuMoves {
-                direct_read_bytes,
-                direct_write_bytes,
-                buffered_read_bytes,
-                buffered_write_bytes,
-                host_locked_bytes,
-                host_pageable_bytes,
-            },
+        gpu_moves,
         waits: WaitMetrics { room, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
@@ -340,7 +332,8 @@ fn happen(metrics: &mut Metrics, random: u64) {
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
         *count += next();
     }
-    for count in [direct_read_bytes, direct_write_bytes, buffered_read_bytes, buffered_write_bytes] {
+    for count in [direct_read_bytes, direct_write_bytes, buffered_read_bytes, buffered_write_bytes]
+    {
         *count += next();
     }
     for count in [host_locked_bytes, host_pageable_bytes] {

@@ -398,8 +398,7 @@ impl Transfer<'_> {
         });
         if let Some(bad) = done.first_bad_block {
             let request = compared.request;
-            let offset_bytes =
-                request.offset_bytes + (bad - compared.first_block) * BLOCK_BYTES;
+            let offset_bytes = request.offset_bytes + (bad - compared.first_block) * BLOCK_BYTES;
             let length_bytes = BLOCK_BYTES as u32;
             let place = IoRequest { offset_bytes, length_bytes, ..request };
             self.fail(place, ErrorKind::Corrupt, 0, now);

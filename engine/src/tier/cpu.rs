@@ -8,8 +8,8 @@
 #![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
 
 use std::cell::RefCell;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::ArrayQueue;
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::direct::{Mover, Part, PartEnded, ThreadQueue};
 use super::{
-    Bell, DirectQueue, DirectStorage, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, GpuWork, JobId, Piece,
-    WorkDone,
+    Bell, DirectQueue, DirectStorage, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue,
+    GpuWork, JobId, Piece, WorkDone,
 };
 use crate::buffer::Mapping;
 use crate::clock::Clock;

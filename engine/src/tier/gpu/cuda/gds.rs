@@ -82,10 +82,11 @@ impl fmt::Debug for Opened {
 }
 
 impl Gds {
-    /// Whether cuFile is installed: a quick look, before anything is prepared for it.
+    /// Whether cuFile is installed beside a driver, without which it is not even loaded: a quick
+    /// look, before anything is prepared for it.
     #[must_use]
     pub fn is_installed() -> bool {
-        super::cufile::is_present()
+        super::driver::is_present() && super::cufile::is_present()
     }
 
     /// Opens the way between this memory, in which nothing is yet, and these data files, one a
@@ -116,7 +117,9 @@ impl Gds {
                 let seconds = limit.as_secs_f64();
                 Err(format!("cuFile did not finish a trial write and read within {seconds:.0} s"))
             }
-            Err(RecvTimeoutError::Disconnected) => Err("the trial of cuFile ended early".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err("the trial of cuFile ended early".to_owned())
+            }
         }
     }
 
@@ -185,10 +188,9 @@ impl Opened {
             let status = unsafe { (self.library.memory_register)(device.start, bytes, 0) };
             match status.code {
                 0 => self.registered.push(device.start),
-                _ => tracing::info!(
-                    "GPU memory is not registered with cuFile: {}",
-                    describe(status)
-                ),
+                _ => {
+                    tracing::info!("GPU memory is not registered with cuFile: {}", describe(status))
+                }
             }
         }
         Ok(())
@@ -203,10 +205,8 @@ impl Opened {
             .map(|drive| (0, drive))
             .chain((1..self.memory.devices.len()).map(|device| (device, 0)));
         let mut mover = Batches::new(self)?;
-        let queue = self
-            .memory
-            .open_queue(Clock::Os, Bell::silent())
-            .map_err(|error| error.to_string())?;
+        let queue =
+            self.memory.open_queue(Clock::Os, Bell::silent()).map_err(|error| error.to_string())?;
         for (number, (device, drive)) in ways.enumerate() {
             let offset_bytes = device as u64 * self.memory.device_bytes;
             let memory = Piece { offset_bytes, length_bytes: bytes };
@@ -227,7 +227,7 @@ impl Opened {
             let bad = work(&*queue, &check, memory)?;
             if bad > 0 {
                 return Err(format!(
-                    "a trial read through cuFile brought {bad} wrong blocks of {}",
+                    "a trial read through cuFile brought {bad} of {} blocks wrong",
                     bytes / BLOCK_BYTES
                 ));
             }
@@ -249,7 +249,7 @@ impl Opened {
         }
         match fill::verify(VerifyMode::Full, buffer.bytes(), name, 0).blocks_bad {
             0 => Ok(()),
-            bad => Err(format!("a trial write through cuFile left {bad} wrong blocks in the file")),
+            bad => Err(format!("a trial write through cuFile left {bad} blocks wrong in the file")),
         }
     }
 }
@@ -280,12 +280,16 @@ fn judge(properties: &Properties, has_module: bool) -> Result<(), String> {
     }
     match (has_module && properties.module_major > 0, properties.storage_bits) {
         (true, 1..) => Ok(()),
-        (true, 0) => Err("cuFile reaches no kind of storage directly, and would go by way of host \
+        (true, 0) => {
+            Err("cuFile reaches no kind of storage directly, and would go by way of host \
                           memory (its compatibility mode)"
-            .to_owned()),
-        (false, _) => Err("cuFile would go by way of host memory (its compatibility mode), as the \
+                .to_owned())
+        }
+        (false, _) => {
+            Err("cuFile would go by way of host memory (its compatibility mode), as the \
                            kernel module nvidia-fs is not loaded"
-            .to_owned()),
+                .to_owned())
+        }
     }
 }
 

@@ -16,12 +16,14 @@ mod queue;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::{Bell, DriverUse, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, HostPages};
+use super::{
+    Bell, DriverUse, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, HostPages,
+};
 use crate::clock::Clock;
 use crate::error::SetupError;
 use crate::units::gib;
-pub use gds::Gds;
 use driver::{Code, Driver, Handle, OUT_OF_MEMORY};
+pub use gds::Gds;
 use nvml::Nvml;
 
 /// The kernels; the driver wants a zero at the end.

@@ -147,9 +147,9 @@ pub(super) fn told(holders: &[Holder]) -> String {
     };
     let one = |holder: &Holder| {
         let name = name(holder.process).map_or(String::new(), |name| format!(" ({name})"));
-        let held = holder.bytes.map_or("an unknown part".to_owned(), |bytes| {
-            format!("{:.1} GiB", gib(bytes))
-        });
+        let held = holder
+            .bytes
+            .map_or("an unknown part".to_owned(), |bytes| format!("{:.1} GiB", gib(bytes)));
         format!("process {}{name} holds {held}", holder.process)
     };
     let mut words: Vec<String> = holders.iter().take(TOLD_MAX).map(one).collect();
