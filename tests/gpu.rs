@@ -323,9 +323,9 @@ fn a_table_says_how_many_users_gpu_memory_is_worth() {
     let most = |place: usize| number(&worth[place], "/tokens_per_s_max");
     assert!(most(1) >= most(0), "{table}");
     let told = text(&ran);
-    assert!(told.contains("64 GiB of VRAM") && told.contains("VRAM "), "{told}");
+    assert!(told.contains("64.00 GiB of VRAM") && told.contains("VRAM "), "{told}");
     let page = std::fs::read_to_string(scratch.file("w.html")).unwrap();
-    assert!(page.contains("64 GiB of VRAM"), "{page}");
+    assert!(page.contains("64.0 GiB of VRAM"), "{page}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["simulate", "--device", node, "--what-if-gpu-gb", "0,-1"]);
     assert_fails(&output(command), 2, &["--what-if-gpu-gb -1"]);

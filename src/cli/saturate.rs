@@ -28,10 +28,10 @@ pub struct SaturateArgs {
     pub target: Option<String>,
     /// What to measure
     ///
-    /// vram: copies between host and GPU memory alone; reads from a drive into GPU memory and writes
-    /// from there, through page-locked buffers and, where a trial shows that it works, past host
-    /// memory by GPUDirect Storage; and how fast the GPU makes and compares content. It uses the
-    /// first GPU, and as much of its memory as --io-buffer-mb.
+    /// vram: copies between host and GPU memory alone; reads from a drive into GPU memory and
+    /// writes from there, through page-locked buffers and, where a trial shows that it works, past
+    /// host memory by GPUDirect Storage; and how fast the GPU makes and compares content. It uses
+    /// the first GPU, and as much of its memory as --io-buffer-mb.
     #[arg(long = "target", value_name = "WHAT", value_enum, default_value = "storage")]
     pub what: SaturateTarget,
     /// Backend of --target vram; the figures of `emulated` are those of host memory that stands in

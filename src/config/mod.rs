@@ -44,11 +44,11 @@ pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, GpuTransfer, Layout,
-    LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure, Origin,
-    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
-    Verify,
+    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, GpuTransfer,
+    Layout, LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
+    Origin, PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil,
+    Promotion, RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind,
+    Traffic, Verify,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};

@@ -15,8 +15,8 @@ use super::places::Places;
 use super::table::{Setting, settings};
 use super::values::Auto;
 use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, GpuTransfer, Layout, LogLevel,
-    MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
+    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, GpuTransfer, Layout,
+    LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
     PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
     ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto, idle,
 };

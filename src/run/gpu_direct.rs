@@ -41,7 +41,8 @@ impl DirectOpener {
 
     fn try_open(&self, store: &Store) -> Result<Arc<dyn DirectStorage>, String> {
         let files = store.files();
-        let probe_bytes = files.iter().map(|file| file.prepared_blocks() * BLOCK_BYTES).min();
+        let prepared = files.iter().map(|file| file.prepared_blocks().saturating_mul(BLOCK_BYTES));
+        let probe_bytes = prepared.chain(store.sizes_bytes()).min();
         let descriptors: std::io::Result<Vec<OwnedFd>> =
             files.iter().map(|file| file.descriptor()).collect();
         let descriptors = descriptors

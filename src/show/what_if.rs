@@ -45,8 +45,8 @@ pub struct GpuMemoryWorth {
     pub is_largest_tried: bool,
     /// Largest rate of generated tokens, with any number of users tried.
     pub tokens_per_s_max: f64,
-    /// Users more than with the smallest GPU tier tried, for each GiB more; null where either of the
-    /// numbers is unknown.
+    /// Users more than with the smallest GPU tier tried, for each GiB more; null where either of
+    /// the numbers is unknown.
     pub users_per_gib: Option<f64>,
 }
 

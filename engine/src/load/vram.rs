@@ -68,7 +68,7 @@ pub struct VramPlan {
     pub ramp: Duration,
     /// Length of the measurement after that.
     pub window: Duration,
-    /// Of the offsets.
+    /// Random seed of the offsets.
     pub seed: u64,
 }
 

@@ -316,9 +316,9 @@ fn happen(metrics: &mut Metrics, random: u64) {
         io_happens(io, &mut next);
     }
     for PromotionMetrics { entries, bytes } in promotions.as_flattened_mut() {
-        *entries += next();
-        *bytes += next();
+        [*entries, *bytes] = [*entries + next(), *bytes + next()];
     }
+    gpu_moves.each_mut().into_iter().for_each(|count| *count += next());
     let evictions = evictions.iter_mut().chain([evictions_gpu_to_storage]);
     for EvictionMetrics { bytes, entries, read, write } in evictions {
         *bytes += next();
@@ -330,13 +330,6 @@ fn happen(metrics: &mut Metrics, random: u64) {
         histogram.record(next());
     }
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
-        *count += next();
-    }
-    for count in [direct_read_bytes, direct_write_bytes, buffered_read_bytes, buffered_write_bytes]
-    {
-        *count += next();
-    }
-    for count in [host_locked_bytes, host_pageable_bytes] {
         *count += next();
     }
     for count in [lost_entries, lost_bytes, short_transfers, retries, passed_over_entries] {

@@ -163,7 +163,7 @@ fn measure(
     interrupt: &Interrupt,
     limits: &mut VramLimits,
 ) -> Result<(), SaturateError> {
-    let probe_bytes = file.prepared_blocks() * BLOCK_BYTES;
+    let probe_bytes = file.prepared_blocks().saturating_mul(BLOCK_BYTES).min(settings.range_bytes);
     let direct = match file.descriptor() {
         Ok(descriptor) => (gpu.open_direct)(descriptor, probe_bytes),
         Err(error) => Err(format!("the data file can't be opened again ({error})")),

@@ -78,7 +78,8 @@ fn chart(what_if: &WhatIf, title: &str, y: &str, value: fn(&WhatIfRow) -> Option
 
 fn table(html: &mut String, what_if: &WhatIf) {
     html.push_str(
-        "<h2>All runs</h2><table><tr><th>model</th><th>users</th><th>VRAM, GiB</th><th>drive</th><th>read GiB/s</th>\
+        "<h2>All runs</h2><table><tr><th>model</th><th>users</th><th>VRAM, GiB</th><th>drive</th>\
+         <th>read GiB/s</th>\
          <th>write GiB/s</th><th>ratio</th><th>tokens/s</th><th>P95 interactive, s</th>\
          <th>responsive</th><th>batch</th><th>drive busy</th><th>bound by</th></tr>",
     );
@@ -86,7 +87,8 @@ fn table(html: &mut String, what_if: &WhatIf) {
         let seconds = |value: Option<f64>| value.map_or("–".to_owned(), shown);
         let _infallible = write!(
             html,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{}</td>\
              <td>{}</td><td>{}</td><td>{}</td><td>{} %</td><td title=\"{}\">{}</td></tr>",
             escape::html(&row.model),
             row.users,

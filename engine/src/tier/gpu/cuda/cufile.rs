@@ -1,5 +1,5 @@
-//! cuFile, the library of GPUDirect Storage, as a table of its functions, found at run time: absent,
-//! too old or broken, it is an error and never a panic.
+//! cuFile, the library of GPUDirect Storage, as a table of its functions, found at run time:
+//! absent, too old or broken, it is an error and never a panic.
 //!
 //! *Why not the functions that cudarc declares.* They return Rust enums, which a code that this
 //! version does not know would make invalid, panic where the library lacks a function, and are not
@@ -246,8 +246,8 @@ pub(super) fn describe(status: Status) -> String {
     }
 }
 
-/// A failed transfer's result as a negative errno. cuFile tells an errno of the file system as such,
-/// and its own codes from 5,000 on.
+/// A failed transfer's result as a negative errno. cuFile tells an errno of the file system as
+/// such, and its own codes from 5,000 on.
 pub(super) fn errno_of(result: isize) -> i64 {
     match result.unsigned_abs() {
         0 => 0,

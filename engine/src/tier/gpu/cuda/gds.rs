@@ -5,8 +5,8 @@
 //! file and from each GPU, compared by the GPU and by the host, on a thread of its own with a limit
 //! on its time, since a library that waits for ever must not take the run with it.
 //!
-//! *Critique.* That what cuFile does goes past host memory is cuFile's word: newer versions are told
-//! not to go another way, of older ones the properties are believed.
+//! *Critique.* That what cuFile does goes past host memory is cuFile's word: newer versions are
+//! told not to go another way, of older ones the properties are believed.
 
 #![allow(unsafe_code, reason = "calls of cuFile")]
 
@@ -178,8 +178,8 @@ impl Opened {
         Ok(gds)
     }
 
-    /// Registers each GPU's part of the memory. Where a GPU can't map so much, cuFile goes by way of
-    /// buffers of its own on the GPU, which is slower and still past host memory.
+    /// Registers each GPU's part of the memory. Where a GPU can't map so much, cuFile goes by way
+    /// of buffers of its own on the GPU, which is slower and still past host memory.
     fn register_memory(&mut self) -> Result<(), String> {
         for device in &self.memory.devices {
             device.enter().map_err(|fault| fault.to_string())?;

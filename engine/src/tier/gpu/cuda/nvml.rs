@@ -110,7 +110,8 @@ impl Nvml {
         };
         let mut found = [Process::default(); PROCESSES_MAX];
         let mut count = PROCESSES_MAX as c_uint;
-        // SAFETY: writes at most `count` processes, for which there is room, and how many there are.
+        // SAFETY: writes at most `count` processes, for which there is room, and how many there
+        // are.
         let code = unsafe { processes(device, &raw mut count, found.as_mut_ptr()) };
         if code != 0 {
             return Vec::new();
