@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ObjectArgs;
+use super::{ContentArgs, ObjectArgs};
 
 /// Arguments of the command `checkpoint`.
 #[derive(Clone, Debug, Args)]
@@ -133,12 +133,9 @@ pub struct JobArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Generate content that deduplicates N to 1, for N from 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
-    pub dedupe_ratio: f64,
-    /// Generate content that compresses N to 1, for N from 1 to 16
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
-    pub compress_ratio: f64,
+    /// What the content is like.
+    #[command(flatten)]
+    pub content: ContentArgs,
 }
 
 /// Format of the weights.
@@ -168,6 +165,16 @@ pub enum WayArg {
     Stream,
     /// All of it before anything is stored, which takes memory for the whole checkpoint
     GenerateFirst,
+}
+
+/// For how much of a save training stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SaveModeArg {
+    /// Until the checkpoint is durable
+    Sync,
+    /// Until all content has been taken over; the next save, or the end of the job, waits for the
+    /// rest
+    Async,
 }
 
 /// How much of what is read is compared.
@@ -229,6 +236,13 @@ pub struct CheckpointRunArgs {
     /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub interval: f64,
+    /// How long training stands still for a save
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub save_mode: SaveModeArg,
+    /// When content is generated; with --save-mode async, generate-first holds a copy of the whole
+    /// checkpoint in memory, from which it is stored beside training
+    #[arg(long, value_name = "WAY", default_value = "stream")]
+    pub way: WayArg,
     /// Restore a checkpoint after every Nth save; 0 restores none
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub restore_every: u32,
@@ -261,6 +275,10 @@ pub struct CheckpointCompareArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
     pub trials: u32,
+    /// Another place to which the checkpoint is streamed, as one more row of the table: a directory
+    /// or an object store
+    #[arg(long, value_name = "TARGET")]
+    pub beside: Option<PathBuf>,
 }
 
 /// Largest checkpoint, GiB: an EiB.
@@ -286,14 +304,4 @@ fn parameters(text: &str) -> Result<u64, String> {
 
 fn seconds(text: &str) -> Result<f64, String> {
     number(text, 0.0, 86_400.0, "time in seconds")
-}
-
-/// As for `datagen`.
-pub(super) fn dedupe_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, ringfall_engine::fill::DEDUPE_RATIO_MAX, "deduplication ratio")
-}
-
-/// As for `datagen`.
-pub(super) fn compress_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, ringfall_engine::fill::COMPRESS_RATIO_MAX, "compression ratio")
 }

@@ -8,7 +8,7 @@ use ringfall_workloads::contract::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Facts, Options, PerformanceProfile, Phases, resolve};
+use crate::config::{Facts, Options, PerformanceProfile, PhaseMode, resolve};
 use crate::facts::{CacheStats, RequestStats, SAMPLES_MAX, TimelineSecond, WatchdogReport, Window};
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 
@@ -313,7 +313,7 @@ fn requests_that_did_not_finish_are_told_and_warned_of() {
         result.requests.record_unfinished(Class::Batch, (1_000 + ms) * MILLISECOND_NS);
     }
     let warnings = warnings_of(&result);
-    let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == "unfinished").collect();
+    let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == Code::Unfinished).collect();
     assert_eq!(told.len(), 1, "{warnings:?}");
     assert!(told[0].text.contains("30 batch requests") && told[0].flag_to_try.is_some());
     let document = to_json(&result);
@@ -336,7 +336,7 @@ fn one_unfinished_request_among_many_is_no_warning() {
     let mut result = nothing();
     (0..1_000).for_each(|_| result.requests.record(&record(Class::Batch, 60)));
     result.requests.record_unfinished(Class::Batch, 30 * MILLISECOND_NS);
-    assert!(warnings_of(&result).iter().all(|warning| warning.code != "unfinished"));
+    assert!(warnings_of(&result).iter().all(|warning| warning.code != Code::Unfinished));
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn health_judges_by_its_profile() {
     result.requests.generated_tokens = tokens;
     result.engine.io_write.bytes = 0;
     assert_eq!(health::judge(&result).overall_status, "FAIL");
-    result.plan.phases = Phases::DecodeOnly;
+    result.plan.phases = PhaseMode::DecodeOnly;
     let verdict = health::judge(&result);
     assert_eq!(verdict.overall_status, "PASS", "this mode never writes");
     let criterion = serde_json::to_value(&verdict.criteria[0]).unwrap();
@@ -483,7 +483,7 @@ fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
         if let Some(kernel) = &mut result.kernel {
             (kernel.read_bytes, kernel.write_bytes) = (GIB, theirs - GIB);
         }
-        warnings_of(&result).iter().any(|warning| warning.code == "kernel_disagrees")
+        warnings_of(&result).iter().any(|warning| warning.code == Code::KernelDisagrees)
     };
     let rank = |local_size| Launcher {
         rank: 1,
