@@ -21,8 +21,7 @@ use super::words::{
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
-    Promotion, Ranks,
-    RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
+    Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
 };
 use crate::objects::{Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX};
 use crate::precondition::Until;

@@ -217,7 +217,6 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> Drawn {
             .requests_max(Some(requests_max)),
         store: StoreRequest { capacity_bytes: storage_bytes, shards, ..StoreRequest::default() },
         shards,
-        gpu_direct: None,
         io_size_bytes,
         queue_depth,
         io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),

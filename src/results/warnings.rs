@@ -305,7 +305,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
             "bytes went between GPU memory and storage through I/O buffers, not by GPUDirect \
              Storage: {why}"
         );
-        warnings.push(warning("gpu_not_direct", text, Some("--gpu-transfer pinned")));
+        warnings.push(warning(Code::GpuNotDirect, text, Some("--gpu-transfer pinned")));
     }
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
         let text = "the GPU tier was emulated in host memory: its figures say nothing about a GPU"

@@ -40,8 +40,8 @@ use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, OpenTrace};
 use crate::store::{Store, StoreError, StoreRequest};
 pub use fleet::FleetError;
-pub use gpu_direct::DirectOpener;
 use fleet::{Fleet, ShardSeed};
+pub use gpu_direct::DirectOpener;
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
     conduct_to_the_end,
@@ -116,6 +116,7 @@ impl Default for RunSettings {
             outlives_drives: false,
             shards: 1,
             cpus: None,
+            gpu_direct: None,
             io_size_bytes,
             queue_depth,
             depth_search: None,

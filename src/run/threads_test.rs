@@ -73,7 +73,6 @@ fn settings(directory: &std::path::Path) -> RunSettings {
             ..StoreRequest::default()
         },
         shards: 2,
-        gpu_direct: None,
         queue_depth: 4,
         io_buffer_bytes: 8 * MIB,
         seed: 5,
