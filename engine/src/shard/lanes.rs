@@ -39,8 +39,7 @@ impl Lane {
                 return Some((ticket, Nanos::ZERO));
             }
         }
-        let (acquire, since) =
-            self.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
+        let (acquire, since) = self.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
         let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else {
             since.get_or_insert_with(look);
             return None;
