@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     };
     unless_reader_left(told)?;
     written?;
-    cleaned?;
+    heed_cleaning(&result, cleaned)?;
     together?;
     Ok(exit_of(&result))
 }
@@ -110,6 +110,18 @@ fn prepare(plan: &Plan) -> Result<Sources> {
 /// Whether it came to its end.
 fn is_complete(result: &RunResult) -> bool {
     !result.interrupted && result.failure.is_none()
+}
+
+/// Files that can't be deleted make a run a failed one that otherwise came to its end. One that was
+/// interrupted stays that, and it is told what is left.
+fn heed_cleaning(result: &RunResult, cleaned: Result<()>) -> Result<()> {
+    match cleaned {
+        Err(error) if !is_complete(result) => {
+            crate::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
+            Ok(())
+        }
+        cleaned => cleaned,
+    }
 }
 
 /// What was measured, and whether cleaning up worked.
