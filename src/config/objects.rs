@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::plan::{ObjectBalance, ObjectChecksum, ObjectPathStyle, Preallocate, RooflineFrom};
 use super::resolve::Check;
-use super::{Origin, SETTINGS, Settings};
-use crate::objects::{Balance, Checksum, LEFT_OUT, ObjectOptions, ObjectUrl, PathStyle, Place};
+use super::{Origin, Preallocate, RooflineFrom, SETTINGS, Settings};
+use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
 /// What a setting begins with that means something to an object store alone.
 const OWN_PREFIX: &str = "object_";
@@ -32,16 +31,9 @@ impl Settings {
         let endpoints = endpoints.split(',').map(|endpoint| endpoint.trim().to_owned());
         ObjectOptions {
             endpoints: endpoints.filter(|endpoint| !endpoint.is_empty()).collect(),
-            balance: match self.object_balance {
-                ObjectBalance::RoundRobin => Balance::RoundRobin,
-                ObjectBalance::LeastInFlight => Balance::LeastInFlight,
-            },
+            balance: self.object_balance,
             region: given(&self.object_region),
-            path_style: match self.object_path_style {
-                ObjectPathStyle::Auto => PathStyle::Auto,
-                ObjectPathStyle::On => PathStyle::On,
-                ObjectPathStyle::Off => PathStyle::Off,
-            },
+            path_style: self.object_path_style,
             profile: given(&self.object_profile),
             anonymous: self.object_anonymous,
             ca_file: self.object_ca_file.clone(),
@@ -49,11 +41,7 @@ impl Settings {
             retries: self.object_retries,
             timeout: Duration::from_secs(u64::from(self.object_timeout_s)),
             connect_timeout: Duration::from_secs(u64::from(self.object_connect_timeout_s)),
-            checksum: match self.object_checksum {
-                ObjectChecksum::None => Checksum::None,
-                ObjectChecksum::Sha256 => Checksum::Sha256,
-                ObjectChecksum::Crc64nvme => Checksum::Crc64nvme,
-            },
+            checksum: self.object_checksum,
         }
     }
 }

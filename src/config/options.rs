@@ -14,12 +14,16 @@ use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share}
 use super::places::Places;
 use super::table::{Setting, settings};
 use super::values::Auto;
-use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
-    MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
-    PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
-    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto, idle,
+use super::words::{
+    Arrival, AutoscalerMode, Durability, EntryLayout, GenerationMode, Preallocate, RagIngestion,
+    ReplayedRows, Tokenizer, VerifyMode,
 };
+use super::{
+    Facts, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile, Promotion, Ranks,
+    RooflineFrom, TraceEpoch, WorkloadSection, auto, idle,
+};
+use crate::objects::{Balance, Checksum, PathStyle};
+use crate::precondition::Until;
 
 /// Longest duration and ramp-up: a day.
 const SECONDS_MAX: i64 = 86_400;
@@ -104,7 +108,7 @@ settings! {
         /// Replay the operations of a logical trace, as `ringfall replay` does
         replay_trace: Optional = "none", "FILE";
         /// Operations of the logical trace to replay
-        replay_tiers: ReplayTiers = "storage", "TIERS", idle idle::replay;
+        replay_tiers: ReplayedRows = "storage", "TIERS", idle idle::replay;
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
         ///
         /// They read the earlier turns of their conversations and, without --request-rate, keep
@@ -188,7 +192,7 @@ settings! {
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
         cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
         /// How an entry is laid out on several drives
-        placement as layout: Layout = "stripe", "LAYOUT", keeps demo, idle idle::several_drives;
+        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo, idle idle::several_drives;
         /// What to do when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
             real_only "no device is used", idle idle::several_drives;
@@ -223,7 +227,7 @@ settings! {
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
-        precondition_until: PreconditionUntil = "size", "END", keeps demo;
+        precondition_until: Until = "size", "END", keeps demo;
         /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }
@@ -235,7 +239,7 @@ settings! {
         /// auto: what the environment or the profile says, else the cloud's own.
         object_endpoint: String = "auto", "URL,...";
         /// Which of several endpoints the next request goes to
-        object_balance: ObjectBalance = "least-in-flight", "HOW";
+        object_balance: Balance = "least-in-flight", "HOW";
         /// Region of the bucket
         ///
         /// auto: what the environment or the profile says, else us-east-1.
@@ -250,9 +254,9 @@ settings! {
         /// File of certificates (PEM) to trust besides the system's
         object_ca_file: Optional = "none", "FILE";
         /// Whether the bucket's name goes into the path or into the host name
-        object_path_style: ObjectPathStyle = "auto", "WHEN";
+        object_path_style: PathStyle = "auto", "WHEN";
         /// Checksum that protects data in transit
-        object_checksum: ObjectChecksum = "sha256", "KIND";
+        object_checksum: Checksum = "sha256", "KIND";
         /// Largest number of requests in flight, all shards together
         object_concurrency: u32 = "64", "N", in 1..=1_024;
         /// Number of times to retry a request before it counts as failed
@@ -293,7 +297,7 @@ settings! {
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo;
         /// How much of the data that is read is compared with what was written
-        verify: Verify = "sample", "MODE", keeps demo;
+        verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
         /// Duplicates are whole 64 KiB units of one entry; no two entries share any. Cannot be

@@ -13,9 +13,10 @@ use super::options::SETTINGS;
 use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
-    Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, PreconditionUntil, Rank, Ranks, Settings, WorkloadSection,
+    Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, PhaseMode,
+    Plan, PreconditionAsked, Rank, Ranks, Settings, Word, WorkloadSection,
 };
+use crate::precondition::Until;
 
 /// Farthest that a start may lie ahead, s: a day.
 const START_AHEAD_MAX_S: u64 = 86_400;
@@ -28,8 +29,8 @@ fn demo() -> Options {
         duration: Some(30),
         cpu_mem_gb: Some(Auto::Given(0.5)),
         storage_capacity_gb: Some(4.0),
-        arrival: Some(Arrival::Closed),
-        generation_mode: Some(GenerationMode::Fast),
+        arrival: Some(Word(Arrival::Closed)),
+        generation_mode: Some(Word(GenerationMode::Fast)),
         ..Options::default()
     }
 }
@@ -163,16 +164,16 @@ impl Check<'_> {
         self.wrong("model", format_args!("{wanted:?} is not a known model; {hint}known: {list}"));
     }
 
-    fn phases(&mut self, settings: &Settings) -> Phases {
+    fn phases(&mut self, settings: &Settings) -> PhaseMode {
         match (settings.prefill_only, settings.decode_only) {
             (true, true) => {
                 let other = self.name_of("decode_only");
                 self.wrong("prefill_only", format_args!("and {other} cannot be combined"));
-                Phases::Both
+                PhaseMode::Both
             }
-            (true, false) => Phases::PrefillOnly,
-            (false, true) => Phases::DecodeOnly,
-            (false, false) => Phases::Both,
+            (true, false) => PhaseMode::PrefillOnly,
+            (false, true) => PhaseMode::DecodeOnly,
+            (false, false) => PhaseMode::Both,
         }
     }
 
@@ -507,7 +508,7 @@ impl Check<'_> {
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
         let key = "precondition_until";
         let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-        if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
+        if given && until != Until::Bytes && !settings.is_preconditioned {
             let other = self.name_of("precondition");
             self.wrong(key, format_args!("has no effect without {other}: give it too"));
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::config::typed_places;
-use crate::config::{Origin, SETTINGS, Setting};
+use crate::config::{Named as _, Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
 /// What was run. A setting is null when it was not used, or when merged results differ in it.

@@ -19,6 +19,7 @@ use super::rank::RankReport;
 use super::requests::RequestsReport;
 use super::served::ServedReport;
 use super::timeline::SecondReport;
+use crate::config::Named as _;
 use crate::facts::{BlockTraceFigures, PreconditionReport, TierShortage};
 use crate::host::Machine;
 use crate::objects::ObjectCounts;
