@@ -154,7 +154,7 @@ impl Sources {
             inputs.push(path);
         }
         for (flag, output) in all_outputs(plan) {
-            super::refuse_input(flag, output, inputs.iter().copied())?;
+            super::refuse_input(&flag, output, inputs.iter().copied())?;
         }
         Ok(Sources { opened, validation, roofline })
     }

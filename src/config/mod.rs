@@ -15,6 +15,7 @@ mod idle;
 mod judging;
 mod kinds;
 pub mod nearest;
+mod needs;
 mod objects;
 mod options;
 mod page;
@@ -24,6 +25,7 @@ mod preset;
 mod rank;
 mod reference;
 mod resolve;
+mod shared;
 mod table;
 mod traffic;
 pub mod values;
@@ -51,7 +53,8 @@ pub use plan::{
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
-pub use table::Setting;
+pub use shared::{Shared, Taken};
+pub use table::{InSweep, Setting};
 pub use traffic::BURST_TRACE;
 pub use words::{
     Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::resolve::Check;
-use super::{Origin, Preallocate, RooflineFrom, SETTINGS, Settings};
-use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
+use ringfall_engine::fill::Shape;
 
-/// What a setting begins with that means something to an object store alone.
-const OWN_PREFIX: &str = "object_";
+use super::resolve::Check;
+use super::{Origin, Settings, Shared};
+use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
 /// What is typed for a text, unless it is left to others.
 fn given(typed: &str) -> Option<String> {
@@ -22,6 +21,12 @@ impl Settings {
             Ok(Place::Objects(url)) => Some(url),
             _ => None,
         })
+    }
+
+    /// To which degree storage can reduce the content.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
     }
 
     /// How it is reached.
@@ -52,10 +57,7 @@ impl Check<'_> {
         let Some(url) = settings.object_url() else {
             // A configuration that was printed names every setting, so one of a file may be idle.
             let typed = |key| self.origins.get(key) == Some(&Origin::CommandLine);
-            let asked = SETTINGS
-                .iter()
-                .find(|setting| setting.key.starts_with(OWN_PREFIX) && typed(setting.key));
-            if let Some(setting) = asked {
+            if let Some(setting) = Shared::Objects.settings().find(|one| typed(one.key)) {
                 let other = self.name_of("cache_dir");
                 self.wrong(
                     setting.key,
@@ -76,20 +78,19 @@ impl Check<'_> {
             let what = "is needed: an object store has no size of its own";
             self.wrong("storage_capacity_gb", what);
         }
-        let asked = [
-            ("sqpoll", settings.sqpoll),
-            ("precondition", settings.is_preconditioned),
-            ("roofline", settings.roofline == Some(RooflineFrom::Fresh)),
-            ("enable_latency_tracing", settings.latency_tracing),
-            ("fio_output", settings.fio_output.is_some() && !settings.latency_tracing),
-            ("destroy_device_contents", settings.destroy_device_contents),
-            ("preallocate", settings.preallocate != Preallocate::Grow),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
-            self.wrong(key, format_args!("works with a drive, not with an object store ({url})"));
-        }
         if let Err(what) = settings.object_options().check() {
             self.complain(what);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::{facts, plan_on};
+
+    #[test]
+    fn what_is_not_given_is_as_the_library_has_it() {
+        assert_eq!(plan_on("", &facts()).object_options(), ObjectOptions::default());
     }
 }

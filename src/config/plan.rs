@@ -7,8 +7,9 @@ use clap::builder::EnumValueParser;
 use clap::{Arg, ValueEnum};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::kinds::{Kind, Wrong, choices_of};
+use super::kinds::{Kind, Wrong, choices_of, one_of};
 use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
 use crate::precondition::Until;
@@ -56,6 +57,10 @@ macro_rules! choice {
 
             fn choices() -> Vec<(String, String)> {
                 choices_of::<$name>()
+            }
+
+            fn schema((): &()) -> Value {
+                one_of(&[$($text),+])
             }
         }
     };

@@ -16,8 +16,9 @@ pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
 use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
-use super::kinds::{Kind, Wrong, choices_of};
+use super::kinds::{Kind, Wrong, choices_of, one_of};
 use crate::objects::{Balance, Checksum, PathStyle};
 use crate::precondition::Until;
 
@@ -199,6 +200,10 @@ impl<T: Named> Kind for T {
 
     fn choices() -> Vec<(String, String)> {
         choices_of::<Word<T>>()
+    }
+
+    fn schema((): &()) -> Value {
+        one_of(T::NAMES)
     }
 }
 

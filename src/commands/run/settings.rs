@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use ringfall_engine::clock::SECOND;
 use ringfall_engine::engine::{Engine, EngineBuilder};
-use ringfall_engine::fill::Shape;
 use ringfall_engine::tier::cpu::MemoryGauge;
 use ringfall_workloads::autoscale;
 
@@ -56,7 +55,7 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .submission_thread(plan.sqpoll)
         .durability(plan.durability)
         .verify(plan.verify)
-        .shape(Shape { dedupe_ratio: plan.dedupe_ratio, compress_ratio: plan.compress_ratio })
+        .shape(plan.shape())
         .requests_max(Some(plan.max_inflight_requests))
 }
 
