@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
 use super::config::ConfigReport;
+use super::counted::Counted;
 use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
@@ -27,6 +28,7 @@ use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
 use crate::results::source::{self, SourceReport, ValidationReport};
 use crate::results::{RunResult, SimulationReport, Warning};
+use ringfall_engine::metrics::Counts;
 use ringfall_engine::units::GIB;
 
 shapes!(
@@ -128,6 +130,9 @@ pub struct Ours {
     pub watchdog: Part<HeartbeatReport>,
     /// What the engine got from the kernel, and how its space on storage is divided.
     pub engine: Part<EngineReport>,
+    /// What the engine counted in the window that no other part holds.
+    #[serde(default)]
+    pub counters: Counted<Counts>,
     /// What the workload counted from the start of the run, warm-up included.
     pub workload: Part<WorkloadReport>,
     /// Tiers that got less space than they were meant to have.
@@ -432,6 +437,7 @@ impl Ours {
                 heartbeats: Sum::of(watchdog.heartbeats),
             }),
             engine: Part(EngineReport::of(result)),
+            counters: Counted::of(&result.engine.counts),
             workload: Part(WorkloadReport {
                 decode_misses: Sum::of(workload.decode_misses),
                 decode_rewrites: Sum::of(workload.decode_rewrites),
