@@ -4,6 +4,7 @@ mod counters;
 mod counts;
 mod encoding;
 mod histogram;
+mod octaves;
 
 pub use counters::{
     DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,
