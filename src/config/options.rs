@@ -193,7 +193,8 @@ settings! {
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
         cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
         /// How an entry is laid out on several drives
-        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo, idle idle::several_drives;
+        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo,
+            idle idle::several_drives;
         /// What to do when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
             real_only "no device is used", idle idle::several_drives;
@@ -235,8 +236,8 @@ settings! {
     }
 
     section ("Object stores", keeps demo, real_only "no object store is reached", shared Objects) {
-        /// Address of the object store, such as http://127.0.0.1:9000; several, separated by commas,
-        /// share the requests
+        /// Address of the object store, such as http://127.0.0.1:9000; several, separated by
+        /// commas, share the requests
         ///
         /// auto: what the environment or the profile says, else the cloud's own.
         object_endpoint: String = "auto", "URL,...";

@@ -64,7 +64,7 @@ pub struct RunSettings {
     pub has_storage: bool,
     /// Whether the run goes on with the others when one of several drives fails.
     pub outlives_drives: bool,
-    /// Threads.
+    /// Number of shards, each of which is a thread.
     pub shards: u16,
     /// Core of each shard; none: not pinned.
     pub cpus: Option<Vec<usize>>,
@@ -76,7 +76,7 @@ pub struct RunSettings {
     pub depth_search: Option<u32>,
     /// Memory for I/O buffers, whole engine, bytes.
     pub io_buffer_bytes: u64,
-    /// Seed of everything.
+    /// Seed of all that is drawn at random.
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
@@ -86,7 +86,7 @@ pub struct RunSettings {
     pub keeps_early: bool,
     /// Unmeasured time at the start.
     pub warmup: Nanos,
-    /// Measured time.
+    /// Length of the measurement window.
     pub duration: Nanos,
     /// Prefill writes at once; 0: unbounded.
     pub max_concurrent_allocs: u32,

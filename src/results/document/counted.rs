@@ -1,5 +1,5 @@
-//! Counters that were declared where they are counted: their names, descriptions and sums are in the
-//! document without another line about any of them.
+//! Counters that were declared where they are counted: their names, descriptions and sums are in
+//! the document without another line about any of them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Counted<T> {
 }
 
 impl<T: Counters> Counted<T> {
-    /// What was counted.
+    /// The values of those counters, by name.
     #[must_use]
     pub fn of(counters: &T) -> Counted<T> {
         let names = T::NAMES.iter().map(|(name, _)| (*name).to_owned());
