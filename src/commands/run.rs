@@ -166,7 +166,7 @@ impl Sources {
             inputs.push(path);
         }
         for (flag, output) in all_outputs(plan) {
-            super::refuse_input(flag, output, inputs.iter().copied())?;
+            super::refuse_input(&flag, output, inputs.iter().copied())?;
         }
         Ok(Sources { opened, validation, roofline })
     }
@@ -185,8 +185,10 @@ fn measure(
     let gpu = gpu::open(&mut given)?;
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
-    let mut settings = settings::engine(plan);
-    settings.gpu_memory = gpu.memory;
+    let mut settings = settings::of(plan);
+    if let Some(memory) = gpu.memory {
+        settings.engine = settings.engine.gpu_memory(memory);
+    }
     settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
