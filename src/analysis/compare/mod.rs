@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::differences::{self, Difference};
 use super::merge::merge;
 use super::stats::{self, Interval, Slice};
-use crate::results::Document;
 use crate::results::cold::ColdReads;
 use crate::results::configuration::Configuration;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
 use crate::results::metrics::{Better, METRICS, Metric};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Advice, Situation, advise};
+use crate::results::{Code, Document};
 use evidence::{Evidence, evidence_of};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
@@ -338,7 +338,8 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
         }
         for warning in ours.warnings.iter() {
             // What a backlog means is said with what to trust, and what was cached by itself.
-            if !["backlog", "reads_cached", "reads_unseen"].contains(&warning.code.as_str()) {
+            let told = [Code::Backlog, Code::ReadsCached, Code::ReadsUnseen];
+            if !told.contains(&warning.code) {
                 note(warning.text.clone());
             }
         }
