@@ -14,28 +14,29 @@ pub(super) enum Evidence {
         quantile: f64,
     },
     /// It is, or is proportional to, the sum of this amount of each second.
-    PerSecond(fn(&SecondReport) -> u64),
+    PerSecond(fn(&SecondReport) -> Option<u64>),
     /// Nowhere, and why.
     None(&'static str),
 }
 
-fn all_read(second: &SecondReport) -> u64 {
+fn all_read(second: &SecondReport) -> Option<u64> {
     let tiers = &second.tiers;
-    tiers.gpu.read.bytes.saturating_add(tiers.cpu.read.bytes).saturating_add(storage_read(second))
+    let memory = tiers.gpu.read.bytes.known()?.saturating_add(tiers.cpu.read.bytes.known()?);
+    Some(memory.saturating_add(storage_read(second)?))
 }
 
-fn all_written(second: &SecondReport) -> u64 {
+fn all_written(second: &SecondReport) -> Option<u64> {
     let tiers = &second.tiers;
-    let memory = tiers.gpu.write.bytes.saturating_add(tiers.cpu.write.bytes);
-    memory.saturating_add(storage_written(second))
+    let memory = tiers.gpu.write.bytes.known()?.saturating_add(tiers.cpu.write.bytes.known()?);
+    Some(memory.saturating_add(storage_written(second)?))
 }
 
-fn storage_read(second: &SecondReport) -> u64 {
-    second.tiers.storage.read.bytes
+fn storage_read(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.read.bytes.known()
 }
 
-fn storage_written(second: &SecondReport) -> u64 {
-    second.tiers.storage.write.bytes
+fn storage_written(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.write.bytes.known()
 }
 
 /// Latencies by the start of their key, and the histograms they come from.
@@ -59,9 +60,9 @@ pub(super) fn evidence_of(key: &str) -> Evidence {
         return Evidence::Quantile { histograms, quantile };
     }
     match key {
-        WALL_CLOCK | "tokens" => Evidence::PerSecond(|second| second.generated_tokens),
+        WALL_CLOCK | "tokens" => Evidence::PerSecond(|second| second.generated_tokens.known()),
         "wall_clock_requests_per_s" | "requests" => {
-            Evidence::PerSecond(|second| second.requests_completed)
+            Evidence::PerSecond(|second| second.requests_completed.known())
         }
         // What decoding read is nearly all that was read, and not told apart by the second.
         DECODE_READ | "total_read_gb" => Evidence::PerSecond(all_read),

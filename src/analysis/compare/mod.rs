@@ -157,10 +157,13 @@ impl Side {
         self.files.iter().filter_map(|file| metric.of(&file.document)).collect()
     }
 
-    fn series(&self, amount: fn(&SecondReport) -> u64) -> Option<Vec<Slice>> {
+    /// None where a second does not say it.
+    fn series(&self, amount: fn(&SecondReport) -> Option<u64>) -> Option<Vec<Slice>> {
         let rows = &self.whole.as_ref()?.ringfall.timeline;
-        let slice = |row: &SecondReport| Slice { amount: amount(row) as f64, seconds: row.seconds };
-        Some(rows.iter().map(slice).collect())
+        let slice = |row: &SecondReport| {
+            Some(Slice { amount: amount(row)? as f64, seconds: row.seconds.known()? })
+        };
+        rows.iter().map(slice).collect()
     }
 
     fn draws(&self, evidence: &Evidence, seed: u64) -> Result<Vec<f64>, &'static str> {
