@@ -1,8 +1,6 @@
 //! Two results, or the trials of two: how each metric differs, how sure that is, and which metric
 //! to go by.
 
-mod evidence;
-
 use serde::Serialize;
 
 use super::differences::{self, Difference};
@@ -11,11 +9,10 @@ use super::stats::{self, Interval, Slice};
 use crate::results::cold::ColdReads;
 use crate::results::configuration::Configuration;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
-use crate::results::metrics::{Better, METRICS, Metric};
+use crate::results::metrics::{Better, Evidence, METRICS, Metric};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Advice, Situation, advise};
 use crate::results::{Code, Document};
-use evidence::{Evidence, evidence_of};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.
@@ -168,8 +165,8 @@ impl Side {
 
     fn draws(&self, evidence: &Evidence, seed: u64) -> Result<Vec<f64>, &'static str> {
         match evidence {
-            Evidence::Quantile { histograms, quantile } => {
-                let events = self.histograms.sum(histograms).ok_or("no histogram of it")?;
+            Evidence::Quantile(times, quantile) => {
+                let events = self.histograms.sum(times.histograms()).ok_or("no histogram of it")?;
                 let shares = stats::quantile_draws(events.count(), *quantile, seed)
                     .ok_or("too few events to bound it")?;
                 let at = |share: f64| events.quantile_ns(share).unwrap_or(0) as f64;
@@ -297,11 +294,11 @@ fn within_runs(
     b: &Side,
     ratio: f64,
 ) -> Result<(Interval, Basis), &'static str> {
-    let evidence = evidence_of(metric.key);
+    let evidence = metric.evidence;
     let (below, above) = (a.draws(&evidence, SEEDS[0])?, b.draws(&evidence, SEEDS[1])?);
     let interval = stats::ratio_interval(&above, &below).ok_or("the baseline is 0 at times")?;
     match evidence {
-        Evidence::Quantile { .. } => Ok((interval, Basis::Events)),
+        Evidence::Quantile(..) => Ok((interval, Basis::Events)),
         _ => {
             // The timeline says how much a rate varies; the ratio itself is that of the results,
             // which for amounts is also that of the runs' lengths.
