@@ -207,7 +207,7 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::GpuEmulated, |run| run.gpu = gpu(Some(GpuBacking::Real(GpuKind::Emulated)), None)),
     (Code::GpuPassedOver, |run| {
         run.gpu = gpu(Some(GpuBacking::Simulated), None);
-        run.engine.passed_over_entries = 1;
+        run.engine.counts.passed_over_entries = 1;
     }),
     (Code::TierLowered, |run| {
         run.shortages = vec![TierShortage {
