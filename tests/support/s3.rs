@@ -211,6 +211,11 @@ impl S3Server {
         self.shared.state.lock().unwrap().uploads.len()
     }
 
+    /// Removes them, as a life-cycle rule does.
+    pub fn forget_uploads(&self) {
+        self.shared.state.lock().unwrap().uploads.clear();
+    }
+
     /// Method and path of each request so far.
     pub fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
