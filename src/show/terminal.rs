@@ -124,7 +124,11 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     } else {
         let (directory, below) = (&banner.directory, &banner.below);
         let (directory, below) = (escape::terminal(directory), escape::terminal(below));
-        writeln!(out, "  storage   {directory} ({below})")?;
+        match below.is_empty() {
+            // What is there can't be told of a directory that is gone, or that nobody may look at.
+            true => writeln!(out, "  storage   {directory} (its file system can't be read)")?,
+            false => writeln!(out, "  storage   {directory} ({below})")?,
+        }
     }
     writeln!(
         out,
