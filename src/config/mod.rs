@@ -16,6 +16,7 @@ mod input_error;
 mod judging;
 mod kinds;
 pub mod nearest;
+mod needs;
 mod objects;
 mod options;
 mod page;
@@ -25,9 +26,11 @@ mod preset;
 mod rank;
 mod reference;
 mod resolve;
+mod shared;
 mod table;
 mod traffic;
 pub mod values;
+mod words;
 mod workload;
 mod yaml;
 
@@ -47,17 +50,18 @@ pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, Layout,
-    LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure, Origin,
-    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
-    Verify,
+    AutoscalerPlan, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile,
+    Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch, TraceKind, Traffic,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
-pub use table::Setting;
+pub use shared::Taken;
+pub use table::{InSweep, Setting, Shared};
 pub use traffic::BURST_TRACE;
+pub use words::{
+    Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,
+};
 pub use workload::WorkloadSection;
 
 #[cfg(test)]

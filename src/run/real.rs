@@ -215,21 +215,12 @@ fn open_store(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Store, StoreError> {
-    let request = StoreRequest {
-        places: settings.cache_dirs.clone(),
-        destroy_device_contents: settings.destroy_device_contents,
-        capacity_bytes: settings.storage_capacity_bytes,
-        capacity_flag: "--storage-capacity-gb",
-        is_strict: settings.is_strict,
-        free_percent_max: settings.storage_free_percent_max,
-        shards: settings.shards,
-        preallocate: settings.preallocate,
-    };
+    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
     match (settings.has_storage, &settings.objects) {
         (false, _) => Store::nowhere(),
         #[cfg(feature = "objects")]
         (true, Some((url, options))) => {
-            let bytes = settings.storage_capacity_bytes;
+            let bytes = settings.store.capacity_bytes;
             Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
                 observer.awaits_store(url, waited);
                 !interrupt.is_set()

@@ -57,6 +57,8 @@ pub(super) struct Threads<'a> {
     window_began: Option<Nanos>,
     /// End of the window, once it is over.
     window_ended: Option<Nanos>,
+    /// How often what was measured was asked for: the number of the last question.
+    keeps: u32,
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     /// Looks whether the store is still there; a stuck mount holds up nobody else.
@@ -111,6 +113,7 @@ impl<'a> Threads<'a> {
             settings,
             window_began: None,
             window_ended: None,
+            keeps: 0,
             failure: None,
             store_watch,
             budgets,
@@ -149,10 +152,13 @@ impl<'a> Threads<'a> {
                     tuner.add(&interval);
                 }
             }
-            Notice::Kept(id, mut report) => {
+            Notice::Kept(id, number, mut report) => {
                 // They come once, also to one who waits for them no more.
                 self.timeline.add(std::mem::take(&mut report.seconds));
-                self.shards[id.index()].kept = Some(report);
+                // A late answer to an earlier question has less than there is now.
+                if number == self.keeps {
+                    self.shards[id.index()].kept = Some(report);
+                }
             }
             Notice::Drained(id, mut report) => {
                 self.timeline.add(std::mem::take(&mut report.seconds));
@@ -270,7 +276,8 @@ impl<'a> Threads<'a> {
             return;
         }
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
-        self.fleet.tell(Command::Keep);
+        self.keeps += 1;
+        self.fleet.tell(Command::Keep(self.keeps));
         let deadline = monotonic_now() + KEEP_PATIENCE;
         while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
             if let Some(notice) = self.fleet.next_notice(LOOK) {
