@@ -225,6 +225,46 @@ fn an_interrupted_job_says_what_it_did_and_leaves_nothing() {
 }
 
 #[test]
+fn an_asynchronous_save_goes_on_beside_training() {
+    let scratch = Scratch::new("asynchronous");
+    for way in ["stream", "generate-first"] {
+        let more = ["--duration", "2", "--interval", "0.3", "--save-mode", "async", "--way", way];
+        let result = done(&scratch, "run", &[&SMALL[..], &more].concat());
+        assert_eq!(result["training"]["save_mode"], "async");
+        let saves = result["saves"].as_array().unwrap();
+        assert!(saves.len() > 1, "{result:#}");
+        let number = |value: &Value| value.as_f64().unwrap();
+        for (save, next) in saves.iter().zip(&saves[1..]) {
+            assert_eq!(save["way"], way);
+            // Training goes on before the save has ended, and the next one waits for its end.
+            assert!(
+                number(&next["began_s"]) >= number(&save["began_s"]) + number(&save["durable_s"])
+            );
+        }
+        let restores = result["restores"].as_array().unwrap();
+        assert_eq!(restores.len(), saves.len());
+        assert!(restores.iter().all(|restore| restore["blocks_bad"] == 0), "{result:#}");
+        let (computed, elapsed) =
+            (&result["training"]["computed_s"], &result["training"]["elapsed_s"]);
+        assert!(number(computed) <= number(elapsed), "{result:#}");
+        assert_eq!(names(&scratch.store()), [""; 0]);
+    }
+}
+
+#[test]
+fn an_asynchronous_job_that_is_interrupted_cleans_up() {
+    let scratch = Scratch::new("asynchronous-interrupted");
+    let more = ["--duration", "100", "--interval", "0.1", "--output", "result.json"];
+    let more = [&SMALL[..], &more, &["--save-mode", "async", "--keep", "2"]].concat();
+    let child = spawn(command(&scratch, "run", &more));
+    wait_until("the job has saved", || scratch.store().join("slot-0/checkpoint.json").exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended));
+    assert_eq!(names(&scratch.store()), [""; 0]);
+}
+
+#[test]
 fn the_ways_are_compared_side_by_side_and_leave_nothing() {
     let scratch = Scratch::new("ways");
     let more = ["--size-gib", "0.25", "--chunk-mib", "2", "--trials", "2"];

@@ -33,7 +33,14 @@ fn assert_sound(found: &Value) {
             assert!(
                 rate > 0.0 && (iops * best["io_bytes"].as_f64().unwrap() / rate - 1.0).abs() < 1e-6
             );
-            assert!(best["latency_p50_us"].as_f64() > Some(0.0), "{best}");
+            let at = |key: &str| best[key].as_f64().unwrap();
+            let (p50_us, p99_us) = (at("latency_p50_us"), at("latency_p99_us"));
+            assert!(p50_us > 0.0 && p50_us <= p99_us, "{best}");
+            // Little's law: the I/Os in flight, which are no more than the depth, are their rate
+            // times their mean latency, and a median is at most twice its mean. Twice that, since
+            // an I/O may have begun before the interval in which it is counted.
+            let most_us = 2.0 * 2.0 * at("depth") / iops * 1e6;
+            assert!(p50_us <= most_us, "{p50_us} µs, of at most {most_us}: {best}");
             let knee = &limit[goal]["knee"];
             assert!(knee["depth"].as_u64() >= Some(1) && knee["depth"].as_u64() <= Some(8));
             let probes = limit[goal]["probes"].as_array().unwrap();

@@ -83,7 +83,11 @@ fn a_checkpoint_that_can_t_be_stored_leaves_nothing_under_its_name() {
         assert_no_secret(&scratch, &text(&output));
         let names: Vec<String> = server.objects().into_iter().map(|(name, _)| name).collect();
         assert!(!names.iter().any(|name| name.ends_with("checkpoint.json")), "{names:?}");
-        assert_eq!(server.open_uploads(), 0, "{wrong:?}");
+        assert!(!names.iter().any(|name| name.ends_with(".ckpt")), "{names:?}");
+        // What is left goes on from there, and what the store has lost begins again.
+        server.heal();
+        done(&scratch, &write(&scratch, &server, &["--resume"]));
+        assert_eq!((server.open_uploads(), server.objects().len()), (0, 3), "{wrong:?}");
     }
 }
 
@@ -105,25 +109,96 @@ fn an_interrupted_write_goes_on_with_the_files_that_were_complete() {
     server.fault("PUT", "rank-00001", u32::MAX, Wrong::IsSlow(2_000));
     let child = spawn(checkpoint(&scratch, &server, "write", &more));
     wait_until("the first file is complete", || {
-        server.objects().iter().any(|(name, _)| name.contains("rank-00000"))
+        server.objects().iter().any(|(name, _)| name.ends_with("rank-00000-of-00002.ckpt"))
     });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(finish(child).status.code(), Some(130));
-    assert_eq!(server.open_uploads(), 0);
     server.heal();
-    let puts = |server: &S3Server| {
-        let requests = server.requests();
-        requests
-            .iter()
-            .filter(|line| line.contains("rank-00000") && line.contains("partNumber"))
-            .count()
-    };
-    let before = puts(&server);
+    let before = puts(&server, "rank-00000", "partNumber");
     let resumed = write(&scratch, &server, &[&one_by_one[..], &["--resume"]].concat());
     done(&scratch, &resumed);
-    assert_eq!(puts(&server), before, "a file that was complete is not written again");
+    let after = puts(&server, "rank-00000", "partNumber");
+    assert_eq!(after, before, "a file that was complete is not written again");
+    assert_eq!((server.open_uploads(), server.objects().len()), (0, 3));
     let read = output(checkpoint(&scratch, &server, "read", &[]));
     assert_eq!(done(&scratch, &read)["restores"][0]["blocks_bad"], 0);
+}
+
+/// How often a part of a file was sent.
+fn puts(server: &S3Server, file: &str, part: &str) -> usize {
+    let requests = server.requests();
+    requests.iter().filter(|line| line.contains(file) && line.contains(part)).count()
+}
+
+/// A write whose second file is cut short after its first two parts, by that signal.
+fn cut_short(scratch: &Scratch, server: &S3Server, signal: Signal) {
+    let one_by_one = ["--files-at-once", "1", "--threads", "1", "--buffers", "1"];
+    // One part at a time: what is in flight ends, and the third is not begun any more.
+    server.fault("PUT", "rank-00001-of-00002.ckpt?partNumber=2", u32::MAX, Wrong::IsSlow(2_000));
+    let more = [&SMALL[..], &one_by_one].concat();
+    let child = spawn(checkpoint(scratch, server, "write", &more));
+    wait_until("the second part is on its way", || puts(server, "rank-00001", "partNumber=2") > 0);
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    assert_ne!(finish(child).status.code(), Some(0));
+    server.heal();
+    assert_eq!(server.open_uploads(), 1);
+}
+
+#[test]
+fn a_file_that_was_interrupted_goes_on_after_the_parts_that_are_stored() {
+    let (scratch, server) = (Scratch::new("objects-parts"), S3Server::start());
+    cut_short(&scratch, &server, Signal::INT);
+    let resumed = done(&scratch, &write(&scratch, &server, &["--resume"]));
+    assert_eq!(resumed["saves"][0]["found_bytes"], 27 << 20, "{resumed:#}");
+    for part in ["partNumber=1", "partNumber=2"] {
+        assert_eq!(puts(&server, "rank-00001", part), 1, "{part} is not sent again");
+    }
+    assert_eq!((server.open_uploads(), server.objects().len()), (0, 3));
+    let read = output(checkpoint(&scratch, &server, "read", &[]));
+    assert_eq!(done(&scratch, &read)["restores"][0]["blocks_bad"], 0);
+}
+
+#[test]
+fn a_killed_write_leaves_an_upload_that_goes_on_or_ends() {
+    for how in ["--resume", "--overwrite"] {
+        let (scratch, server) = (Scratch::new("objects-killed"), S3Server::start());
+        cut_short(&scratch, &server, Signal::KILL);
+        done(&scratch, &write(&scratch, &server, &[how]));
+        assert_eq!((server.open_uploads(), server.objects().len()), (0, 3), "{how}");
+        let read = output(checkpoint(&scratch, &server, "read", &[]));
+        assert_eq!(done(&scratch, &read)["restores"][0]["blocks_bad"], 0);
+    }
+}
+
+#[test]
+fn an_upload_that_the_store_has_removed_begins_again_at_the_second_attempt() {
+    let (scratch, server) = (Scratch::new("objects-expired"), S3Server::start());
+    cut_short(&scratch, &server, Signal::INT);
+    server.forget_uploads();
+    let told = write(&scratch, &server, &["--resume"]);
+    assert_fails(&told, 1, &["forgotten the upload", "life-cycle"]);
+    done(&scratch, &write(&scratch, &server, &["--resume"]));
+    assert_eq!((server.open_uploads(), server.objects().len()), (0, 3));
+}
+
+#[test]
+fn a_store_is_a_row_of_the_comparison() {
+    let (scratch, server) = (Scratch::new("objects-row"), S3Server::start());
+    let mut compare = command(&scratch, &["checkpoint", "compare", "dir"]);
+    compare.args(["--beside", "s3://bucket/ckpt", "--object-endpoint", &server.endpoint()]);
+    compare.args(["--output", "result.json", "--trials", "2"]).args(SMALL);
+    let compared = output(compare);
+    let result = done(&scratch, &compared);
+    let saves = result["saves"].as_array().unwrap();
+    let stored = saves.iter().filter(|save| save["target"] == "s3://bucket/ckpt").count();
+    assert_eq!((saves.len(), stored), (6, 2), "{result:#}");
+    assert!(result["requests"].as_u64().unwrap() > 6, "{result:#}");
+    let page = String::from_utf8_lossy(&compared.stdout).into_owned();
+    for row in ["stream  ", "generate-first  ", "stream, beside  ", "beside       s3://bucket/ckpt"]
+    {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    assert_eq!((server.open_uploads(), server.objects()), (0, vec![]));
 }
 
 #[test]

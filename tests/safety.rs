@@ -176,3 +176,25 @@ fn files_beside_the_store_survive() {
     let names: Vec<_> = std::fs::read_dir(scratch.store()).unwrap().collect();
     assert_eq!(names.len(), 1, "the run's own files are gone");
 }
+
+/// As in a container whose seccomp profile leaves io_uring out, and on a kernel built without it.
+#[test]
+fn without_io_uring_a_run_says_why_and_what_to_do_before_it_writes_anything() {
+    let scratch = Scratch::new("no-io-uring");
+    let launcher = scratch.file("no_io_uring");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/no_io_uring.c");
+    let built = Command::new("cc").arg("-o").arg(&launcher).arg(source).output().unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    let run = scratch.run_command(&[]);
+    for (errno, words) in [
+        ("1", ["io_uring is forbidden here", "io_uring_disabled=0", "seccomp=unconfined"]),
+        ("38", ["has no io_uring", "this kernel", "use Linux 6.1 or newer"]),
+    ] {
+        let mut forbidden = Command::new(&launcher);
+        forbidden.arg(errno).arg(run.get_program()).args(run.get_args());
+        forbidden.current_dir(&scratch.path).stdin(std::process::Stdio::null());
+        assert_fails(&output(forbidden), 1, &words);
+        assert_eq!(data_bytes(&scratch.store()), 0);
+        assert!(!scratch.file("result.json").exists());
+    }
+}

@@ -1,9 +1,8 @@
 //! Checkpoints in a directory, written and read with io_uring: each draft is `NAME.part` until it
 //! is renamed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 use ringfall_engine::ring::{ChunkIo, ChunkRing, IoKind};
 use ringfall_engine::units::{MIB, gib};
-use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
@@ -38,7 +37,7 @@ pub struct FileTarget {
     path: PathBuf,
     io: Io,
     /// Locked as long as this lives.
-    _directory: OwnedFd,
+    _directory: File,
 }
 
 /// A file that is being written.
@@ -90,13 +89,16 @@ impl FileTarget {
     }
 
     fn lock(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
-            .map_err(|errno| failed("can't open the directory", path, &errno.into()))?;
-        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        let open = |error| failed("can't open the directory", path, &error);
+        let directory = File::open(path).map_err(open)?;
+        match directory.try_lock() {
+            Ok(()) => {}
             // A network file system without locks: nothing is protected there, and nothing lost.
-            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF) => {}
-            Err(_) => {
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {}
+            Err(TryLockError::Error(error)) => {
+                return Err(failed("can't lock the directory", path, &error));
+            }
+            Err(TryLockError::WouldBlock) => {
                 return Err(TargetError::new(
                     format!("{} is in use by another ringfall", path.display()),
                     "wait for it to end, or give another directory",
@@ -387,6 +389,12 @@ impl FileTarget {
         }
         Ok(())
     }
+}
+
+/// Whether a file system that was asked for a lock has none.
+fn has_no_locks(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF))
 }
 
 /// Makes the names in the directory of a file durable.

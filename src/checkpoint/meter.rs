@@ -1,7 +1,8 @@
 //! How far a save or a restore is, for whoever watches: counted by the threads that move chunks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
@@ -44,12 +45,16 @@ struct State {
     began: Nanos,
     /// Bytes moved in each second since it began.
     seconds: Vec<u64>,
+    /// Whether all content of a save was taken over.
+    is_taken: bool,
 }
 
 /// Counts what is moved. One thing is done at a time, by any number of threads.
 #[derive(Debug, Default)]
 pub struct Meter {
     state: Mutex<State>,
+    /// Told when all content of a save was taken over.
+    taken: Condvar,
     made_bytes: AtomicU64,
     last_made_ns: AtomicU64,
     moved_bytes: AtomicU64,
@@ -64,7 +69,7 @@ impl Meter {
     /// Something new begins, and all counts with it; when it began.
     pub fn begin(&self, doing: Doing, step: u32, total_bytes: u64) -> Nanos {
         let began = monotonic_now();
-        *self.state() = State { doing, step, total_bytes, began, seconds: Vec::new() };
+        *self.state() = State { doing, step, total_bytes, began, ..State::default() };
         self.made_bytes.store(0, Ordering::Relaxed);
         self.last_made_ns.store(began.as_ns(), Ordering::Relaxed);
         self.moved_bytes.store(0, Ordering::Relaxed);
@@ -73,8 +78,22 @@ impl Meter {
 
     /// Content was taken over from the training job: it may change its own from now on.
     pub fn made(&self, bytes: u64) {
-        self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let made_bytes = self.made_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.last_made_ns.fetch_max(monotonic_now().as_ns(), Ordering::Relaxed);
+        let mut state = self.state();
+        if state.doing == Doing::Saving && made_bytes >= state.total_bytes {
+            state.is_taken = true;
+            self.taken.notify_all();
+        }
+    }
+
+    /// Waits, for at most so long, until all content of the save that was begun last has been taken
+    /// over from the training job; whether it has.
+    #[must_use]
+    pub fn wait_taken(&self, patience: Duration) -> bool {
+        let waited = self.taken.wait_timeout_while(self.state(), patience, |state| !state.is_taken);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_taken
     }
 
     /// Content was stored, or read, at that time.
@@ -132,5 +151,18 @@ mod tests {
         assert_eq!((progress.moved_bytes, progress.total_bytes, progress.step), (7, 100, 3));
         meter.begin(Doing::Restoring, 3, 100);
         assert_eq!((meter.progress().moved_bytes, meter.seconds().len()), (0, 0));
+    }
+
+    #[test]
+    fn content_is_taken_over_when_all_of_a_save_was_made() {
+        let meter = Meter::default();
+        meter.begin(Doing::Saving, 1, 100);
+        meter.made(60);
+        assert!(!meter.wait_taken(Duration::ZERO));
+        meter.made(40);
+        assert!(meter.wait_taken(Duration::ZERO));
+        // What begins next has taken over nothing, and what is only prepared has nothing to take.
+        meter.begin(Doing::Preparing, 2, 0);
+        assert!(!meter.wait_taken(Duration::ZERO));
     }
 }

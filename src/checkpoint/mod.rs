@@ -30,4 +30,4 @@ pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};
 pub use target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };
-pub use train::{Trained, Training, TrainingRestore, TrainingSave, train};
+pub use train::{SaveMode, Trained, Training, TrainingRestore, TrainingSave, train};

@@ -1,13 +1,14 @@
 //! Checkpoints in an object store: a large file is an object, uploaded in parts of a chunk each,
 //! and has its name when the upload is completed.
 //!
-//! An upload that was interrupted can't be gone on with: the parts that a store has of one can't be
-//! listed by the crate `object_store`, so its parts are given up and its file is written again.
-//! Files that were completed stay.
+//! Beside a file of several parts, `NAME.upload.json` records which parts the store has, written
+//! when the upload begins, every few seconds, and when the save is interrupted: an upload goes on
+//! from there. The crate `object_store` can't list the parts that a store has, and a record is the
+//! same for all stores; it costs the parts of the last few seconds after a kill -9.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfall_engine::buffer::{Chunk, ChunkPool};
@@ -18,8 +19,16 @@ use super::target::{
 };
 use crate::objects::{
     Bytes, Cancel, ObjectError, ObjectOptions, ObjectUrl, Objects, OpenError, PART_BYTES,
-    PARTS_MAX, Upload,
+    PARTS_MAX, Upload, UploadRecord,
 };
+
+/// What the name of an upload's record ends in, after that of its file.
+const RECORD_ENDING: &str = ".upload.json";
+/// Longest record, bytes: one of 10,000 parts has a fifth of it.
+const RECORD_BYTES_MAX: u64 = 8 << 20;
+/// How old the record of an upload may grow while parts are stored: some requests in a thousand are
+/// for it then, and a kill costs some seconds of work.
+const RECORD_AGE_MAX: Nanos = Nanos::from_secs(5);
 
 /// A prefix in a bucket.
 pub struct ObjectTarget {
@@ -29,7 +38,43 @@ pub struct ObjectTarget {
 /// An object that is being uploaded.
 pub struct ObjectDraft {
     upload: Arc<Upload>,
+    name: String,
     chunk_bytes: u64,
+    /// When its record was written last; none for a file of one part, which has none.
+    recorded: Mutex<Option<Nanos>>,
+}
+
+impl ObjectDraft {
+    fn recorded(&self) -> Option<Nanos> {
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down what the store has of it.
+    fn record(&self, objects: &Objects) -> Result<(), TargetError> {
+        let text = serde_json::to_vec(&self.upload.record()).map_err(|error| {
+            let what = format!("the record of an upload can't be written as JSON: {error}");
+            TargetError::new(what, "report it")
+        })?;
+        Ok(objects.put(&record_name(&self.name), Bytes::from(text))?)
+    }
+
+    /// The same when the record has grown old.
+    fn record_in_time(&self, objects: &Objects) -> Result<(), TargetError> {
+        let now = monotonic_now();
+        {
+            let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            match *recorded {
+                Some(last) if now.saturating_sub(last) >= RECORD_AGE_MAX => *recorded = Some(now),
+                _ => return Ok(()),
+            }
+        }
+        self.record(objects)
+    }
+}
+
+/// Where the record of a file's upload is.
+fn record_name(name: &str) -> String {
+    format!("{name}{RECORD_ENDING}")
 }
 
 /// An object that is read.
@@ -44,7 +89,15 @@ pub struct ObjectMover {
     objects: Objects,
     tell: Sender<Told>,
     told: Receiver<Told>,
-    in_flight: HashMap<u64, (Nanos, Cancel)>,
+    in_flight: HashMap<u64, Flight>,
+}
+
+/// A chunk that is being moved.
+struct Flight {
+    began: Nanos,
+    cancel: Cancel,
+    /// Of a write, what it is a part of.
+    draft: Option<Arc<ObjectDraft>>,
 }
 
 /// What the store's threads say of a chunk.
@@ -115,6 +168,34 @@ impl ObjectTarget {
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
+
+    /// What an earlier save has recorded of the upload of a file.
+    fn record_of(&self, name: &str) -> Result<Option<UploadRecord>, TargetError> {
+        let record_name = record_name(name);
+        let Some(text) = self.get(&record_name, RECORD_BYTES_MAX)? else { return Ok(None) };
+        let strange = |why: String| {
+            TargetError::input(
+                format!("{} records no upload: {why}", self.objects.url().below(&record_name)),
+                "give --overwrite to begin again, or another prefix",
+            )
+        };
+        let record: UploadRecord =
+            serde_json::from_slice(&text).map_err(|error| strange(error.to_string()))?;
+        record.check().map_err(strange)?;
+        Ok(Some(record))
+    }
+
+    /// Ends the upload of a file that an earlier save has left, if there is one.
+    fn end_upload(&self, name: &str) -> Result<(), TargetError> {
+        match self.record_of(name) {
+            Ok(None) => return Ok(()),
+            Ok(Some(record)) => self.objects.continue_upload(name, record).abort()?,
+            // What is not a record names no upload that could be ended.
+            Err(error) if error.is_input => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.objects.remove(&record_name(name))?)
+    }
 }
 
 /// Whether a file can be uploaded in parts of its chunks.
@@ -166,7 +247,12 @@ impl Target for ObjectTarget {
     fn presence(&self, name: &str) -> Result<Presence, TargetError> {
         Ok(match self.objects.size(name)? {
             Some(bytes) => Presence::Published { bytes },
-            None => Presence::Absent,
+            None => match self.record_of(name)? {
+                Some(record) => Presence::Parts {
+                    parts: record.parts.iter().map(|part| (part.index, part.bytes)).collect(),
+                },
+                None => Presence::Absent,
+            },
         })
     }
 
@@ -174,18 +260,42 @@ impl Target for ObjectTarget {
         check_parts(file)
     }
 
-    fn create(&self, file: &FilePlan, _goes_on: bool) -> Result<ObjectDraft, TargetError> {
-        let upload = Arc::new(self.objects.upload(&file.name)?);
-        Ok(ObjectDraft { upload, chunk_bytes: file.chunk_bytes })
+    fn create(&self, file: &FilePlan, goes_on: bool) -> Result<ObjectDraft, TargetError> {
+        let record = if goes_on { self.record_of(&file.name)? } else { None };
+        let upload = match record {
+            Some(record) => self.objects.continue_upload(&file.name, record),
+            None => self.objects.upload(&file.name)?,
+        };
+        let (name, chunk_bytes) = (file.name.clone(), file.chunk_bytes);
+        let has_several = file.bytes > chunk_bytes;
+        let recorded = Mutex::new(has_several.then(monotonic_now));
+        let draft = ObjectDraft { upload: Arc::new(upload), name, chunk_bytes, recorded };
+        if has_several {
+            // Whoever is killed from now on leaves the name of the upload.
+            draft.record(&self.objects)?;
+        }
+        Ok(draft)
     }
 
     fn publish(&self, draft: &ObjectDraft, _durable: bool) -> Result<(), TargetError> {
         // A store answers when the object is durable, whether that is asked for or not.
-        Ok(draft.upload.complete()?)
+        draft.upload.complete()?;
+        match draft.recorded() {
+            Some(_) => Ok(self.objects.remove(&record_name(&draft.name))?),
+            None => Ok(()),
+        }
     }
 
-    fn abandon(&self, draft: &ObjectDraft, _keep: bool) -> Result<(), TargetError> {
-        Ok(draft.upload.abort()?)
+    fn abandon(&self, draft: &ObjectDraft, keep: bool) -> Result<(), TargetError> {
+        let is_recorded = draft.recorded().is_some();
+        if keep && is_recorded && !draft.upload.is_lost() {
+            return draft.record(&self.objects);
+        }
+        draft.upload.abort()?;
+        match is_recorded {
+            true => Ok(self.objects.remove(&record_name(&draft.name))?),
+            false => Ok(()),
+        }
     }
 
     fn open(&self, name: &str, version: Version) -> Result<StoredObject, TargetError> {
@@ -232,6 +342,7 @@ impl Target for ObjectTarget {
     }
 
     fn remove(&self, name: &str) -> Result<(), TargetError> {
+        self.end_upload(name)?;
         Ok(self.objects.remove(name)?)
     }
 
@@ -254,7 +365,7 @@ impl Mover for ObjectMover {
             // Where the mover is gone, nobody asks.
             let _nobody_asks = tell.send(Told { tag, outcome });
         });
-        self.in_flight.insert(tag, (began, cancel));
+        self.in_flight.insert(tag, Flight { began, cancel, draft: Some(Arc::clone(draft)) });
     }
 
     fn read(&mut self, stored: &Arc<StoredObject>, place: ChunkPlace, chunk: Chunk) {
@@ -265,7 +376,7 @@ impl Mover for ObjectMover {
             let _nobody_asks = tell.send(Told { tag, outcome });
         };
         let cancel = self.objects.start_get(&stored.name, offset, length, Empty(chunk), done);
-        self.in_flight.insert(tag, (began, cancel));
+        self.in_flight.insert(tag, Flight { began, cancel, draft: None });
     }
 
     fn wait(&mut self) -> Result<Moved, TargetError> {
@@ -273,9 +384,15 @@ impl Mover for ObjectMover {
             TargetError::new("the threads that send requests ended early", "please report this")
         };
         let Told { tag, outcome } = self.told.recv().map_err(ended_early)?;
-        let began = self.in_flight.remove(&tag).map_or(Nanos::ZERO, |(began, _)| began);
-        let outcome = outcome.map_err(TargetError::from);
-        Ok(Moved { tag, outcome, began, ended: monotonic_now() })
+        let ended = monotonic_now();
+        let flight = self.in_flight.remove(&tag).expect("each that is told was begun");
+        let mut outcome = outcome.map_err(TargetError::from);
+        if let (Ok(_), Some(draft)) = (&outcome, &flight.draft)
+            && let Err(error) = draft.record_in_time(&self.objects)
+        {
+            outcome = Err(error);
+        }
+        Ok(Moved { tag, outcome, began: flight.began, ended })
     }
 
     fn in_flight(&self) -> usize {
@@ -286,7 +403,7 @@ impl Mover for ObjectMover {
 impl Drop for ObjectMover {
     fn drop(&mut self) {
         // Each holds its chunk until it has ended, which a cancelled one does soon.
-        self.in_flight.values().for_each(|(_, cancel)| cancel.cancel());
+        self.in_flight.values().for_each(|flight| flight.cancel.cancel());
     }
 }
 
@@ -326,7 +443,8 @@ mod tests {
         // The store in memory keeps the chunks themselves until the upload is complete.
         let pool = ChunkPool::new(CHUNK_BYTES as usize, 3).unwrap();
         let draft = Arc::new(target.create(&plan(bytes, CHUNK_BYTES), false).unwrap());
-        assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Absent);
+        let parts = Vec::new();
+        assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Parts { parts });
         write(&target, &draft, &pool, bytes);
         target.publish(&draft, true).unwrap();
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Published { bytes });
@@ -345,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_file_leaves_nothing() {
+    fn an_abandoned_file_of_one_part_leaves_nothing() {
         let target = target();
         let pool = ChunkPool::new(CHUNK_BYTES as usize, 1).unwrap();
         let draft = Arc::new(target.create(&plan(CHUNK_BYTES, CHUNK_BYTES), false).unwrap());
@@ -354,6 +472,43 @@ mod tests {
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Absent);
         assert!(target.publish(&draft, true).is_err());
         assert!(target.open("rank_0/weights", Version::Published).unwrap_err().is_input);
+    }
+
+    #[test]
+    fn an_abandoned_file_of_several_parts_goes_on_with_those_that_are_stored() {
+        let (target, bytes) = (target(), 2 * CHUNK_BYTES + 4096);
+        let plan = plan(bytes, CHUNK_BYTES);
+        let pool = ChunkPool::new(CHUNK_BYTES as usize, 3).unwrap();
+        let draft = Arc::new(target.create(&plan, false).unwrap());
+        write(&target, &draft, &pool, 2 * CHUNK_BYTES);
+        target.abandon(&draft, true).unwrap();
+        drop(draft);
+        let parts = vec![(0, CHUNK_BYTES), (1, CHUNK_BYTES)];
+        assert_eq!(target.presence(&plan.name).unwrap(), Presence::Parts { parts });
+        let draft = Arc::new(target.create(&plan, true).unwrap());
+        let mut mover = target.mover(&pool).unwrap();
+        let place = ChunkPlace { offset_bytes: 2 * CHUNK_BYTES, length_bytes: 4096, tag: 0 };
+        mover.write(&draft, place, pool.take_wait());
+        mover.wait().unwrap().outcome.unwrap();
+        target.publish(&draft, true).unwrap();
+        assert_eq!(target.presence(&plan.name).unwrap(), Presence::Published { bytes });
+        assert_eq!(target.get(&record_name(&plan.name), 1 << 20).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_removed_or_not_kept_leaves_no_upload_and_no_record() {
+        let target = target();
+        let plan = plan(2 * CHUNK_BYTES, CHUNK_BYTES);
+        for keep in [true, false] {
+            let draft = target.create(&plan, false).unwrap();
+            target.abandon(&draft, keep).unwrap();
+            target.remove(&plan.name).unwrap();
+            assert_eq!(target.objects.list(9).unwrap(), [], "{keep}");
+        }
+        target.put(&record_name(&plan.name), b"{}").unwrap();
+        assert!(target.presence(&plan.name).unwrap_err().is_input);
+        target.remove(&plan.name).unwrap();
+        assert_eq!(target.presence(&plan.name).unwrap(), Presence::Absent);
     }
 
     #[test]

@@ -91,14 +91,15 @@ fn check_length<T: Target>(target: &T, name: &str, wanted: u64) -> Result<(), Ta
             "{name} in {} has {bytes} bytes instead of {wanted}",
             target.name()
         ))),
-        Presence::Draft { .. } | Presence::Absent => {
+        Presence::Draft { .. } | Presence::Parts { .. } | Presence::Absent => {
             Err(missing(format!("{name} is missing in {}", target.name())))
         }
     }
 }
 
 /// What an unfinished checkpoint still lacks: published files are taken as they are, the drafts of
-/// others are read and compared, and chunks with any bad block are missing.
+/// others are read and compared, and chunks with any bad block are missing. Parts of a draft that
+/// can't be read are taken as they are where they have the length of their chunk.
 ///
 /// # Errors
 /// A published file has another length, or a draft can't be read.
@@ -112,6 +113,7 @@ pub fn missing<T: Target>(
     let mut works: Vec<FileWork> = Vec::new();
     let mut reads = Vec::new();
     let mut draft_bytes = 0;
+    let mut good = BTreeSet::new();
     for (number, file) in layout.files.iter().enumerate() {
         let chunks = file.chunks();
         let (mut goes_on, mut there) = (false, 0);
@@ -126,13 +128,20 @@ pub fn missing<T: Target>(
                     if bytes == file.plan.bytes { chunks } else { bytes / file.plan.chunk_bytes };
                 draft_bytes += bytes;
             }
+            Presence::Parts { parts } => {
+                goes_on = true;
+                let is_whole = |&(part, bytes): &(u64, u64)| {
+                    part < chunks && file.piece(part, file.plan.chunk_bytes).1 as u64 == bytes
+                };
+                good.extend(parts.into_iter().filter(is_whole).map(|(part, _)| (number, part)));
+            }
             Presence::Draft { .. } | Presence::Absent => {}
         }
         reads.push((number, one_run(there)));
         works.push(FileWork { file: number, missing: one_run(chunks), goes_on });
     }
     meter.begin(Doing::Looking, step, draft_bytes);
-    let good = Mutex::new(BTreeSet::new());
+    let good = Mutex::new(good);
     let look = |file: usize, offset: u64, bytes: &[u8]| {
         let of = &layout.files[file];
         if of.verify(VerifyMode::Full, bytes, offset).blocks_bad == 0 {

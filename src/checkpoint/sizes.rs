@@ -6,6 +6,10 @@
 //! without the gradients, which are not saved). For 8 billion parameters that is 104 GiB, for 70
 //! billion 913 GiB, for 405 billion 5.2 TiB.
 //!
+//! These are the sizes of MLPerf Storage's checkpoints within 1 %: 105, 912 and 5,290 GiB for the
+//! models of 8, 70 and 405 billion parameters (`Rules.md` of mlcommons/storage, section 4.3, table
+//! 2, which calls them GB and says that they are GiB).
+//!
 //! *Sharding.* Tensor and pipeline parallelism divide the parameters among `tensor × pipeline`
 //! ranks; the groups of ranks that are left are data-parallel copies of each other. Of copies one
 //! writes, unless ZeRO divides what they hold: stages 1 and 2 the optimizer state, stage 3 the
@@ -137,6 +141,15 @@ mod tests {
 
     fn parameters(name: &str) -> u64 {
         MODELS.iter().find(|model| model.name == name).unwrap().parameters
+    }
+
+    #[test]
+    fn checkpoints_are_as_large_as_mlperf_storage_says() {
+        for (name, gib) in [("llama3.1-8b", 105), ("llama3.1-70b", 912), ("llama3.1-405b", 5_290)] {
+            let model = MODELS.iter().find(|model| model.name == name).unwrap();
+            let (ours, theirs) = (model.parameters * 14, gib * ringfall_engine::units::GIB);
+            assert!(ours.abs_diff(theirs) * 100 <= theirs, "{name}: {ours} and {theirs}");
+        }
     }
 
     #[test]

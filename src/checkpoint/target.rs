@@ -51,7 +51,7 @@ pub struct FilePlan {
 }
 
 /// What is there under a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// Nothing.
     Absent,
@@ -60,6 +60,12 @@ pub enum Presence {
     Draft {
         /// Bytes.
         bytes: u64,
+    },
+    /// A draft that can be gone on with but not read: its parts that the storage has acknowledged,
+    /// which are taken as they are.
+    Parts {
+        /// Number and length in bytes of each, in order.
+        parts: Vec<(u64, u64)>,
     },
     /// A published file, so long.
     Published {

@@ -1,6 +1,8 @@
 //! A training job as storage sees it: it computes, saves a checkpoint, and now and then restores
-//! one, as after a failure.
+//! one, as after a failure. It waits for a save until that is durable, or computes beside it as
+//! soon as all content has been taken over.
 
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, monotonic_now};
@@ -11,10 +13,31 @@ use super::layout::{Layout, Manifest};
 use super::meter::{Doing, Meter};
 use super::restore::{Restored, restore};
 use super::save::{SaveSettings, StreamError};
-use super::target::Target;
+use super::target::{Target, TargetError};
 
 /// How long one look at whether to end is away from the next.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// For how much of a save training stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SaveMode {
+    /// Until the checkpoint is durable.
+    Sync,
+    /// Until all content has been taken over; the rest of the save goes on beside training, and the
+    /// next save, or the end of the job, waits for it.
+    Async,
+}
+
+impl SaveMode {
+    /// As it is given on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SaveMode::Sync => "sync",
+            SaveMode::Async => "async",
+        }
+    }
+}
 
 /// What the job does.
 #[derive(Clone, Debug)]
@@ -23,6 +46,8 @@ pub struct Training {
     pub interval: Duration,
     /// No save begins after that.
     pub duration: Duration,
+    /// For how much of a save training stands still.
+    pub mode: SaveMode,
     /// A restore after so many saves; 0: none.
     pub restore_every: u32,
     /// Checkpoints that are kept while the job goes on, ≥ 1.
@@ -42,6 +67,8 @@ pub struct TrainingSave {
     pub step: u32,
     /// When it began, since the job began.
     pub began: Nanos,
+    /// For how long training stood still because of it.
+    pub stall: Nanos,
     /// What the save wrote, and in what time.
     pub committed: Committed,
 }
@@ -125,33 +152,125 @@ struct Job<'a, T: Target> {
     trained: Trained,
 }
 
+/// A save that goes on beside training.
+struct Beside<'scope> {
+    step: u32,
+    slot: usize,
+    manifest: Manifest,
+    began: Nanos,
+    /// For how long training has stood still because of it so far.
+    stall: Nanos,
+    thread: ScopedJoinHandle<'scope, Result<Committed, StreamError>>,
+}
+
 /// The prefix of a slot.
 fn prefix(slot: usize) -> String {
     format!("slot-{slot}/")
 }
 
-impl<T: Target> Job<'_, T> {
+impl<'a, T: Target> Job<'a, T> {
     fn run(&mut self) -> Result<(), StreamError> {
+        match self.training.mode {
+            SaveMode::Sync => self.run_waiting(),
+            SaveMode::Async => std::thread::scope(|scope| self.run_beside(scope)),
+        }
+    }
+
+    /// Each save is durable before training goes on.
+    fn run_waiting(&mut self) -> Result<(), StreamError> {
         for step in 1.. {
-            self.compute(step)?;
-            let slot = step as usize % self.slots.len();
-            self.save(step, slot)?;
-            let oldest = (slot + 1) % self.slots.len();
-            self.free(oldest)?;
-            let every = self.training.restore_every;
-            if every > 0 && step % every == 0 {
-                self.restore(step, slot)?;
-            }
-            self.trained.elapsed = monotonic_now() - self.began;
-            if self.trained.elapsed.as_duration() >= self.training.duration {
+            self.compute(step, false)?;
+            let slot = self.slot_of(step);
+            let began = monotonic_now();
+            let manifest = self.manifest_of(step);
+            let written = self.commit(&manifest, slot);
+            self.saved(step, slot, manifest, began, written, monotonic_now() - began)?;
+            if self.is_over() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn compute(&mut self, step: u32) -> Result<(), StreamError> {
-        let began = self.meter.begin(Doing::Computing, step, 0);
+    /// A save goes on beside training once all its content has been taken over; the next one waits
+    /// for it.
+    fn run_beside<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), StreamError> {
+        let mut beside = None;
+        for step in 1.. {
+            let computed = self.compute(step, beside.is_some());
+            self.join(beside.take())?;
+            computed?;
+            let mut save = self.begin(scope, step)?;
+            // One that fails early takes over nothing any more.
+            while !self.meter.wait_taken(LOOK) && !save.thread.is_finished() {}
+            save.stall = monotonic_now() - (self.began + save.began);
+            beside = Some(save);
+            if self.is_over() {
+                break;
+            }
+        }
+        self.join(beside)?;
+        self.trained.elapsed = monotonic_now() - self.began;
+        Ok(())
+    }
+
+    /// Whether no save is to begin any more; the job has lasted until now.
+    fn is_over(&mut self) -> bool {
+        self.trained.elapsed = monotonic_now() - self.began;
+        self.trained.elapsed.as_duration() >= self.training.duration
+    }
+
+    fn slot_of(&self, step: u32) -> usize {
+        step as usize % self.slots.len()
+    }
+
+    fn manifest_of(&self, step: u32) -> Manifest {
+        Manifest { step, ..self.manifest.clone() }
+    }
+
+    fn begin_how(&self) -> Begin {
+        if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh }
+    }
+
+    /// Begins a save on a thread of its own.
+    fn begin<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, 'a>,
+        step: u32,
+    ) -> Result<Beside<'scope>, StreamError> {
+        let (slot, manifest, how) = (self.slot_of(step), self.manifest_of(step), self.begin_how());
+        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
+        let began = meter.begin(Doing::Preparing, step, 0) - self.began;
+        let of_thread = manifest.clone();
+        let work = move || {
+            let (manifest, prefix) = (&of_thread, prefix(slot));
+            Commit { target, manifest, prefix: &prefix, settings, meter, stop }.write(how)
+        };
+        let builder = Builder::new().name("ringfall-save".to_owned());
+        let thread = builder.spawn_scoped(scope, work).map_err(|error| {
+            let what = format!("no thread can be started for a save: {error}");
+            TargetError::new(what, "raise the limit on processes (ulimit -u)")
+        })?;
+        Ok(Beside { step, slot, manifest, began, stall: Nanos::ZERO, thread })
+    }
+
+    /// Waits for a save that goes on beside training; that, too, is a stall.
+    fn join(&mut self, beside: Option<Beside<'_>>) -> Result<(), StreamError> {
+        let Some(Beside { step, slot, manifest, began, stall, thread }) = beside else {
+            return Ok(());
+        };
+        let from = monotonic_now();
+        let written = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let stall = stall + (monotonic_now() - from);
+        self.saved(step, slot, manifest, self.began + began, written, stall)
+    }
+
+    fn compute(&mut self, step: u32, is_saving: bool) -> Result<(), StreamError> {
+        let began = match is_saving {
+            // What is shown and counted is the save.
+            true => monotonic_now(),
+            false => self.meter.begin(Doing::Computing, step, 0),
+        };
         loop {
             let spent = monotonic_now() - began;
             let left = self.training.interval.saturating_sub(spent.as_duration());
@@ -167,20 +286,24 @@ impl<T: Target> Job<'_, T> {
         }
     }
 
-    fn save(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {
-        let began = monotonic_now() - self.began;
-        let manifest = Manifest { step, ..self.manifest.clone() };
+    fn commit(&self, manifest: &Manifest, slot: usize) -> Result<Committed, StreamError> {
+        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
         let prefix = prefix(slot);
-        let commit = Commit {
-            target: self.target,
-            manifest: &manifest,
-            prefix: &prefix,
-            settings: self.settings,
-            meter: self.meter,
-            stop: self.stop,
-        };
-        let begin = if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh };
-        let written = commit.write(begin);
+        let commit = Commit { target, manifest, prefix: &prefix, settings, meter, stop };
+        commit.write(self.begin_how())
+    }
+
+    /// A save has ended: the oldest checkpoint goes, and where it is time for it, the new one is
+    /// restored.
+    fn saved(
+        &mut self,
+        step: u32,
+        slot: usize,
+        manifest: Manifest,
+        began: Nanos,
+        written: Result<Committed, StreamError>,
+        stall: Nanos,
+    ) -> Result<(), StreamError> {
         let is_ours = match &written {
             // What was there before is not ours to remove.
             Err(StreamError::Target(error)) => !error.is_input,
@@ -189,8 +312,14 @@ impl<T: Target> Job<'_, T> {
         if is_ours {
             self.slots[slot] = Some(manifest);
         }
-        self.trained.saves.push(TrainingSave { step, began, committed: written? });
-        Ok(())
+        let (began, committed) = (began - self.began, written?);
+        self.trained.saves.push(TrainingSave { step, began, stall, committed });
+        self.free((slot + 1) % self.slots.len())?;
+        // Steps begin at 1: none is a multiple of 0.
+        match step.is_multiple_of(self.training.restore_every) {
+            true => self.restore(step, slot),
+            false => Ok(()),
+        }
     }
 
     fn restore(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {

@@ -167,6 +167,16 @@ pub enum WayArg {
     GenerateFirst,
 }
 
+/// For how much of a save training stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SaveModeArg {
+    /// Until the checkpoint is durable
+    Sync,
+    /// Until all content has been taken over; the next save, or the end of the job, waits for the
+    /// rest
+    Async,
+}
+
 /// How much of what is read is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum VerifyArg {
@@ -226,6 +236,13 @@ pub struct CheckpointRunArgs {
     /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub interval: f64,
+    /// How long training stands still for a save
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub save_mode: SaveModeArg,
+    /// When content is generated; with --save-mode async, generate-first holds a copy of the whole
+    /// checkpoint in memory, from which it is stored beside training
+    #[arg(long, value_name = "WAY", default_value = "stream")]
+    pub way: WayArg,
     /// Restore a checkpoint after every Nth save; 0 restores none
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub restore_every: u32,
@@ -258,6 +275,10 @@ pub struct CheckpointCompareArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
     pub trials: u32,
+    /// Another place to which the checkpoint is streamed, as one more row of the table: a directory
+    /// or an object store
+    #[arg(long, value_name = "TARGET")]
+    pub beside: Option<PathBuf>,
 }
 
 /// Largest checkpoint, GiB: an EiB.

@@ -23,8 +23,8 @@ pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
 pub use audit::AuditArgs;
 pub use checkpoint::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, OptimizerArg, PrecisionArg, StreamArgs,
-    VerifyArg, WayArg,
+    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, OptimizerArg, PrecisionArg,
+    SaveModeArg, StreamArgs, VerifyArg, WayArg,
 };
 pub use datagen::{
     DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,

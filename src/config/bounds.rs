@@ -31,7 +31,7 @@ const SHARDS_A_CORE_MAX: u64 = 256;
 const SHARD_FILES: u64 = 8;
 /// Descriptors that the program has besides: data and result files, standard streams, pipes.
 const OTHER_FILES: u64 = 64;
-/// Memory of an entry in the engine's index, bytes (`design.md` has the limit, a bench holds it).
+/// Memory of an entry in the engine's index, bytes: more does not compile there.
 const ENTRY_BYTES: u64 = 200;
 /// A preparation that writes the tiers over so many times serves no purpose: all but the last round
 /// is gone when the measurement begins.

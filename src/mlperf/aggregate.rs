@@ -259,7 +259,7 @@ impl Warned {
     fn add(&mut self, document: &Document) {
         for warning in document.ringfall.warnings.iter() {
             let first = || (warning.text.clone(), 0);
-            self.0.entry(warning.code.clone()).or_insert_with(first).1 += 1;
+            self.0.entry(warning.code.to_string()).or_insert_with(first).1 += 1;
         }
     }
 

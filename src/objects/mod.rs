@@ -16,8 +16,8 @@
 //! and be counted.
 //!
 //! *Critique.* Proxies (`HTTPS_PROXY`) are not used. The upload of a part that has to be repeated
-//! keeps its bytes in memory until it succeeds. Part numbers are not listed, so an upload that was
-//! interrupted begins again.
+//! keeps its bytes in memory until it succeeds. The crate lists neither uploads nor their parts: an
+//! upload can be continued only by whoever has its [`UploadRecord`].
 
 mod cause;
 mod counts;
@@ -36,6 +36,8 @@ mod requests;
 mod tier;
 #[cfg(feature = "objects")]
 mod tls;
+#[cfg(feature = "objects")]
+mod upload;
 #[cfg(feature = "objects")]
 mod wire;
 
@@ -56,9 +58,11 @@ pub use options::{
 #[cfg(feature = "objects")]
 pub use profile::{Profile, ProfileFiles};
 #[cfg(feature = "objects")]
-pub use requests::{Cancel, Upload};
+pub use requests::Cancel;
 #[cfg(feature = "objects")]
 pub use tier::{TierError, TierIo, TierObjects};
+#[cfg(feature = "objects")]
+pub use upload::{RecordedPart, Upload, UploadRecord};
 pub use url::{ObjectUrl, Place, Scheme};
 #[cfg(feature = "objects")]
 pub use wire::meaning;

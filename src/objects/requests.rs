@@ -1,11 +1,10 @@
-//! What can be asked of a store: objects whole and in ranges, lists, uploads in parts.
+//! What can be asked of a store: objects whole and in ranges, and lists of them.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use hyper::body::Bytes;
-use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt, PutPayload};
 use tokio::task::AbortHandle;
@@ -14,10 +13,7 @@ use super::cause::{Cause, ObjectError};
 use super::client::{Inner, Objects, Trouble};
 use super::counts::add;
 
-/// What is done at the end of an upload, for messages.
-const COMPLETING: &str = "completing the upload of";
-
-fn path_of(key: &str) -> Path {
+pub(super) fn path_of(key: &str) -> Path {
     // Prefixes are checked when a URL is read, and names are the program's own.
     Path::from(key)
 }
@@ -140,23 +136,8 @@ impl Objects {
         self.start(async move { done(inner.remove(&key).await) })
     }
 
-    fn start(&self, work: impl Future<Output = ()> + Send + 'static) -> Cancel {
+    pub(super) fn start(&self, work: impl Future<Output = ()> + Send + 'static) -> Cancel {
         Cancel(self.threads.runtime().spawn(work).abort_handle())
-    }
-
-    /// Begins to store an object in parts. It has its name when [`Upload::complete`] says so, and
-    /// nobody sees any of it before.
-    ///
-    /// # Errors
-    /// The store refuses, or can't be reached.
-    pub fn upload(&self, name: &str) -> Result<Upload, ObjectError> {
-        let key = self.url().key(name);
-        let path = path_of(&key);
-        let id = self.wait(self.inner.ask("beginning the upload of", &key, |store| {
-            let path = path.clone();
-            async move { Ok(store.create_multipart(&path).await?) }
-        }))?;
-        Ok(Upload { objects: self.clone(), key, id: Arc::from(id), parts: Mutex::default() })
     }
 }
 
@@ -189,7 +170,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>, ObjectError> {
+    pub(super) async fn size(&self, key: &str) -> Result<Option<u64>, ObjectError> {
         let path = path_of(key);
         let asked = self.ask("looking at", key, |store| {
             let path = path.clone();
@@ -204,7 +185,7 @@ impl Inner {
         asked.await
     }
 
-    async fn remove(&self, key: &str) -> Result<(), ObjectError> {
+    pub(super) async fn remove(&self, key: &str) -> Result<(), ObjectError> {
         let path = path_of(key);
         let asked = self.ask("removing", key, |store| {
             let path = path.clone();
@@ -253,123 +234,8 @@ async fn read(
     }
 }
 
-/// An object that is being stored in parts. Parts may be sent from several threads, in any order;
-/// each may be sent again.
-pub struct Upload {
-    objects: Objects,
-    key: String,
-    id: Arc<str>,
-    /// What the store calls each part, and its size in bytes.
-    parts: Mutex<Vec<Option<(PartId, u64)>>>,
-}
-
-impl Upload {
-    fn parts(&self) -> MutexGuard<'_, Vec<Option<(PartId, u64)>>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins to send part `index`, counted from 0; `done` is called on a thread of the store. The
-    /// caller bounds how many it begins: the bytes of each stay in memory until it is done.
-    pub fn start_part(
-        self: &Arc<Upload>,
-        index: usize,
-        bytes: Bytes,
-        done: impl FnOnce(Result<(), ObjectError>) + Send + 'static,
-    ) -> Cancel {
-        let upload = Arc::clone(self);
-        self.objects.start(async move {
-            let outcome = upload.part(index, bytes).await;
-            // Before the caller hears of it: it may let go of the store.
-            drop(upload);
-            done(outcome);
-        })
-    }
-
-    async fn part(&self, index: usize, bytes: Bytes) -> Result<(), ObjectError> {
-        let (inner, path, id) = (&self.objects.inner, path_of(&self.key), self.id.to_string());
-        let length = bytes.len() as u64;
-        let sent = inner.ask("writing a part of", &self.key, |store| {
-            let (path, id) = (path.clone(), id.clone());
-            let payload = PutPayload::from_bytes(bytes.clone());
-            async move { Ok(store.put_part(&path, &id, index, payload).await?) }
-        });
-        let sent = sent.await?;
-        add(&inner.counters.sent_bytes, length);
-        let mut parts = self.parts();
-        if parts.len() <= index {
-            parts.resize(index + 1, None);
-        }
-        parts[index] = Some((sent, length));
-        Ok(())
-    }
-
-    /// Gives the object its name, when all parts from 0 on have been sent, and sees that all of it
-    /// is there.
-    ///
-    /// # Errors
-    /// A part is missing, and the object is removed where it was made without it; the store refuses
-    /// or can't be reached.
-    pub fn complete(&self) -> Result<(), ObjectError> {
-        let inner = &self.objects.inner;
-        let path = path_of(&self.key);
-        let known: Option<Vec<_>> = self.parts().iter().cloned().collect();
-        let Some(known) = known else {
-            let code = "it was not sent".to_owned();
-            return Err(self.error(COMPLETING, Cause::PartLost { code }));
-        };
-        let wanted_bytes = known.iter().map(|(_, bytes)| bytes).sum();
-        let parts: Vec<PartId> = known.into_iter().map(|(part, _)| part).collect();
-        let asked = inner.ask(COMPLETING, &self.key, |store| {
-            let (path, id, parts) = (path.clone(), self.id.to_string(), parts.clone());
-            async move { Ok(store.complete_multipart(&path, &id, parts).await.map(drop)?) }
-        });
-        let completed = self.objects.wait(asked);
-        // A server whose answer was lost has completed it, and then knows no such upload.
-        let is_gone = |error: &ObjectError| error.cause == Cause::NoUpload;
-        if let Err(error) = completed
-            && !is_gone(&error)
-        {
-            return Err(error);
-        }
-        match self.objects.wait(inner.size(&self.key))? {
-            Some(found_bytes) if found_bytes == wanted_bytes => Ok(()),
-            Some(found_bytes) => {
-                // Nobody must take it for whole.
-                self.objects.wait(inner.remove(&self.key))?;
-                Err(self.error(COMPLETING, Cause::Length { found_bytes, wanted_bytes }))
-            }
-            None => Err(self.error(COMPLETING, Cause::NoUpload)),
-        }
-    }
-
-    /// Ends it: the store forgets its parts.
-    ///
-    /// # Errors
-    /// The store refuses or can't be reached: parts may be left there, which cost space until a
-    /// life-cycle rule or `aws s3api abort-multipart-upload` removes them.
-    pub fn abort(&self) -> Result<(), ObjectError> {
-        let path = path_of(&self.key);
-        let asked = self.objects.inner.ask("ending the upload of", &self.key, |store| {
-            let (path, id) = (path.clone(), self.id.to_string());
-            async move { Ok(store.abort_multipart(&path, &id).await?) }
-        });
-        match self.objects.wait(asked) {
-            Err(error) if matches!(error.cause, Cause::NoUpload | Cause::NoObject) => Ok(()),
-            other => other,
-        }
-    }
-
-    fn error(&self, operation: &'static str, cause: Cause) -> ObjectError {
-        let url = self.objects.url();
-        let place = format!("{}://{}/{}", url.scheme.name(), url.bucket, self.key);
-        ObjectError { operation, place, cause, attempts: 1 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::super::client::tests::in_memory;
     use super::*;
     use crate::objects::ObjectOptions;
@@ -397,36 +263,5 @@ mod tests {
         objects.put("x", Bytes::from_static(b"0123456789")).unwrap();
         let error = objects.get("x", 8, &mut [0; 4]).unwrap_err();
         assert_eq!(error.cause, Cause::Length { found_bytes: 2, wanted_bytes: 4 });
-    }
-
-    #[test]
-    fn parts_in_any_order_make_an_object() {
-        let objects = in_memory(2, ObjectOptions::default());
-        let upload = Arc::new(objects.upload("x").unwrap());
-        let (tell, told) = mpsc::channel();
-        for (index, text) in [(1, "world"), (0, "hello ")] {
-            let tell = tell.clone();
-            upload.start_part(index, Bytes::from(text), move |outcome| tell.send(outcome).unwrap());
-        }
-        told.recv().unwrap().unwrap();
-        told.recv().unwrap().unwrap();
-        assert_eq!(objects.size("x").unwrap(), None);
-        upload.complete().unwrap();
-        let mut buffer = [0; 11];
-        objects.get("x", 0, &mut buffer).unwrap();
-        assert_eq!(&buffer, b"hello world");
-    }
-
-    #[test]
-    fn an_upload_without_one_of_its_parts_is_not_completed() {
-        let objects = in_memory(1, ObjectOptions::default());
-        let upload = Arc::new(objects.upload("x").unwrap());
-        let (tell, told) = mpsc::channel();
-        upload.start_part(1, Bytes::from("b"), move |outcome| tell.send(outcome).unwrap());
-        told.recv().unwrap().unwrap();
-        let error = upload.complete().unwrap_err();
-        assert!(matches!(error.cause, Cause::PartLost { .. }), "{error}");
-        upload.abort().unwrap();
-        assert_eq!(objects.size("x").unwrap(), None);
     }
 }

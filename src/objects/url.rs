@@ -60,7 +60,14 @@ impl Place {
     /// password.
     pub fn parse(text: &str) -> Result<Place, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Ok(Place::Path(PathBuf::from(text)));
+            return match text.split_once(":/") {
+                // A slash that was forgotten; a directory of such a name is `./s3:/x`.
+                Some((scheme @ ("s3" | "s3a" | "az" | "gs"), rest)) => Err(format!(
+                    "{text:?} is neither a URL nor a plain path: write {scheme}://{rest}, or \
+                     ./{text} for a directory"
+                )),
+                _ => Ok(Place::Path(PathBuf::from(text))),
+            };
         };
         let scheme = match scheme {
             "s3" | "s3a" => Scheme::S3,
@@ -194,6 +201,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, word) in [
+            ("s3:/bucket/x", "s3://bucket/x"),
             ("s3://", "bucket is missing"),
             ("s3:///a", "bucket is missing"),
             ("http://host:9000/bucket", "--object-endpoint"),

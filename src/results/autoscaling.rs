@@ -7,10 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::counted;
 use crate::results::RunResult;
+use crate::results::document::figure::{self, Fact, Same, Sum, shapes};
+use crate::results::document::list::Rows;
+use crate::results::document::merge::figures;
 use crate::results::saturation::{self, Bound};
 use crate::results::sla::CLASS_NAMES;
 
 const GIB: f64 = (1u64 << 30) as f64;
+
+shapes!(UslReport, Broke);
 
 /// One step of the autoscaler: a number of users that was held, and what was done next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,15 +25,13 @@ pub struct AutoscalingRow {
     pub timestamp: String,
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
     /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
-    #[schemars(with = "String")]
-    pub mode: Mode,
+    pub mode: Fact<String>,
     /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
     /// which has no row for `hold`.
-    #[schemars(with = "String")]
-    pub action: Act,
+    pub action: Fact<String>,
     /// Number of users in this step. Differs from the reference, which has the number of the next
     /// step here.
-    pub users: u32,
+    pub users: Fact<u32>,
     /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
     /// the device took for an entry divided by its target (for reads or for writes, whichever is
     /// larger, at most 1), times the storage throughput divided by the highest of all steps with as
@@ -46,7 +49,7 @@ pub struct AutoscalingRow {
     pub write_latency_p95_ms: Option<f64>,
     /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
     /// is the average since the start.
-    pub throughput_tokens_per_sec: f64,
+    pub throughput_tokens_per_sec: Fact<f64>,
     /// Tokens generated per second at the peak, tokens/s; only in the last row, in mode `capacity`.
     /// Differs from the reference, whose figure is the largest average since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,75 +59,76 @@ pub struct AutoscalingRow {
     pub reason: Option<String>,
 }
 
+figures! {
 /// What the autoscaler found, under the reference's keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AutoscalingSummary {
     /// Number of users at the start of the search. Same definition as the reference's.
-    pub initial_users: u32,
+    pub initial_users: Same<u32>,
     /// Number of users that was found; for an unfinished search, the last one tried. Differs from
     /// the reference, whose figure is the last one tried in every case.
-    pub final_users: u32,
+    pub final_users: Same<u32>,
     /// Number of times that the number of users was changed. Differs from the reference, which also
     /// counts the row with which its search stops.
-    pub total_scale_events: usize,
+    pub total_scale_events: Sum<usize>,
     /// Smallest number of users that reaches 99 % of the peak throughput; only in mode `capacity`.
     /// Differs from the reference, whose figure is the number of users when the average throughput
     /// since the start last rose by more than 1 %.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_user_count: Option<u32>,
+    #[serde(default, skip_serializing_if = "Same::is_unknown")]
+    pub peak_user_count: Same<u32>,
     /// Tokens generated per second at the peak, tokens/s; only in mode `capacity`. Differs from the
     /// reference, whose figure is the largest average since the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_throughput_tokens_per_sec: Option<f64>,
+    #[serde(default, skip_serializing_if = "Same::is_unknown")]
+    pub peak_throughput_tokens_per_sec: Same<f64>,
+}
 }
 
-/// What the autoscaler found, with every step of its search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+figures! {
+/// What the autoscaler found, with every step of its search. Of merged results, each of which made
+/// a search of its own, a finding is the one that all of them came to, and null where they differ:
+/// what several searches found does not add up.
 pub struct AutoscalerReport {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
-    #[schemars(with = "String")]
-    pub mode: Mode,
+    pub mode: Same<String>,
     /// Whether the search finished before the run ended.
-    pub conclusive: bool,
+    pub conclusive: Same<bool>,
     /// Why the search ended.
-    pub reason: String,
+    pub reason: Same<String>,
     /// Number of ranks whose users it changed together, by what all of them measured; null when it
     /// decided for one process alone. Every number of users is then that of all ranks.
-    #[serde(default)]
-    pub ranks: Option<u32>,
+    pub ranks: Same<u32>,
     /// Mode capacity: highest storage throughput that can be sustained, GiB/s.
-    pub peak_gib_per_s: Option<f64>,
+    pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
-    pub peak_users: Option<u32>,
+    pub peak_users: Same<u32>,
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
-    pub usl: Option<UslReport>,
+    pub usl: Same<UslReport>,
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
     /// slo: largest number of users for which every QoS class was within its target. 0: not even
     /// the smallest number allowed was.
-    pub qos_users: Option<u32>,
+    pub qos_users: Same<u32>,
     /// Modes qos and slo: whether a longer window confirmed `qos_users`.
-    pub qos_confirmed: Option<bool>,
+    pub qos_confirmed: Same<bool>,
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
-    pub qos_broke: Option<Broke>,
+    pub qos_broke: Same<Broke>,
     /// Modes qos and slo: why not even the smallest number of users was within the target, and what
     /// would change that; null when some number was.
-    #[serde(default)]
-    pub qos_none_because: Option<String>,
-    /// Every step of the search, in the order taken.
-    pub curve: Vec<CurvePoint>,
+    pub qos_none_because: Same<String>,
+    /// Every step of the search, in the order taken; of merged results, one search after the other.
+    pub curve: Rows<CurvePoint>,
+}
 }
 
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UslReport {
     /// λ: storage throughput of one user alone, bytes/s.
-    pub lambda_bytes_per_s: f64,
+    pub lambda_bytes_per_s: Fact<f64>,
     /// σ: contention, the share of the work that users do one after another.
-    pub sigma: f64,
+    pub sigma: Fact<f64>,
     /// κ: coherency, the cost that each pair of users adds.
-    pub kappa: f64,
+    pub kappa: Fact<f64>,
     /// Coefficient of determination (R²) of the fit over the measured points.
-    pub r_squared: f64,
+    pub r_squared: Fact<f64>,
     /// Number of users at the maximum of the fit; null when it has none.
     pub peak_users: Option<f64>,
 }
@@ -132,26 +136,40 @@ pub struct UslReport {
 impl UslReport {
     fn of(fit: UslFit) -> UslReport {
         let UslFit { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users } = fit;
-        UslReport { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users }
+        UslReport {
+            lambda_bytes_per_s: Fact::of(lambda_bytes_per_s),
+            sigma: Fact::of(sigma),
+            kappa: Fact::of(kappa),
+            r_squared: Fact::of(r_squared),
+            peak_users,
+        }
+    }
+
+    /// Throughput at a number of users by this fit, bytes/s; none where a figure of it is unknown.
+    #[must_use]
+    pub fn bytes_per_s(&self, users: f64) -> Option<f64> {
+        let pairs = users * (users - 1.0);
+        let divisor = 1.0 + self.sigma.known()? * (users - 1.0) + self.kappa.known()? * pairs;
+        Some(self.lambda_bytes_per_s.known()? * users / divisor)
     }
 }
 
 /// Where the time of the requests went, as sums, s.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeReport {
     /// Time from the intended arrival to the start of serving, s.
-    pub queue_s: f64,
+    pub queue_s: Fact<f64>,
     /// Time in storage steps, including their waits for permits and for room, s.
-    pub storage_s: f64,
+    pub storage_s: Fact<f64>,
     /// Time spent waiting for generated tokens, s.
-    pub generation_s: f64,
+    pub generation_s: Fact<f64>,
     /// Time from the intended arrival to the end, s.
-    pub total_s: f64,
+    pub total_s: Fact<f64>,
 }
 
 impl TimeReport {
     fn of(time: &TimeShares) -> TimeReport {
-        let seconds = |ns: u64| ns as f64 / 1e9;
+        let seconds = |ns: u64| Fact::of(ns as f64 / 1e9);
         TimeReport {
             queue_s: seconds(time.queue_ns),
             storage_s: seconds(time.storage_ns),
@@ -162,24 +180,23 @@ impl TimeReport {
 }
 
 /// The first step that missed its target, and where the time of its requests went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Broke {
     /// Number of users at which the target was first missed.
-    pub users: u32,
+    pub users: Fact<u32>,
     /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.
     pub class: Option<String>,
     /// What set the saturation: `storage read latency`, `storage write latency`, `storage queue`,
     /// `request queue`, or in mode slo the class; null when no request ended.
-    #[serde(default)]
     pub part: Option<String>,
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
     /// Where the requests spent most of their time: queue, storage or generation.
-    pub largest_part: String,
+    pub largest_part: Fact<String>,
     /// Share of the requests' time that `largest_part` took, from 0 to 1.
-    pub largest_share: f64,
+    pub largest_share: Fact<f64>,
 }
 
 impl Broke {
@@ -190,59 +207,55 @@ impl Broke {
             _ => None,
         };
         Broke {
-            users: broke.users,
+            users: Fact::of(broke.users),
             class,
             part: broke.part.map(saturation::name),
             saturation: broke.saturation,
-            largest_part: broke.largest_part.to_owned(),
-            largest_share: broke.largest_share,
+            largest_part: Fact::of(broke.largest_part.to_owned()),
+            largest_share: Fact::of(broke.largest_share),
         }
     }
 }
 
 /// One step of the autoscaler's search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Number of users in this step.
-    pub users: u32,
+    pub users: Fact<u32>,
     /// Length of the step's window, s.
-    pub window_s: f64,
+    pub window_s: Fact<f64>,
     /// Whether throughput was steady in the window.
-    pub steady: bool,
+    pub steady: Fact<bool>,
     /// Storage throughput, reads and writes together, GiB/s.
-    pub gib_per_s: f64,
+    pub gib_per_s: Fact<f64>,
     /// Half the width of the 95 % confidence interval of the throughput, as a share of the
     /// throughput.
-    pub uncertainty: f64,
+    pub uncertainty: Fact<f64>,
     /// Tokens generated per second, tokens/s.
-    pub tokens_per_s: f64,
+    pub tokens_per_s: Fact<f64>,
     /// Requests that finished per second, requests/s.
-    pub requests_per_s: f64,
+    pub requests_per_s: Fact<f64>,
     /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
     pub read_ms: Option<[f64; 3]>,
     /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
     pub write_ms: Option<[f64; 3]>,
     /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
     /// null for a class without requests.
-    pub class_p95_ms: [Option<f64>; 3],
+    pub class_p95_ms: Fact<[Option<f64>; 3]>,
     /// P95 of the time that the device took to read an entry, ms; null without reads.
-    #[serde(default)]
     pub read_device_p95_ms: Option<f64>,
     /// P95 of the time that the device took to write an entry, demotions included, ms; null without
     /// writes.
-    #[serde(default)]
     pub write_device_p95_ms: Option<f64>,
     /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
     /// or for a place in the queue.
-    #[serde(default)]
-    pub entries_waiting: f64,
+    pub entries_waiting: Fact<f64>,
     /// Mean number of requests that waited to be served.
-    #[serde(default)]
-    pub requests_waiting: f64,
+    pub requests_waiting: Fact<f64>,
     /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
     /// Where the time of the requests went.
-    pub time: TimeReport,
+    pub time: figure::Part<TimeReport>,
 }
 
 fn ms(ns: u64) -> f64 {
@@ -251,22 +264,41 @@ fn ms(ns: u64) -> f64 {
 
 fn point(result: &StepResult) -> CurvePoint {
     CurvePoint {
-        users: result.users,
-        window_s: result.window_s,
-        steady: result.steady,
-        gib_per_s: result.bytes_per_s / GIB,
-        uncertainty: result.uncertainty,
-        tokens_per_s: result.tokens_per_s,
-        requests_per_s: result.requests_per_s,
+        users: Fact::of(result.users),
+        window_s: Fact::of(result.window_s),
+        steady: Fact::of(result.steady),
+        gib_per_s: Fact::of(result.bytes_per_s / GIB),
+        uncertainty: Fact::of(result.uncertainty),
+        tokens_per_s: Fact::of(result.tokens_per_s),
+        requests_per_s: Fact::of(result.requests_per_s),
         read_ms: result.read_ns.map(|three| three.map(ms)),
         write_ms: result.write_ns.map(|three| three.map(ms)),
-        class_p95_ms: result.class_p95_ns.map(|p95| p95.map(ms)),
+        class_p95_ms: Fact::of(result.class_p95_ns.map(|p95| p95.map(ms))),
         read_device_p95_ms: result.storage.read_device_p95_ns.map(ms),
         write_device_p95_ms: result.storage.write_device_p95_ns.map(ms),
-        entries_waiting: result.storage.entries_waiting,
-        requests_waiting: result.storage.requests_waiting,
+        entries_waiting: Fact::of(result.storage.entries_waiting),
+        requests_waiting: Fact::of(result.storage.requests_waiting),
         saturation: result.saturation,
-        time: TimeReport::of(&result.time),
+        time: figure::Part(TimeReport::of(&result.time)),
+    }
+}
+
+/// A mode as it stands in results.
+const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Qos => "qos",
+        Mode::Slo => "slo",
+        Mode::Capacity => "capacity",
+    }
+}
+
+/// What was done after a step, as it stands in results.
+const fn act_name(act: Act) -> &'static str {
+    match act {
+        Act::ScaleUp => "scale_up",
+        Act::ScaleDown => "scale_down",
+        Act::Hold => "hold",
+        Act::Stop => "stop",
     }
 }
 
@@ -278,8 +310,8 @@ fn iso_8601(unix_s: f64) -> String {
 }
 
 /// `summary.autoscaling_stats`; empty without an autoscaler.
-pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
-    let Some(conclusion) = &result.autoscale else { return Vec::new() };
+pub(crate) fn rows(result: &RunResult) -> Rows<AutoscalingRow> {
+    let Some(conclusion) = &result.autoscale else { return Rows::default() };
     let mut end_s = result.window.start_unix_s;
     let rows = conclusion.entries.iter().map(|entry| {
         let step = &entry.result;
@@ -287,13 +319,13 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
         let stopped = entry.act == Act::Stop;
         AutoscalingRow {
             timestamp: iso_8601(end_s),
-            mode: conclusion.mode,
-            action: entry.act,
-            users: step.users,
+            mode: Fact::of(mode_name(conclusion.mode).to_owned()),
+            action: Fact::of(act_name(entry.act).to_owned()),
+            users: Fact::of(step.users),
             saturation_level: step.saturation,
             read_latency_p95_ms: step.read_ns.map(|three| ms(three[1])),
             write_latency_p95_ms: step.write_ns.map(|three| ms(three[1])),
-            throughput_tokens_per_sec: step.tokens_per_s,
+            throughput_tokens_per_sec: Fact::of(step.tokens_per_s),
             peak_throughput_tokens_per_sec: match &conclusion.answer {
                 Answer::Capacity(Some(answer)) if stopped => Some(answer.peak_tokens_per_s),
                 _ => None,
@@ -320,11 +352,13 @@ pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
         Answer::Qos(answer) => last.map(|_| answer.users),
     };
     Some(AutoscalingSummary {
-        initial_users: conclusion.initial_users,
-        final_users: found.or(last).unwrap_or(conclusion.initial_users),
-        total_scale_events: conclusion.entries.iter().filter(changes).count(),
-        peak_user_count: capacity.map(|answer| answer.peak_users),
-        peak_throughput_tokens_per_sec: capacity.map(|answer| answer.peak_tokens_per_s),
+        initial_users: Same::of(conclusion.initial_users),
+        final_users: Same::of(found.or(last).unwrap_or(conclusion.initial_users)),
+        total_scale_events: Sum::of(conclusion.entries.iter().filter(changes).count()),
+        peak_user_count: Same::maybe(capacity.map(|answer| answer.peak_users)),
+        peak_throughput_tokens_per_sec: Same::maybe(
+            capacity.map(|answer| answer.peak_tokens_per_s),
+        ),
     })
 }
 
@@ -338,36 +372,41 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
     // A search without a step has found nothing, and not that no number of users will do.
     let qos = qos.filter(|_| !conclusion.entries.is_empty());
     Some(AutoscalerReport {
-        mode: conclusion.mode,
-        conclusive: conclusion.conclusive,
-        reason: conclusion.reason.clone(),
-        ranks: result.plan.group_size(),
-        peak_gib_per_s: capacity.map(|answer| answer.peak_bytes_per_s / GIB),
-        peak_users: capacity.map(|answer| answer.peak_users),
-        usl: capacity.and_then(|answer| answer.usl).map(UslReport::of),
-        qos_users: qos.map(|answer| answer.users),
-        qos_confirmed: qos.map(|answer| answer.confirmed),
-        qos_broke: Bound::of(result).map(|bound| Broke::of(&bound)),
-        qos_none_because: saturation::why_none(result),
+        mode: Same::of(mode_name(conclusion.mode).to_owned()),
+        conclusive: Same::of(conclusion.conclusive),
+        reason: Same::of(conclusion.reason.clone()),
+        ranks: Same::maybe(result.plan.group_size()),
+        peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
+        peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
+        usl: Same::maybe(capacity.and_then(|answer| answer.usl).map(UslReport::of)),
+        qos_users: Same::maybe(qos.map(|answer| answer.users)),
+        qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
+        qos_broke: Same::maybe(Bound::of(result).map(|bound| Broke::of(&bound))),
+        qos_none_because: Same::maybe(saturation::why_none(result)),
         curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
     })
 }
 
 /// The autoscaler's lines of the summary, of label and text.
 pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
-    let Some(report) = report(result) else { return Vec::new() };
+    let (Some(conclusion), Some(report)) = (&result.autoscale, report(result)) else {
+        return Vec::new();
+    };
     let mut lines = Vec::new();
     let steps = report.curve.len() as u64;
     // Without a step there is neither an answer nor a doubt about it.
     if steps == 0 {
-        return vec![("search", report.reason)];
+        return vec![("search", report.reason.to_string())];
     }
-    match (report.peak_gib_per_s, report.peak_users, report.qos_users) {
+    let qos_users = report.qos_users.known();
+    match (report.peak_gib_per_s.known(), report.peak_users.known(), qos_users) {
         (Some(peak), Some(users), _) => {
             let users = counted(users.into(), "user");
             lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}")));
-            if let Some(usl) = report.usl {
-                let (sigma, kappa, r2) = (usl.sigma, usl.kappa, usl.r_squared);
+            if let Some(usl) = report.usl.as_ref()
+                && let (Some(sigma), Some(kappa), Some(r2)) =
+                    (usl.sigma.known(), usl.kappa.known(), usl.r_squared.known())
+            {
                 lines.push((
                     "scalability",
                     format!("contention {sigma:.4}, coherency {kappa:.6} (R² {r2:.3})"),
@@ -375,8 +414,9 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             }
         }
         (_, _, Some(users)) => {
-            let doubt = if report.qos_confirmed == Some(true) { "" } else { ", not confirmed" };
-            let what = match report.mode {
+            let is_confirmed = report.qos_confirmed.known() == Some(true);
+            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            let what = match conclusion.mode {
                 Mode::Slo => "served in time",
                 _ => "within the target saturation of the storage tier",
             };
@@ -386,7 +426,7 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     }
     if let Some(bound) = Bound::of(result) {
         lines.push(("broke first", bound.what()));
-        if report.qos_users == Some(0) {
+        if qos_users == Some(0) {
             lines.push(("remedy", bound.remedy()));
         }
     }
@@ -415,8 +455,8 @@ mod tests {
         });
         assert_eq!(lines(&result), [("search", "the run ended after 0 steps".to_owned())]);
         let report = report(&result).unwrap();
-        assert_eq!((report.qos_users, report.qos_confirmed), (None, None));
-        assert_eq!(summary(&result).unwrap().final_users, 4);
+        assert_eq!((report.qos_users.known(), report.qos_confirmed.known()), (None, None));
+        assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::results::Document;
-use crate::results::document::{CacheStatsReport, LatencyMs};
+use crate::results::document::{CLASSES, CacheStatsReport, LatencyMs, SecondReport};
 
 /// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +16,69 @@ pub enum Better {
     Lower,
     /// It describes the workload, not the system.
     Neither,
+}
+
+/// Times of which a result has all in histograms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Requests, from intended arrival to end.
+    EndToEnd,
+    /// The storage I/O of a request.
+    StorageIo,
+    /// What the device took to read an entry.
+    StorageReadDevice,
+    /// What the device took to write an entry.
+    StorageWriteDevice,
+}
+
+impl Times {
+    /// Names of the histograms that hold them, all together.
+    #[must_use]
+    pub const fn histograms(self) -> &'static [&'static str] {
+        match self {
+            Times::EndToEnd => &CLASSES,
+            Times::StorageIo => &["storage_io"],
+            Times::StorageReadDevice => &["storage_read_device"],
+            Times::StorageWriteDevice => &["storage_write_device"],
+        }
+    }
+}
+
+/// Where the variation of a metric inside a run is to be found.
+#[derive(Clone, Copy, Debug)]
+pub enum Evidence {
+    /// It is that quantile, from 0 to 1, of these times.
+    Quantile(Times, f64),
+    /// It is, or is proportional to, the sum of this amount of each second.
+    PerSecond(fn(&SecondReport) -> Option<u64>),
+    /// Nowhere, and why.
+    None(&'static str),
+}
+
+const MEAN: Evidence = Evidence::None("a mean of few long times has none");
+const STORAGE_TIME: Evidence =
+    Evidence::None("storage time is not known by the second; give trials");
+const UNRECORDED: Evidence = Evidence::None("its variation is not recorded; give trials");
+const TOKENS: Evidence = Evidence::PerSecond(|second| second.generated_tokens.known());
+const REQUESTS: Evidence = Evidence::PerSecond(|second| second.requests_completed.known());
+/// What decoding read is nearly all that was read, and not told apart by the second.
+const ALL_READ: Evidence = Evidence::PerSecond(|second| {
+    let tiers = &second.tiers;
+    let memory = tiers.gpu.read.bytes.known()?.saturating_add(tiers.cpu.read.bytes.known()?);
+    Some(memory.saturating_add(storage_read(second)?))
+});
+const ALL_WRITTEN: Evidence = Evidence::PerSecond(|second| {
+    let tiers = &second.tiers;
+    let memory = tiers.gpu.write.bytes.known()?.saturating_add(tiers.cpu.write.bytes.known()?);
+    Some(memory.saturating_add(storage_written(second)?))
+});
+
+fn storage_read(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.read.bytes.known()
+}
+
+fn storage_written(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.write.bytes.known()
 }
 
 /// A figure of a result that runs are compared by: its name, which way is better, and how it is
@@ -32,6 +95,8 @@ pub struct Metric {
     pub better: Better,
     /// Whether it is among those that are shown without asking.
     pub headline: bool,
+    /// What in a result shows how much it varied.
+    pub evidence: Evidence,
     value: fn(&Document) -> Option<f64>,
 }
 
@@ -110,18 +175,22 @@ fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
 }
 
 /// A metric: its key, its title, whether more of it is better, whether it is shown without asking,
-/// its value; then its columns in spreadsheets.
+/// what shows how much it varied, its value; then its columns in spreadsheets.
 macro_rules! metric {
-    ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr) => {
-        metric!($key, $title, $better, $headline, $value, &[])
+    ($key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr) => {
+        metric!($key, $title, $better, $headline, $evidence, $value, &[])
     };
-    ($key:expr, $title:literal, $better:ident, $headline:literal, $value:expr, $column:expr) => {
+    (
+        $key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr,
+        $column:expr
+    ) => {
         Metric {
             key: $key,
             title: $title,
             columns: $column,
             better: Better::$better,
             headline: $headline,
+            evidence: $evidence,
             value: $value,
         }
     };
@@ -140,6 +209,7 @@ pub const METRICS: &[Metric] = &[
         "decode bytes read, GiB",
         Higher,
         true,
+        ALL_READ,
         |d| stats(d).decode_bytes_read_gb.known(),
         &["Decode Bytes Read (GB)"]
     ),
@@ -148,6 +218,7 @@ pub const METRICS: &[Metric] = &[
         "wall-clock throughput, tokens/s",
         Higher,
         true,
+        TOKENS,
         |d| d.summary.avg_throughput_tokens_per_sec.known(),
         &["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]
     ),
@@ -156,6 +227,7 @@ pub const METRICS: &[Metric] = &[
         "storage throughput, tokens/s",
         Higher,
         true,
+        STORAGE_TIME,
         |d| quotient(tokens(d), io_seconds(d)),
         &["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]
     ),
@@ -164,6 +236,7 @@ pub const METRICS: &[Metric] = &[
         "wall-clock requests/s",
         Higher,
         false,
+        REQUESTS,
         |d| quotient(requests(d), elapsed(d)),
         &["Wall-Clock Requests/sec", "Requests/sec"]
     ),
@@ -172,6 +245,7 @@ pub const METRICS: &[Metric] = &[
         "storage requests/s",
         Higher,
         false,
+        STORAGE_TIME,
         |d| quotient(requests(d), io_seconds(d)),
         &["Storage Requests/sec"]
     ),
@@ -180,16 +254,18 @@ pub const METRICS: &[Metric] = &[
         "storage I/O time, s",
         Neither,
         false,
+        STORAGE_TIME,
         io_seconds,
         &["Total I/O Time (s)"]
     ),
-    metric!("tokens", "tokens", Higher, false, tokens, &["Total Tokens"]),
-    metric!("requests", "requests", Higher, false, requests, &["Total Requests"]),
+    metric!("tokens", "tokens", Higher, false, TOKENS, tokens, &["Total Tokens"]),
+    metric!("requests", "requests", Higher, false, REQUESTS, requests, &["Total Requests"]),
     metric!(
         "end_to_end_mean_ms",
         "end to end, mean, ms",
         Lower,
         false,
+        MEAN,
         |d| end_to_end(d)?.mean.known(),
         &["E2E Latency Mean (ms)"]
     ),
@@ -198,6 +274,7 @@ pub const METRICS: &[Metric] = &[
         "end to end, P50, ms",
         Lower,
         false,
+        Evidence::Quantile(Times::EndToEnd, 0.5),
         |d| end_to_end(d)?.p50.known(),
         &["E2E Latency P50 (ms)"]
     ),
@@ -206,6 +283,7 @@ pub const METRICS: &[Metric] = &[
         "end to end, P95, ms",
         Lower,
         true,
+        Evidence::Quantile(Times::EndToEnd, 0.95),
         |d| end_to_end(d)?.p95.known(),
         &["E2E Latency P95 (ms)"]
     ),
@@ -214,6 +292,7 @@ pub const METRICS: &[Metric] = &[
         "end to end, P99, ms",
         Lower,
         false,
+        Evidence::Quantile(Times::EndToEnd, 0.99),
         |d| end_to_end(d)?.p99.known(),
         &["E2E Latency P99 (ms)"]
     ),
@@ -222,6 +301,7 @@ pub const METRICS: &[Metric] = &[
         "storage I/O of a request, mean, ms",
         Lower,
         false,
+        MEAN,
         |d| storage_io(d)?.mean.known(),
         &["Storage Latency Mean (ms)"]
     ),
@@ -230,6 +310,7 @@ pub const METRICS: &[Metric] = &[
         "storage I/O of a request, P50, ms",
         Lower,
         false,
+        Evidence::Quantile(Times::StorageIo, 0.5),
         |d| storage_io(d)?.p50.known(),
         &["Storage Latency P50 (ms)"]
     ),
@@ -238,6 +319,7 @@ pub const METRICS: &[Metric] = &[
         "storage I/O of a request, P95, ms",
         Lower,
         true,
+        Evidence::Quantile(Times::StorageIo, 0.95),
         |d| storage_io(d)?.p95.known(),
         &["Storage Latency P95 (ms)"]
     ),
@@ -246,6 +328,7 @@ pub const METRICS: &[Metric] = &[
         "storage I/O of a request, P99, ms",
         Lower,
         false,
+        Evidence::Quantile(Times::StorageIo, 0.99),
         |d| storage_io(d)?.p99.known(),
         &["Storage Latency P99 (ms)"]
     ),
@@ -254,6 +337,7 @@ pub const METRICS: &[Metric] = &[
         "cache hit rate",
         Neither,
         false,
+        UNRECORDED,
         Document::hit_rate,
         &["Cache Hit Rate"]
     ),
@@ -262,6 +346,7 @@ pub const METRICS: &[Metric] = &[
         "bytes read per byte written",
         Neither,
         false,
+        UNRECORDED,
         Document::read_write_ratio,
         &["Read/Write Ratio"]
     ),
@@ -270,6 +355,7 @@ pub const METRICS: &[Metric] = &[
         "bytes read, GiB",
         Higher,
         false,
+        ALL_READ,
         |d| stats(d).total_read_gb.known(),
         &["Total Read (GB)", "Total Read (GiB)"]
     ),
@@ -278,6 +364,7 @@ pub const METRICS: &[Metric] = &[
         "bytes written, GiB",
         Higher,
         false,
+        ALL_WRITTEN,
         |d| stats(d).total_write_gb.known(),
         &["Total Write (GB)", "Total Write (GiB)"]
     ),
@@ -286,38 +373,80 @@ pub const METRICS: &[Metric] = &[
         "prefill bytes written, GiB",
         Higher,
         false,
+        ALL_WRITTEN,
         |d| stats(d).prefill_bytes_written_gb.known(),
         &["Prefill Bytes Written (GB)"]
     ),
-    metric!("storage_read_bandwidth_gib_per_s", "storage read, GiB/s", Higher, true, |d| {
-        d.storage_bandwidth_gib_per_s()[0]
-    }),
-    metric!("storage_write_bandwidth_gib_per_s", "storage write, GiB/s", Higher, true, |d| {
-        d.storage_bandwidth_gib_per_s()[1]
-    }),
-    metric!("storage_read_device_p50_ms", "storage read, device P50, ms", Lower, false, |d| {
-        d.tier_latency_ms("storage_read_device_p50_ms")
-    }),
-    metric!("storage_read_device_p95_ms", "storage read, device P95, ms", Lower, true, |d| {
-        d.tier_latency_ms("storage_read_device_p95_ms")
-    }),
-    metric!("storage_read_device_p99_ms", "storage read, device P99, ms", Lower, false, |d| {
-        d.tier_latency_ms("storage_read_device_p99_ms")
-    }),
-    metric!("storage_write_device_p50_ms", "storage write, device P50, ms", Lower, false, |d| {
-        d.tier_latency_ms("storage_write_device_p50_ms")
-    }),
-    metric!("storage_write_device_p95_ms", "storage write, device P95, ms", Lower, true, |d| {
-        d.tier_latency_ms("storage_write_device_p95_ms")
-    }),
-    metric!("storage_write_device_p99_ms", "storage write, device P99, ms", Lower, false, |d| {
-        d.tier_latency_ms("storage_write_device_p99_ms")
-    }),
+    metric!(
+        "storage_read_bandwidth_gib_per_s",
+        "storage read, GiB/s",
+        Higher,
+        true,
+        Evidence::PerSecond(storage_read),
+        |d| { d.storage_bandwidth_gib_per_s()[0] }
+    ),
+    metric!(
+        "storage_write_bandwidth_gib_per_s",
+        "storage write, GiB/s",
+        Higher,
+        true,
+        Evidence::PerSecond(storage_written),
+        |d| { d.storage_bandwidth_gib_per_s()[1] }
+    ),
+    metric!(
+        "storage_read_device_p50_ms",
+        "storage read, device P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageReadDevice, 0.5),
+        |d| { d.tier_latency_ms("storage_read_device_p50_ms") }
+    ),
+    metric!(
+        "storage_read_device_p95_ms",
+        "storage read, device P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::StorageReadDevice, 0.95),
+        |d| { d.tier_latency_ms("storage_read_device_p95_ms") }
+    ),
+    metric!(
+        "storage_read_device_p99_ms",
+        "storage read, device P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageReadDevice, 0.99),
+        |d| { d.tier_latency_ms("storage_read_device_p99_ms") }
+    ),
+    metric!(
+        "storage_write_device_p50_ms",
+        "storage write, device P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.5),
+        |d| { d.tier_latency_ms("storage_write_device_p50_ms") }
+    ),
+    metric!(
+        "storage_write_device_p95_ms",
+        "storage write, device P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.95),
+        |d| { d.tier_latency_ms("storage_write_device_p95_ms") }
+    ),
+    metric!(
+        "storage_write_device_p99_ms",
+        "storage write, device P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.99),
+        |d| { d.tier_latency_ms("storage_write_device_p99_ms") }
+    ),
     metric!(
         DEVICE_READ,
         "device read by the kernel, MB/s",
         Higher,
         false,
+        UNRECORDED,
         |d| Some(device_mb_per_s(d)?[0]),
         &["Device Read (MB/s)"]
     ),
@@ -326,6 +455,7 @@ pub const METRICS: &[Metric] = &[
         "device total by the kernel, MB/s",
         Higher,
         false,
+        UNRECORDED,
         |d| Some(device_mb_per_s(d)?[1]),
         &["Device Total (MB/s)"]
     ),
@@ -333,7 +463,13 @@ pub const METRICS: &[Metric] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use ringfall_engine::metrics::Histogram;
+    use ringfall_engine::tier::Tier;
+
     use super::*;
+    use crate::results::document::Histograms;
     use crate::results::document::figure::{Derived, Sum};
 
     #[test]
@@ -364,6 +500,43 @@ mod tests {
         idle.summary.total_tokens = Sum::of(0);
         idle.summary.total_storage_io_time = Derived::of(0.0);
         assert_eq!(Metric::by_key(STORAGE_THROUGHPUT).unwrap().of(&idle), None);
+    }
+
+    #[test]
+    fn percentiles_and_rates_of_the_headline_have_evidence() {
+        for metric in METRICS.iter().filter(|metric| metric.key.contains("_p")) {
+            if metric.key.ends_with("_ms") {
+                assert!(matches!(metric.evidence, Evidence::Quantile(..)), "{}", metric.key);
+            }
+        }
+        for metric in METRICS.iter().filter(|m| m.headline && m.key != STORAGE_THROUGHPUT) {
+            assert!(!matches!(metric.evidence, Evidence::None(_)), "{}", metric.key);
+        }
+    }
+
+    /// A percentile's value and its evidence are declared side by side; they are of the same times.
+    #[test]
+    fn the_evidence_of_a_percentile_is_the_histogram_that_it_comes_from() {
+        let mut run = crate::results::tests::busy();
+        for (ms, histogram) in (1..).zip([
+            &mut run.requests.storage_io,
+            &mut run.engine.tiers[Tier::Storage.index()].read.device,
+            &mut run.engine.tiers[Tier::Storage.index()].write.device,
+        ]) {
+            *histogram = Histogram::new();
+            (1..=100).for_each(|n| histogram.record(n * ms * 1_000_000));
+        }
+        let document = Document::of(&run);
+        let histograms = Histograms::read(&document, Path::new("x")).unwrap();
+        let mut seen = 0;
+        for metric in METRICS {
+            let Evidence::Quantile(times, quantile) = metric.evidence else { continue };
+            let all = histograms.sum(times.histograms()).unwrap();
+            let value_ms = all.quantile_ns(quantile).unwrap() as f64 / 1e6;
+            assert_eq!(metric.of(&document), Some(value_ms), "{}", metric.key);
+            seen += 1;
+        }
+        assert_eq!(seen, 12);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
 
 pub(crate) mod autoscaling;
+mod code;
 pub mod cold;
 pub mod configuration;
 pub(crate) mod correlation;
@@ -21,6 +22,7 @@ pub(crate) mod source;
 pub mod trust;
 mod warnings;
 
+pub use code::Code;
 pub use document::Document;
 pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::write_json;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Traffic};
 use crate::facts::SimulationFigures;
-use crate::results::document::figure::{OfRun, Same, shapes};
+use crate::results::document::figure::{OfRun, OverTime, Same, shapes};
 use crate::results::document::merge::figures;
 use crate::results::{Document, RunResult, deep_queue};
 
@@ -74,20 +74,21 @@ pub struct SimulationReport {
     /// Where the figures of the simulated drive come from.
     pub source: Same<String>,
     /// Share of the window in which the drive was busy, from 0 to 1.
-    pub drive_busy_share: OfRun<f64>,
+    pub drive_busy_share: OverTime<f64>,
     /// Share of the window in which I/Os waited because the drive works on no more of them at once,
     /// from 0 to 1.
-    pub drive_crowded_share: OfRun<f64>,
+    pub drive_crowded_share: OverTime<f64>,
     /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
-    pub memory_busy_share: OfRun<f64>,
+    pub memory_busy_share: OverTime<f64>,
     /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
     /// without a GPU tier.
-    pub gpu_link_busy_share: OfRun<f64>,
+    pub gpu_link_busy_share: OverTime<f64>,
     /// Resource that limited the run.
     pub binds: Same<Binding>,
     /// Reason for which `binds` is thought to be the limit.
     pub because: Same<String>,
-    /// The logical trace that was written; null when none was asked for.
+    /// The logical trace that was written; null when none was asked for, and in merged results:
+    /// each wrote its own.
     pub io_trace: OfRun<IoTraceReport>,
 }
 }
@@ -131,10 +132,10 @@ impl SimulationReport {
         SimulationReport {
             device: Same::of(device),
             source: Same::of(source),
-            drive_busy_share: OfRun::of(figures.drive_busy_share),
-            drive_crowded_share: OfRun::of(figures.drive_crowded_share),
-            memory_busy_share: OfRun::of(figures.memory_busy_share),
-            gpu_link_busy_share: OfRun::maybe(
+            drive_busy_share: OverTime::of(figures.drive_busy_share),
+            drive_crowded_share: OverTime::of(figures.drive_crowded_share),
+            memory_busy_share: OverTime::of(figures.memory_busy_share),
+            gpu_link_busy_share: OverTime::maybe(
                 (result.plan.gpu_memory_bytes > 0).then_some(figures.gpu_link_busy_share),
             ),
             binds: Same::of(binds),

@@ -14,8 +14,6 @@ pub(crate) const CLASS_NAMES: [&str; 3] = ["interactive", "responsive", "batch"]
 /// Targets of a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sla {
-    /// Name of the class: interactive, responsive or batch.
-    pub class: &'static str,
     /// End-to-end latency at P95, P99, P99.9 and P99.99, ms.
     pub targets_ms: [u64; 4],
 }
@@ -24,7 +22,7 @@ impl Sla {
     /// Of each class, in the order of `Class::ALL`.
     pub fn of(targets: &QosTargets) -> [Sla; 3] {
         let targets_ms = targets.all_ms();
-        std::array::from_fn(|at| Sla { class: CLASS_NAMES[at], targets_ms: targets_ms[at] })
+        targets_ms.map(|targets_ms| Sla { targets_ms })
     }
 
     /// The P95 target, ns.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::results::RunResult;
-use crate::results::document::figure::{Derived, First, Max, OfRun, Same, Sum, shapes};
+use crate::results::document::figure::{Derived, First, Max, Same, Sum, shapes};
 use crate::results::document::list::Union;
 use crate::results::document::merge::figures;
 
@@ -28,13 +28,14 @@ pub struct SourceReport {
     pub rows: Sum<Option<u64>>,
     /// Number of complete passes over the trace; null without a trace.
     pub cycles: Sum<Option<u32>>,
-    /// Number of operations in the logical trace that was replayed; null without one.
-    pub operations: OfRun<u64>,
+    /// Number of operations in the logical trace that was replayed; null without one, and in merged
+    /// results that replayed different ones.
+    pub operations: Same<u64>,
     /// Number of entries that the logical trace reads before it writes them, and that were
-    /// therefore written before the run.
-    pub populated_objects: OfRun<u64>,
+    /// therefore written before the run: before each of merged ones.
+    pub populated_objects: Same<u64>,
     /// Bytes of the entries in `populated_objects`.
-    pub populated_bytes: OfRun<u64>,
+    pub populated_bytes: Same<u64>,
     /// Number of rows or conversations skipped because they could not be parsed.
     pub skipped: Sum<u64>,
     /// Which row or conversation was skipped first, and why.
@@ -162,9 +163,9 @@ pub(crate) fn report(result: &RunResult) -> SourceReport {
         turns: Same::maybe(result.source.turns),
         rows: Sum::maybe(feed.map(|feed| feed.rows)),
         cycles: Sum::maybe(feed.map(|feed| feed.cycles)),
-        operations: OfRun::maybe(result.source.operations),
-        populated_objects: OfRun::maybe(result.source.populated.map(|(objects, _)| objects)),
-        populated_bytes: OfRun::maybe(result.source.populated.map(|(_, bytes)| bytes)),
+        operations: Same::maybe(result.source.operations),
+        populated_objects: Same::maybe(result.source.populated.map(|(objects, _)| objects)),
+        populated_bytes: Same::maybe(result.source.populated.map(|(_, bytes)| bytes)),
         skipped: Sum::of(skipped.rows),
         first_skipped: First::maybe(skipped.first.clone()),
         block_hits: Sum::maybe((blocks > 0).then_some(workload.block_hits)),

@@ -313,7 +313,7 @@ fn requests_that_did_not_finish_are_told_and_warned_of() {
         result.requests.record_unfinished(Class::Batch, (1_000 + ms) * MILLISECOND_NS);
     }
     let warnings = warnings_of(&result);
-    let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == "unfinished").collect();
+    let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == Code::Unfinished).collect();
     assert_eq!(told.len(), 1, "{warnings:?}");
     assert!(told[0].text.contains("30 batch requests") && told[0].flag_to_try.is_some());
     let document = to_json(&result);
@@ -336,7 +336,7 @@ fn one_unfinished_request_among_many_is_no_warning() {
     let mut result = nothing();
     (0..1_000).for_each(|_| result.requests.record(&record(Class::Batch, 60)));
     result.requests.record_unfinished(Class::Batch, 30 * MILLISECOND_NS);
-    assert!(warnings_of(&result).iter().all(|warning| warning.code != "unfinished"));
+    assert!(warnings_of(&result).iter().all(|warning| warning.code != Code::Unfinished));
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn other_ranks_of_the_same_launch_are_no_strangers_on_the_device() {
         if let Some(kernel) = &mut result.kernel {
             (kernel.read_bytes, kernel.write_bytes) = (GIB, theirs - GIB);
         }
-        warnings_of(&result).iter().any(|warning| warning.code == "kernel_disagrees")
+        warnings_of(&result).iter().any(|warning| warning.code == Code::KernelDisagrees)
     };
     let rank = |local_size| Launcher {
         rank: 1,

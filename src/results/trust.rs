@@ -125,6 +125,10 @@ impl Situation {
         let config = ours.config.as_ref();
         let read = summary.cache_stats.total_read_gb.known().filter(|&read| read > 0.0);
         let from_storage = summary.cache_stats.tier_storage_kv_bytes_read_gb.known();
+        let gpu_mib = match &ours.gpu {
+            None => Some(0),
+            Some(gpu) => gpu.capacity_bytes.known().map(|bytes| bytes.div_ceil(MIB)),
+        };
         Situation {
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
@@ -134,9 +138,8 @@ impl Situation {
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
             ..configuration
-                .map(|configuration| {
-                    let gpu_mib =
-                        ours.gpu.as_ref().map_or(0, |gpu| gpu.capacity_bytes.div_ceil(MIB));
+                .zip(gpu_mib)
+                .map(|(configuration, gpu_mib)| {
                     let cpu_memory_mib = configuration.cpu_memory_mib.saturating_add(gpu_mib);
                     Situation::of_configuration(&Configuration { cpu_memory_mib, ..configuration })
                 })

@@ -12,6 +12,7 @@ use crate::config::{Arrival, Preallocate, Traffic};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::RunResult;
+use crate::results::code::Code;
 use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
 use crate::results::saturation;
@@ -21,7 +22,7 @@ use crate::results::sla::CLASS_NAMES;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// Stable name of the warning, for scripts.
-    pub code: String,
+    pub code: Code,
     /// What was seen, with its value.
     pub text: String,
     /// Flag that may help; null when none does.
@@ -46,8 +47,8 @@ const STANDSTILL_SHARE: f64 = 0.05;
 /// A gap that a busy machine makes now and then is none, s.
 const STANDSTILL_MIN_S: f64 = 0.5;
 
-fn warning(code: &'static str, text: String, flag_to_try: Option<&str>) -> Warning {
-    Warning { code: code.to_owned(), text, flag_to_try: flag_to_try.map(str::to_owned) }
+fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
+    Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
 
 /// What the numbers of a run should be read with.
@@ -64,7 +65,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         let text = "no request finished: entries may be too large to be written in the time \
                     given"
             .to_owned();
-        warnings.push(warning("nothing_completed", text, Some("--duration")));
+        warnings.push(warning(Code::NothingCompleted, text, Some("--duration")));
     }
     warnings
 }
@@ -85,7 +86,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
                 ratio * 100.0,
                 kernel.device
             );
-            warnings.push(warning("kernel_disagrees", text, None));
+            warnings.push(warning(Code::KernelDisagrees, text, None));
         }
         if let Some(ratio) = crate::facts::quotient(kernel.write_bytes, engine.io_write.bytes)
             && ratio < 1.0 - KERNEL_TOLERANCE
@@ -96,24 +97,24 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
                 ratio * 100.0,
                 kernel.device
             );
-            warnings.push(warning("kernel_disagrees", text, None));
+            warnings.push(warning(Code::KernelDisagrees, text, None));
         }
     }
     of_the_reads(result, warnings);
     of_the_drives(result, warnings);
     if let Some(text) = deep_queue::told(result) {
-        warnings.push(warning("deep_queue", text, Some(deep_queue::flag_to_try(result))));
+        warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
     }
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");
-        warnings.push(warning("not_traced", text, None));
+        warnings.push(warning(Code::NotTraced, text, None));
     }
     if let Some(Ok(trace)) = &result.block_trace
         && trace.lost_events > 0
     {
         let text =
             format!("the block trace lost {} events: its counts are too low", trace.lost_events);
-        warnings.push(warning("trace_lost", text, None));
+        warnings.push(warning(Code::TraceLost, text, None));
     }
     if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
         && share > FIRST_TOUCH_SHARE
@@ -124,7 +125,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
              most file systems",
             share * 100.0
         );
-        warnings.push(warning("first_touch", text, Some("--preallocate write")));
+        warnings.push(warning(Code::FirstTouch, text, Some("--preallocate write")));
     }
 }
 
@@ -133,11 +134,11 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(cold) = ColdReads::of_run(result) else { return };
     match cold.verdict {
         ColdVerdict::Cached => {
-            warnings.push(warning("reads_cached", cold.told, Some("--cache-dir")));
+            warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
         }
         // That the data is in memory has a warning of its own.
         ColdVerdict::Unseen if !is_in_memory(result) => {
-            warnings.push(warning("reads_unseen", cold.told, None));
+            warnings.push(warning(Code::ReadsUnseen, cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
     }
@@ -157,7 +158,7 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
                 result.engine.counts.lost_entries,
                 gib(result.engine.counts.lost_bytes)
             );
-            warnings.push(warning("drive_failed", text, None));
+            warnings.push(warning(Code::DriveFailed, text, None));
         }
     }
     if result.drives.len() < 2 {
@@ -171,7 +172,7 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
              as on the median drive",
             drive.path
         );
-        warnings.push(warning("drive_slow", text, None));
+        warnings.push(warning(Code::DriveSlow, text, None));
     }
 }
 
@@ -228,7 +229,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
             Arrival::Closed => "--duration",
             _ => flag_for_less(result),
         };
-        warnings.push(warning("unfinished", text, Some(flag)));
+        warnings.push(warning(Code::Unfinished, text, Some(flag)));
     }
 }
 
@@ -242,20 +243,20 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
             backlog.queued_at_end,
             Nanos::from_ns(backlog.queue_age_at_end_ns).as_secs_f64()
         );
-        warnings.push(warning("backlog", text, Some(flag_for_less(result))));
+        warnings.push(warning(Code::Backlog, text, Some(flag_for_less(result))));
     }
     let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
     for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {
         let first = skipped.first.as_deref().unwrap_or_default();
         let text = format!("{} rows could not be read and were skipped; {first}", skipped.rows);
-        warnings.push(warning("skipped_rows", text, None));
+        warnings.push(warning(Code::SkippedRows, text, None));
     }
     if let Some(rows) = result.feed.as_ref().map(|feed| feed.disordered).filter(|rows| *rows > 0) {
         let text = format!(
             "{rows} rows of the trace are out of order and were given the preceding row's time; \
              sort the trace by time to avoid this"
         );
-        warnings.push(warning("disordered_rows", text, None));
+        warnings.push(warning(Code::DisorderedRows, text, None));
     }
     if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
         && skipped.rows > 0
@@ -263,21 +264,21 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let first = skipped.first.as_deref().unwrap_or_default();
         let text =
             format!("{} rows of the validation trace could not be used; {first}", skipped.rows);
-        warnings.push(warning("skipped_validation_rows", text, None));
+        warnings.push(warning(Code::SkippedValidationRows, text, None));
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
-        warnings.push(warning("autoscaler", conclusion.reason.clone(), Some("--duration")));
+        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some("--duration")));
     }
     if let Some(why) = saturation::why_none(result) {
         let text = format!("the autoscaler's answer is 0 users: {why}");
-        warnings.push(warning("autoscaler_none", text, None));
+        warnings.push(warning(Code::AutoscalerNone, text, None));
     }
     if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
         let text =
             "users did not wait for answers (--arrival open): beyond the limit the queue keeps \
                     growing"
                 .to_owned();
-        warnings.push(warning("open_autoscaling", text, Some("--arrival closed")));
+        warnings.push(warning(Code::OpenAutoscaling, text, Some("--arrival closed")));
     }
 }
 
@@ -287,10 +288,12 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some(why) = &gpu.why_not {
         let (asked, given) = (gib(gpu.asked_bytes), gib(gpu.given_bytes));
         let (code, text) = match gpu.backing {
-            None => ("gpu_left_out", format!("the GPU tier of {asked:.1} GiB was left out: {why}")),
+            None => {
+                (Code::GpuLeftOut, format!("the GPU tier of {asked:.1} GiB was left out: {why}"))
+            }
             Some(_) => {
                 let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
-                ("gpu_smaller", text)
+                (Code::GpuSmaller, text)
             }
         };
         let remedy = if gpu.backing.is_none() { "--gpu-mem-gb 0" } else { "--gpu-mem-gb" };
@@ -299,7 +302,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
         let text = "the GPU tier was emulated in host memory: its figures say nothing about a GPU"
             .to_owned();
-        warnings.push(warning("gpu_emulated", text, Some("--gpu-backend cuda")));
+        warnings.push(warning(Code::GpuEmulated, text, Some("--gpu-backend cuda")));
     }
     if result.engine.counts.passed_over_entries > 0 {
         let text = format!(
@@ -307,7 +310,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
              belonged to other shards",
             result.engine.counts.passed_over_entries
         );
-        warnings.push(warning("gpu_passed_over", text, Some("--gpu-mem-gb")));
+        warnings.push(warning(Code::GpuPassedOver, text, Some("--gpu-mem-gb")));
     }
 }
 
@@ -319,7 +322,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             Tier::Cpu => "--cpu-mem-gb",
             Tier::Storage => "--storage-capacity-gb",
         };
-        warnings.push(warning("tier_lowered", shortage.to_string(), Some(flag)));
+        warnings.push(warning(Code::TierLowered, shortage.to_string(), Some(flag)));
     }
     let engine = &result.engine;
     let requests = &result.requests;
@@ -332,14 +335,14 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             requests.refused_share() * 100.0,
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
     } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
         let text = format!(
             "{} entries were larger than the last tier ({:.2} GiB) and could not be stored",
             engine.refused_entries,
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning("refused", text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
     }
     if result.population_failed > 0 {
         let text = format!(
@@ -347,7 +350,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
              storage tier, or their I/O failed",
             result.population_failed
         );
-        warnings.push(warning("population", text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Population, text, Some("--storage-capacity-gb")));
     }
     let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
     if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
@@ -357,7 +360,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             gib(bytes),
             gib(room)
         );
-        warnings.push(warning("population_evicted", text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::PopulationEvicted, text, Some("--storage-capacity-gb")));
     }
 }
 
@@ -389,7 +392,7 @@ fn beyond_the_limits(
          of this device: {why}; measure them again",
         share * 100.0
     );
-    warnings.push(warning("roofline_exceeded", text, Some("--roofline fresh")));
+    warnings.push(warning(Code::RooflineExceeded, text, Some("--roofline fresh")));
 }
 
 /// Where it ran, and whether it could.
@@ -404,18 +407,18 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
                 name(there),
                 name(here)
             );
-            warnings.push(warning("roofline_device", text, Some("--roofline fresh")));
+            warnings.push(warning(Code::RooflineDevice, text, Some("--roofline fresh")));
         }
         beyond_the_limits(result, source, roofline, warnings);
     }
     of_the_heartbeats(result, warnings);
     let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
     for text in shortfalls.take(1) {
-        warnings.push(warning("engine", text.clone(), None));
+        warnings.push(warning(Code::Engine, text.clone(), None));
     }
     if is_in_memory(result) {
         let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
-        warnings.push(warning("memory_backed", text, Some("--cache-dir")));
+        warnings.push(warning(Code::MemoryBacked, text, Some("--cache-dir")));
     }
 }
 
@@ -431,7 +434,7 @@ fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
              storage",
             share * 100.0
         );
-        warnings.push(warning("stood_still", text, Some("--shards")));
+        warnings.push(warning(Code::StoodStill, text, Some("--shards")));
     } else if result.watchdog.stalls > 0 {
         let times = match result.watchdog.stalls {
             1 => "once".to_owned(),
@@ -441,7 +444,7 @@ fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
             "a shard stalled for 1 s or more, {times} between its start and its end; the longest \
              stall while the load ran was {gap_s:.1} s"
         );
-        warnings.push(warning("stalls", text, Some("--shards")));
+        warnings.push(warning(Code::Stalls, text, Some("--shards")));
     }
 }
 
@@ -451,107 +454,5 @@ fn is_in_memory(result: &RunResult) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use ringfall_engine::metrics::Histogram;
-
-    use super::*;
-    use crate::facts::class_index;
-    use crate::host::{ChainLink, MountFacts};
-    use crate::results::tests::{busy, nothing};
-
-    fn codes(result: &RunResult) -> Vec<String> {
-        let of_reads = |code: &String| code.starts_with("reads_") || code == "memory_backed";
-        warnings_of(result).into_iter().map(|warning| warning.code).filter(of_reads).collect()
-    }
-
-    #[test]
-    fn a_run_that_was_stopped_for_a_while_says_so() {
-        let mut result = busy();
-        let told = |result: &RunResult| {
-            let warnings = warnings_of(result).into_iter();
-            let mut of_it = warnings.filter(|one| ["stalls", "stood_still"].contains(&&*one.code));
-            of_it.next().map(|one| (one.code, one.text))
-        };
-        assert_eq!(told(&result), None);
-        // The watchdog was stopped with it.
-        let gap_s = result.window.seconds / 4.0;
-        result.watchdog.heartbeat_gap_max_ns = (gap_s * 1e9) as u64;
-        let (code, text) = told(&result).unwrap();
-        assert_eq!((&*code, text.contains("25 % of the window")), ("stood_still", true), "{text}");
-        result.watchdog.heartbeat_gap_max_ns = 0;
-        result.watchdog.stalls = 2;
-        assert_eq!(told(&result).unwrap().0, "stalls");
-    }
-
-    /// 100 requests a second, first come, first served at 70 a second, for 3 s: the survivors' P95
-    /// and the estimate agree within 10 %, and the truth is far above both.
-    #[test]
-    fn an_overloaded_queue_is_warned_of_where_survivors_and_estimate_agree() {
-        let mut result = nothing();
-        let (window_ns, mut truth) = (3_000_000_000, Histogram::new());
-        let class = class_index(Class::Interactive);
-        for n in 0..300 {
-            let (arrived_ns, ended_ns) = (n * 10_000_000, (n + 1) * 1_000_000_000 / 70);
-            truth.record(ended_ns - arrived_ns);
-            match ended_ns <= window_ns {
-                true => result.requests.end_to_end[class].record(ended_ns - arrived_ns),
-                false => {
-                    result.requests.record_unfinished(Class::Interactive, window_ns - arrived_ns)
-                }
-            }
-        }
-        let all = result.requests.latency_of_all(Class::Interactive);
-        let p95 = all.quantile(0.95).unwrap();
-        let survivors_ns = result.requests.end_to_end[class].quantile_ns(0.95).unwrap();
-        let truth_ns = truth.quantile_ns(0.95).unwrap();
-        let (estimate_ns, bound_ns) = (p95.estimate_ns.unwrap(), p95.at_least_ns);
-        assert!(estimate_ns.abs_diff(survivors_ns) < survivors_ns / 10, "{p95:?} {survivors_ns}");
-        assert!(estimate_ns < truth_ns * 3 / 4 && bound_ns <= truth_ns, "{p95:?} {truth_ns}");
-        let warnings = warnings_of(&result);
-        let told = warnings.iter().find(|one| one.code == "unfinished").unwrap();
-        let bound = format!("it is {:.1} ms or more", Nanos::from_ns(bound_ns).as_ms_f64());
-        assert!(told.text.ends_with(&bound), "{}", told.text);
-    }
-
-    #[test]
-    fn reads_that_no_device_served_are_told() {
-        let mut result = busy();
-        let bytes = result.engine.io_read.bytes;
-        let read = |result: &mut RunResult, bytes| {
-            if let Some(kernel) = &mut result.kernel {
-                kernel.read_bytes = bytes;
-            }
-        };
-        read(&mut result, bytes);
-        assert_eq!(codes(&result), [""; 0]);
-        read(&mut result, bytes / 2);
-        assert_eq!(codes(&result), ["reads_cached"]);
-        // The disk below a loop device read nothing: its file is in the page cache.
-        read(&mut result, bytes);
-        let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
-            name: name.to_owned(),
-            numbers: String::new(),
-            kind: kind.to_owned(),
-            above: above.map(str::to_owned),
-        };
-        result.machine.device_chain =
-            vec![link("loop0", "loop", None), link("sda", "disk", Some("loop0"))];
-        let kernel = result.kernel.clone().unwrap();
-        let of = |device: &str, read_bytes| crate::host::BlockDelta {
-            device: device.to_owned(),
-            read_bytes,
-            ..kernel.clone()
-        };
-        result.kernel_chain = vec![of("loop0", bytes), of("sda", 0)];
-        assert_eq!(codes(&result), ["reads_cached"]);
-        result.kernel = None;
-        let on = |result: &mut RunResult, file_system: &str| {
-            let file_system = file_system.to_owned();
-            result.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
-        };
-        on(&mut result, "nfs4");
-        assert_eq!(codes(&result), ["reads_unseen"]);
-        on(&mut result, "tmpfs");
-        assert_eq!(codes(&result), ["memory_backed"]);
-    }
-}
+#[path = "warnings_test.rs"]
+mod tests;

@@ -7,17 +7,16 @@ use ringfall_engine::tier::Tier;
 
 use super::gpu;
 use super::terminal::Style;
-use crate::facts::RequestStats;
-use crate::results::document::{QuantileMs, RequestsOfClass};
-use crate::results::sla::CLASS_NAMES;
-use crate::results::{RunResult, is_without_drive};
+use crate::results::document::{QuantileMs, RequestsReport};
+use crate::results::{Document, RunResult, is_without_drive};
 
 /// Nanoseconds as ms, or nothing to tell.
-pub(super) fn ms(ns: Option<u64>) -> String {
+fn ms(ns: Option<u64>) -> String {
     ns.map_or("-".to_owned(), |ns| short_ms(ns as f64 / 1e6))
 }
 
-fn short_ms(ms: f64) -> String {
+/// Milliseconds, with as many decimals as say something.
+pub(super) fn short_ms(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.2}"),
         ms if ms < 1000.0 => format!("{ms:.1}"),
@@ -45,7 +44,12 @@ pub(super) fn latency_row(text: &mut String, name: &str, histogram: &Histogram) 
 
 /// The table of latencies. Where there is no drive, what the tiers took is what the program took to
 /// work it out: nobody's latency, and left out.
-pub(super) fn latencies(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+pub(super) fn latencies(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
     let title = format!(
         "  {:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "latency, ms", "count", "mean", "P50", "P95", "P99", "max"
@@ -60,7 +64,7 @@ pub(super) fn latencies(text: &mut String, style: Style, result: &RunResult) -> 
     {
         latency_row(text, name, class);
     }
-    unfinished(text, style, &result.requests)
+    unfinished(text, style, document.ringfall.requests.as_ref())
 }
 
 fn of_the_tiers(text: &mut String, result: &RunResult) {
@@ -79,39 +83,32 @@ fn of_the_tiers(text: &mut String, result: &RunResult) {
 }
 
 /// Latencies with the requests taken into account that had not finished; nothing without any.
-fn unfinished(text: &mut String, style: Style, requests: &RequestStats) -> std::fmt::Result {
-    let [ended, lost] = [&requests.end_to_end, &requests.unfinished].map(|classes| {
-        let mut all = Histogram::new();
-        classes.iter().for_each(|class| all.merge(class));
-        all
-    });
-    if lost.count() == 0 {
+fn unfinished(
+    text: &mut String,
+    style: Style,
+    requests: Option<&RequestsReport>,
+) -> std::fmt::Result {
+    let Some(requests) = requests.filter(|requests| requests.all.unfinished > 0) else {
         return Ok(());
-    }
+    };
     let title = format!(
         "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
         "with unfinished, ms", "finished", "unfin.", "P50", "P95", "P99"
     );
     writeln!(text, "{}", style.bold(&title))?;
-    let mut row = |name: &str, ended: &Histogram, lost: &Histogram| {
-        let all = RequestsOfClass::of(ended, lost, None);
-        let told = |known: &Option<QuantileMs>| {
-            known.as_ref().map_or("-".to_owned(), |known| known.told(short_ms))
-        };
+    let told = |known: &Option<QuantileMs>| {
+        known.as_ref().map_or("-".to_owned(), |known| known.told(short_ms))
+    };
+    for (name, all) in requests.rows() {
         let (p50, p95, p99) = (told(&all.p50), told(&all.p95), told(&all.p99));
         let (finished, unfinished) = (all.finished, all.unfinished);
-        match finished + unfinished {
-            0 => Ok(()),
-            _ => writeln!(
-                text,
-                "  {name:<24}{finished:>9} {unfinished:>9} {p50:>9} {p95:>9} {p99:>9}"
-            ),
+        let name = match name {
+            "all" => "all requests, estimated".to_owned(),
+            class => format!("  {class}"),
+        };
+        if finished + unfinished > 0 {
+            writeln!(text, "  {name:<24}{finished:>9} {unfinished:>9} {p50:>9} {p95:>9} {p99:>9}")?;
         }
-    };
-    row("all requests, estimated", &ended, &lost)?;
-    let classes = requests.end_to_end.iter().zip(&requests.unfinished);
-    for (class, (ended, lost)) in CLASS_NAMES.iter().zip(classes) {
-        row(&format!("  {class}"), ended, lost)?;
     }
     Ok(())
 }

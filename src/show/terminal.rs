@@ -3,23 +3,20 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use ringfall_engine::metrics::IoMetrics;
 use ringfall_engine::tier::Tier;
-use ringfall_engine::units::{GIB, gib};
-use ringfall_workloads::contract::Class;
+use ringfall_engine::units::gib;
 
-use super::latency::{latencies, ms};
+use super::latency::{latencies, short_ms};
 use super::who::who;
 use super::{depth, gpu, prose, total, verdict};
 use crate::config::{Named as _, Plan};
 use crate::escape;
-use crate::facts::{Bucket, GpuOutcome, TierShortage, class_index, metrics_by_drive, quotient};
+use crate::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use crate::host::counted;
 use crate::remedy::told_io;
-use crate::results::cold::ColdReads;
-use crate::results::correlation::correlate;
-use crate::results::sla::{COMPLIANCE, Sla};
-use crate::results::{Document, RunResult, Warning, autoscaling, health, is_without_drive, source};
+use crate::results::document::{DriveDirection, DriveReport, RequestsReport};
+use crate::results::sla::COMPLIANCE;
+use crate::results::{Document, RunResult, Warning, autoscaling, is_without_drive};
 
 /// What fits every terminal.
 pub(super) const COLUMNS: usize = 80;
@@ -127,7 +124,11 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     } else {
         let (directory, below) = (&banner.directory, &banner.below);
         let (directory, below) = (escape::terminal(directory), escape::terminal(below));
-        writeln!(out, "  storage   {directory} ({below})")?;
+        match below.is_empty() {
+            // What is there can't be told of a directory that is gone, or that nobody may look at.
+            true => writeln!(out, "  storage   {directory} (its file system can't be read)")?,
+            false => writeln!(out, "  storage   {directory} ({below})")?,
+        }
     }
     writeln!(
         out,
@@ -180,17 +181,33 @@ pub fn print_summary(
 pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
-    let _infallible = headline(&mut text, style, result)
+    let _infallible = headline(&mut text, style, result, document)
         .and_then(|()| verdict::served(&mut text, document))
         .and_then(|()| verdict::metrics(&mut text, document))
-        .and_then(|()| latencies(&mut text, style, result))
-        .and_then(|()| tiers(&mut text, style, result))
+        .and_then(|()| latencies(&mut text, style, result, document))
+        .and_then(|()| tiers(&mut text, style, result, document))
         .and_then(|()| depth::line(&mut text, result))
-        .and_then(|()| footing(&mut text, style, result));
+        .and_then(|()| footing(&mut text, style, result, document));
     text
 }
 
-fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+/// A number with so many decimals; a dash where it is unknown.
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+/// A share as a percentage; a dash where it is unknown.
+fn percent(share: Option<f64>, decimals: usize) -> String {
+    share.map_or("-".to_owned(), |share| format!("{:.decimals$} %", share * 100.0))
+}
+
+/// What was counted, and what `results` has worked out of it: nothing is worked out here.
+fn headline(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
     let seconds = result.window.seconds;
     writeln!(text)?;
     let state = match (result.interrupted, &result.failure) {
@@ -199,7 +216,7 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         (false, None) => "",
     };
     writeln!(text, "{}", style.heading(&format!("Results over {seconds:.1} s{state}")))?;
-    storage(text, style, result)?;
+    storage(text, style, result, document)?;
     for (label, line) in autoscaling::lines(result) {
         writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
     }
@@ -216,27 +233,32 @@ fn headline(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Re
         )?;
     }
     let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
-    if let Some(rate) = quotient(hits, hits + misses) {
+    if let Some(rate) = document.ringfall.source.block_hit_rate.known() {
         writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
     }
-    recorded(text, result)?;
-    let requests = &result.requests;
-    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    recorded(text, document)?;
+    let summary = &document.summary;
     writeln!(
         text,
-        "  service      {:.1} tokens/s   {:.2} requests/s   {} served   hit rate {}",
-        per_second(requests.generated_tokens),
-        per_second(requests.completed()),
-        requests.completed(),
-        result.cache.hit_rate().map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+        "  service      {} tokens/s   {} requests/s   {} served   hit rate {}",
+        number(summary.avg_throughput_tokens_per_sec.known(), 1),
+        number(summary.requests_per_second.known(), 2),
+        result.requests.completed(),
+        percent(document.hit_rate(), 1),
     )
 }
 
 /// What storage moved, and what of it was simulated. Without a drive nothing moved, and nothing of
 /// it can have held anything up.
-fn storage(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
-    let (seconds, engine) = (result.window.seconds, &result.engine);
-    let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
+fn storage(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
+    let (engine, io) = (&result.engine, &document.ringfall.io);
+    let rates =
+        [io.read.bandwidth_gib_per_s, io.write.bandwidth_gib_per_s].map(|rate| rate.known());
     let (read, written) = (engine.io_read.bytes, engine.io_write.bytes);
     if is_without_drive(result) {
         let (asked, (read, written)) = (gib(read + written), (gib(read), gib(written)));
@@ -245,12 +267,13 @@ fn storage(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
         );
         verdict::labelled(text, "storage", &sentence)?;
     } else {
-        let total = style.bold(&format!("{:.3} GiB/s", rate(read + written)));
+        let both = rates[0].zip(rates[1]).map(|(read, write)| read + write);
+        let total = style.bold(&format!("{} GiB/s", number(both, 3)));
         writeln!(
             text,
-            "  storage      {total}   read {:.3}   write {:.3}   ({:.1} GiB moved)",
-            rate(read),
-            rate(written),
+            "  storage      {total}   read {}   write {}   ({:.1} GiB moved)",
+            number(rates[0], 3),
+            number(rates[1], 3),
             gib(read + written)
         )?;
     }
@@ -268,38 +291,37 @@ fn storage(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
 }
 
 /// How the hit rate compares with a recorded one.
-fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    if let Some(validation) = source::validation(result) {
-        let percent = |rate: Option<f64>| {
-            rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
-        };
+fn recorded(text: &mut String, document: &Document) -> std::fmt::Result {
+    if let Some(validation) = document.ringfall.validation.as_ref() {
         let verdict = match validation.passed {
             Some(true) => "agrees",
             Some(false) => "does not agree",
             None => "nothing to compare",
         };
         let (hit_rate, error) = (validation.recorded_hit_rate, validation.relative_error);
-        let error = error.map_or("-".to_owned(), |error| format!("{:.2} %", error * 100.0));
-        let recorded = percent(Some(hit_rate));
+        let (error, recorded) = (percent(error, 2), percent(Some(hit_rate), 1));
         writeln!(text, "  validation   {verdict}: recorded hit rate {recorded}, off by {error}")?;
     }
-    if let Some(stats) = source::compared(result).map(|compared| compared.trace_stats) {
-        let number =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+    if let Some(stats) = document.validation.as_ref().map(|compared| &compared.trace_stats) {
         let sentence = format!(
             "{} recorded requests; mean: {} tokens of context, {} generated; {} bytes read per \
              byte written",
             stats.total_requests,
-            number(stats.context_tokens_mean),
-            number(stats.generation_tokens_mean),
-            number(stats.read_write_ratio),
+            number(stats.context_tokens_mean, 1),
+            number(stats.generation_tokens_mean, 1),
+            number(stats.read_write_ratio, 1),
         );
         verdict::labelled(text, "", &sentence)?;
     }
     Ok(())
 }
 
-fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+fn tiers(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
     for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
         let state = result.tiers[tier.index()];
         if state.capacity_bytes > 0 {
@@ -321,24 +343,24 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
         )?;
     }
-    within_target(text, result)?;
-    verdict::health(text, style, &health::judge(result))
+    within_target(text, document)?;
+    match document.summary.cache_stats.storage_health.as_ref() {
+        Some(health) => verdict::health(text, style, health),
+        None => Ok(()),
+    }
 }
 
 /// Share of each class's requests within its target: of those that finished, as the reference has
 /// it, and of all.
-fn within_target(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let requests = &result.requests;
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}", share * 100.0));
+fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
+    let hundredths = |share: Option<f64>| number(share.map(|share| share * 100.0), 0);
     let mut classes = Vec::new();
-    let slas = Sla::of(&result.plan.workload.qos_targets_ms);
-    for (sla, class) in slas.iter().zip(Class::ALL) {
-        let all = requests.latency_of_all(class);
-        if let Some(of_all) = all.share_within(sla.target_p95_ns()) {
-            let of_finished = sla.compliance(&requests.end_to_end[class_index(class)]);
-            let (of_finished, of_all) = (percent(of_finished), percent(Some(of_all)));
-            classes.push(format!("{} {of_finished} / {of_all} %", sla.class));
+    let rows = document.ringfall.requests.as_ref().map(RequestsReport::rows);
+    for (name, all) in rows.iter().flatten() {
+        if let Some(of_all) = all.share_within_target {
+            let of_finished = document.summary.share_within_target(name);
+            let (of_finished, of_all) = (hundredths(of_finished), hundredths(Some(of_all)));
+            classes.push(format!("{name} {of_finished} / {of_all} %"));
         }
     }
     if classes.is_empty() {
@@ -349,37 +371,33 @@ fn within_target(text: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(text, "               (of those finished / of all, estimated; goal {goal:.0} %)")
 }
 
-fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
-    let engine = &result.engine;
-    let moved = engine.io_read.bytes + engine.io_write.bytes;
-    let cost = &result.cost;
-    let has_drive = !is_without_drive(result);
-    let per_gib = cost.cpu_s_per_gib(moved).filter(|_| has_drive);
+fn footing(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
+    let (engine, cost) = (&result.engine, &document.ringfall.cost);
+    let per_gib = cost.cpu_s_per_gib.known();
+    let peak = cost.peak_rss_bytes.known();
     writeln!(
         text,
         "  cost         {}   peak RSS {}",
         per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB")),
-        cost.peak_rss_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
+        peak.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
     )?;
-    device(text, result)?;
-    if let Some((source, roofline)) = &result.roofline {
-        let seconds = result.window.seconds;
-        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-        let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
-        let limit = |percent| {
-            let limit = roofline.bandwidth(percent);
-            limit.map_or("-".to_owned(), |bytes| format!("{:.3}", bytes / GIB as f64))
-        };
+    device(text, result, document)?;
+    if let Some(roofline) = &document.ringfall.roofline {
         writeln!(
             text,
             "  roofline     {} of the device: read alone {}, write alone {} GiB/s ({source})",
-            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
-            limit(100),
-            limit(0),
-            source = escape::terminal(source),
+            percent(roofline.share.known(), 1),
+            number(roofline.read_gib_per_s.known(), 3),
+            number(roofline.write_gib_per_s.known(), 3),
+            source = escape::terminal(&roofline.source.to_string()),
         )?;
     }
-    if has_drive {
+    if !is_without_drive(result) {
         writeln!(
             text,
             "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
@@ -403,30 +421,24 @@ fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
 }
 
 /// What each of several drives did.
-fn drives(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let count = result.drives.len();
-    if count < 2 {
+fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
+    if drives.len() < 2 {
         return Ok(());
     }
     writeln!(text, "  drives, GiB/s         read    write    share  depth  read P95  write P95")?;
-    let seconds = result.window.seconds;
-    let metrics = metrics_by_drive(&result.engine, count);
-    let all_bytes: u64 = metrics.iter().map(|drive| drive.read.bytes + drive.write.bytes).sum();
-    for (drive, metrics) in result.drives.iter().zip(&metrics) {
-        let rate = |bytes: u64| if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 };
-        let share = quotient(metrics.read.bytes + metrics.write.bytes, all_bytes);
-        let waited_ns = metrics.read.latency.sum_ns() + metrics.write.latency.sum_ns();
-        let depth = if seconds > 0.0 { waited_ns as f64 / 1e9 / seconds } else { 0.0 };
-        let p95 = |io: &IoMetrics| ms(io.latency.quantile_ns(0.95));
+    let p95 =
+        |one: &DriveDirection| one.latency_p95_us.map_or("-".to_owned(), |us| short_ms(us / 1e3));
+    for drive in drives {
         writeln!(
             text,
-            "    {:<19}{:>7.3} {:>8.3} {:>8} {depth:>6.1} {:>9} {:>10}{}",
+            "    {:<19}{:>7} {:>8} {:>8} {:>6} {:>9} {:>10}{}",
             escape::terminal(&prose::short_path(&drive.path)),
-            rate(metrics.read.bytes),
-            rate(metrics.write.bytes),
-            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
-            p95(&metrics.read),
-            p95(&metrics.write),
+            number(drive.read.gib_per_s, 3),
+            number(drive.write.gib_per_s, 3),
+            percent(drive.share, 1),
+            number(drive.mean_depth, 1),
+            p95(&drive.read),
+            p95(&drive.write),
             drive.failed_s.map_or(String::new(), |at| format!("  failed at {at:.1} s")),
         )?;
     }
@@ -434,30 +446,30 @@ fn drives(text: &mut String, result: &RunResult) -> std::fmt::Result {
 }
 
 /// What the kernel saw of it.
-fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    drives(text, result)?;
+fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fmt::Result {
+    let ours = &document.ringfall;
+    drives(text, &ours.drives)?;
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
-        let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
+        let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
+        let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
         let sentence = format!(
             "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
             kernel.device,
             gib(kernel.read_bytes + kernel.write_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
-            correlate(&result.timeline, &result.kernel_seconds)
-                .and_then(|found| found.pearson_r)
-                .map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
+            together.map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
         );
         verdict::labelled(text, "kernel", &sentence)?;
     }
     if let Some(objects) = &result.objects {
         verdict::labelled(text, "object store", &objects.sentence())?;
     }
-    if let Some(cold) = ColdReads::of_run(result) {
+    if let Some(cold) = ours.device.cold_reads.as_ref() {
         verdict::labelled(text, "cold reads", &cold.told)?;
     }
-    if let Some(Ok(trace)) = &result.block_trace {
+    if let Some(trace) = ours.block_trace.as_ref() {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
             let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);
             writeln!(

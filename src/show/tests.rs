@@ -6,7 +6,7 @@ use ringfall_workloads::contract::Class;
 use super::*;
 use crate::config::Traffic;
 use crate::results::tests::{busy, nothing};
-use crate::results::{Document, RunResult, Warning, warnings_of};
+use crate::results::{Code, Document, RunResult, Warning, warnings_of};
 
 fn summary(style: Style, result: &RunResult) -> String {
     super::terminal::summary(style, result, &Document::of(result))
@@ -27,7 +27,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
     kernel.device = hostile.into();
     result.warnings = warnings_of(&result);
     result.warnings.push(Warning {
-        code: "x".into(),
+        code: Code::named("x".into()),
         text: hostile.into(),
         flag_to_try: Some(hostile.into()),
     });

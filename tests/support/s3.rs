@@ -211,6 +211,11 @@ impl S3Server {
         self.shared.state.lock().unwrap().uploads.len()
     }
 
+    /// Removes them, as a life-cycle rule does.
+    pub fn forget_uploads(&self) {
+        self.shared.state.lock().unwrap().uploads.clear();
+    }
+
     /// Method and path of each request so far.
     pub fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
@@ -577,7 +582,8 @@ fn complete(shared: &Shared, request: &Request, id: &str, wrong: Option<Wrong>) 
         return Response::error(400, "InvalidPart");
     }
     let parts = named.iter().filter_map(|number| upload.parts.get(number));
-    let whole: Vec<u8> = parts.flat_map(|part| part.iter().copied()).collect();
+    let parts: Vec<&[u8]> = parts.map(|part| part.as_slice()).collect();
+    let whole = parts.concat();
     let key = upload.key.clone();
     state.uploads.remove(id);
     state.objects.insert(key, Arc::new(whole));

@@ -1,21 +1,18 @@
 //! Two results, or the trials of two: how each metric differs, how sure that is, and which metric
 //! to go by.
 
-mod evidence;
-
 use serde::Serialize;
 
 use super::differences::{self, Difference};
 use super::merge::merge;
 use super::stats::{self, Interval, Slice};
-use crate::results::Document;
 use crate::results::cold::ColdReads;
 use crate::results::configuration::Configuration;
 use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
-use crate::results::metrics::{Better, METRICS, Metric};
+use crate::results::metrics::{Better, Evidence, METRICS, Metric};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Advice, Situation, advise};
-use evidence::{Evidence, evidence_of};
+use crate::results::{Code, Document};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.
@@ -157,16 +154,19 @@ impl Side {
         self.files.iter().filter_map(|file| metric.of(&file.document)).collect()
     }
 
-    fn series(&self, amount: fn(&SecondReport) -> u64) -> Option<Vec<Slice>> {
+    /// None where a second does not say it.
+    fn series(&self, amount: fn(&SecondReport) -> Option<u64>) -> Option<Vec<Slice>> {
         let rows = &self.whole.as_ref()?.ringfall.timeline;
-        let slice = |row: &SecondReport| Slice { amount: amount(row) as f64, seconds: row.seconds };
-        Some(rows.iter().map(slice).collect())
+        let slice = |row: &SecondReport| {
+            Some(Slice { amount: amount(row)? as f64, seconds: row.seconds.known()? })
+        };
+        rows.iter().map(slice).collect()
     }
 
     fn draws(&self, evidence: &Evidence, seed: u64) -> Result<Vec<f64>, &'static str> {
         match evidence {
-            Evidence::Quantile { histograms, quantile } => {
-                let events = self.histograms.sum(histograms).ok_or("no histogram of it")?;
+            Evidence::Quantile(times, quantile) => {
+                let events = self.histograms.sum(times.histograms()).ok_or("no histogram of it")?;
                 let shares = stats::quantile_draws(events.count(), *quantile, seed)
                     .ok_or("too few events to bound it")?;
                 let at = |share: f64| events.quantile_ns(share).unwrap_or(0) as f64;
@@ -294,11 +294,11 @@ fn within_runs(
     b: &Side,
     ratio: f64,
 ) -> Result<(Interval, Basis), &'static str> {
-    let evidence = evidence_of(metric.key);
+    let evidence = metric.evidence;
     let (below, above) = (a.draws(&evidence, SEEDS[0])?, b.draws(&evidence, SEEDS[1])?);
     let interval = stats::ratio_interval(&above, &below).ok_or("the baseline is 0 at times")?;
     match evidence {
-        Evidence::Quantile { .. } => Ok((interval, Basis::Events)),
+        Evidence::Quantile(..) => Ok((interval, Basis::Events)),
         _ => {
             // The timeline says how much a rate varies; the ratio itself is that of the results,
             // which for amounts is also that of the runs' lengths.
@@ -338,7 +338,8 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
         }
         for warning in ours.warnings.iter() {
             // What a backlog means is said with what to trust, and what was cached by itself.
-            if !["backlog", "reads_cached", "reads_unseen"].contains(&warning.code.as_str()) {
+            let told = [Code::Backlog, Code::ReadsCached, Code::ReadsUnseen];
+            if !told.contains(&warning.code) {
                 note(warning.text.clone());
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::stats;
 use crate::results::document::{HostRow, Launch, RankReport, RankRow};
-use crate::results::{Document, Warning};
+use crate::results::{Code, Document, Warning};
 
 /// A rank that moves less than this share of the median is a straggler.
 const STRAGGLER_SHARE: f64 = 0.8;
@@ -141,8 +141,8 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
 #[must_use]
 pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |code: &str, text: String| {
-        warnings.push(Warning { code: code.to_owned(), text, flag_to_try: None });
+    let mut warn = |code: Code, text: String| {
+        warnings.push(Warning { code, text, flag_to_try: None });
     };
     let numbers = |ranks: &[u32]| {
         let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
@@ -155,7 +155,7 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
             launch.missing.len(),
             numbers(&launch.missing)
         );
-        warn("ranks_missing", what);
+        warn(Code::RanksMissing, what);
     }
     let failed: Vec<u32> =
         rows.iter().filter(|row| row.failure.is_some()).map(|row| row.rank).collect();
@@ -165,7 +165,7 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         reasons.dedup();
         reasons.truncate(REASONS_MAX);
         let (ranks, reasons) = (numbers(&failed), reasons.join("; "));
-        warn("ranks_failed", format!("these ranks ended early: {ranks} ({reasons})"));
+        warn(Code::RanksFailed, format!("these ranks ended early: {ranks} ({reasons})"));
     }
     if launch.overlap_share < OVERLAP_SHARE_MIN {
         let what = format!(
@@ -173,7 +173,7 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
              the last end: rates over that time are too low",
             launch.overlap_share * 100.0
         );
-        warn("windows_apart", what);
+        warn(Code::WindowsApart, what);
     }
     if !launch.stragglers.is_empty() {
         let slow = rows.iter().filter(|row| launch.stragglers.contains(&row.rank));
@@ -184,7 +184,7 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
             STRAGGLER_SHARE * 100.0,
             named.join(", ")
         );
-        warn("stragglers", what);
+        warn(Code::Stragglers, what);
     }
     warnings
 }

@@ -5,8 +5,8 @@ use crate::analysis::merge::tests::{file, run};
 use crate::config::{Cores, Rank};
 use crate::facts::TimelineSecond;
 use crate::host::Launcher;
-use crate::results::RunResult;
 use crate::results::tests::to_json;
+use crate::results::{Code, RunResult};
 use crate::show::{Named, write_html};
 
 /// As many ranks as the largest published launch: what they are together grows with the ranks only
@@ -146,6 +146,10 @@ fn missing_slow_and_late_ranks_are_named() {
     assert_eq!(launch["partial"], true);
     assert!((launch["imbalance"].as_f64().unwrap() - 1.5).abs() < 0.1, "{launch}");
     let warnings = ours["warnings"].as_array().unwrap();
+    let told: Vec<&str> = warnings.iter().map(|one| one["code"].as_str().unwrap()).collect();
+    for code in Code::OF_RANKS {
+        assert!(told.contains(&code.name()), "{code} is declared, and nothing here raises it");
+    }
     for (code, words) in [
         ("ranks_missing", "1 of 4 ranks have no result here (2)"),
         ("ranks_failed", "ended early: 3"),

@@ -14,12 +14,13 @@ use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::units::GIB;
 
 use crate::checkpoint::{
-    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveSettings, StreamError,
+    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
     StreamSettings, Target, TargetError, Training, Way, find, restore, train,
 };
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, StreamArgs, VerifyArg, WayArg,
+    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, SaveModeArg, StreamArgs, VerifyArg,
+    WayArg,
 };
 use crate::config::InputError;
 use crate::exit::Exit;
@@ -107,7 +108,8 @@ fn write_to<T: Target>(
         Err(StreamError::Target(error)) => return Err(failed(error)),
     };
     let mut result = CheckpointResult::of("write", target, manifest, settings);
-    result.saves.push(Save::of(manifest.step, Nanos::ZERO, settings.way, &committed));
+    let place = target.name();
+    result.saves.push(Save::of(place, manifest.step, Nanos::ZERO, settings.way, &committed));
     finish(&args.stream, &result)
 }
 
@@ -158,8 +160,9 @@ fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
     if plan::asks_for_models(&args.job) {
         return super::print(&plan::models_page());
     }
-    let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
+    let settings = save_settings(&args.stream, &args.job, way(args.way))?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    check_memory(&manifest, settings.way)?;
     let target = AnyTarget::open(&args.stream, false)?;
     with_target!(&target, target => train_on(target, args, &manifest, &settings))
 }
@@ -173,6 +176,7 @@ fn train_on<T: Target>(
     let training = Training {
         interval: Duration::from_secs_f64(args.interval),
         duration: Duration::from_secs(args.duration.into()),
+        mode: save_mode(args.save_mode),
         restore_every: args.restore_every,
         keep: args.keep,
         verify: verify(args.verify),
@@ -189,7 +193,7 @@ fn train_on<T: Target>(
         StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
     })?;
     let mut result = CheckpointResult::of("run", target, manifest, settings);
-    result.trained(&trained, &training);
+    result.trained(&trained, &training, settings.way);
     let exit = finish(&args.stream, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
 }
@@ -201,26 +205,24 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
     let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     check_memory(&manifest, Way::GenerateFirst)?;
-    let target = AnyTarget::open(&args.stream, false)?;
-    with_target!(&target, target => compare_on(target, args, &manifest, settings))
-}
-
-fn compare_on<T: Target>(
-    target: &T,
-    args: &CheckpointCompareArgs,
-    manifest: &Manifest,
-    settings: SaveSettings,
-) -> Result<Exit> {
+    let (target, beside) = AnyTarget::open_two(&args.stream, args.beside.as_deref())?;
     let session = Session::begin(&args.stream)?;
-    let mut result = CheckpointResult::of("compare", target, manifest, &settings);
+    let mut result = with_target!(&target, target => {
+        CheckpointResult::of("compare", target, &manifest, &settings)
+    });
+    let mut rows = vec![(&target, Way::Stream), (&target, Way::GenerateFirst)];
+    rows.extend(beside.as_ref().map(|beside| (beside, Way::Stream)));
     for trial in 0..args.trials {
-        // Each way first in turn: neither has the emptier drive by rule.
-        let mut ways = [Way::Stream, Way::GenerateFirst];
-        ways.rotate_left(trial as usize % 2);
-        for way in ways {
+        // Each first in turn: none has the emptier drive by rule.
+        let shift = trial as usize % rows.len();
+        for index in 0..rows.len() {
+            let (target, way) = rows[(index + shift) % rows.len()];
             reset_peak_rss();
             let settings = SaveSettings { way, ..settings };
-            let written = save_and_remove(target, &session, &args.stream, manifest, &settings);
+            let (place, written) = with_target!(target, target => {
+                let stream = &args.stream;
+                (target.name(), save_and_remove(target, &session, stream, &manifest, &settings))
+            });
             let committed = match written {
                 Ok(committed) => committed,
                 Err(StreamError::Interrupted) => {
@@ -229,9 +231,13 @@ fn compare_on<T: Target>(
                 }
                 Err(StreamError::Target(error)) => return Err(failed(error)),
             };
-            result.saves.push(Save::of(trial + 1, Nanos::ZERO, way, &committed));
+            result.saves.push(Save::of(place, trial + 1, Nanos::ZERO, way, &committed));
         }
     }
+    for target in std::iter::once(&target).chain(&beside) {
+        with_target!(target, target => result.count(target));
+    }
+    result.beside = beside.map(|beside| with_target!(&beside, beside => beside.name()));
     finish(&args.stream, &result)
 }
 
@@ -340,6 +346,13 @@ const fn way(way: WayArg) -> Way {
     match way {
         WayArg::Stream => Way::Stream,
         WayArg::GenerateFirst => Way::GenerateFirst,
+    }
+}
+
+const fn save_mode(mode: SaveModeArg) -> SaveMode {
+    match mode {
+        SaveModeArg::Sync => SaveMode::Sync,
+        SaveModeArg::Async => SaveMode::Async,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where a checkpoint is: in a directory or in an object store.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::{failed, io};
@@ -33,27 +35,60 @@ macro_rules! with_target {
 }
 pub(super) use with_target;
 
+/// What was typed means.
+fn place(typed: &Path) -> Result<Place> {
+    Ok(match typed.to_str() {
+        // A path may be any bytes, a URL may not.
+        None => Place::Path(typed.to_path_buf()),
+        Some(typed) => Place::parse(typed).map_err(InputError::new)?,
+    })
+}
+
 impl AnyTarget {
     /// Opens it; a directory is made if it is not there, unless `is_read`.
     pub(super) fn open(stream: &StreamArgs, is_read: bool) -> Result<AnyTarget> {
-        let place = match stream.target.to_str() {
-            // A path may be any bytes, a URL may not.
-            None => Place::Path(stream.target.clone()),
-            Some(typed) => Place::parse(typed).map_err(InputError::new)?,
-        };
-        let path = match place {
+        check_flags(stream, &[place(&stream.target)?])?;
+        AnyTarget::open_at(stream, &stream.target, is_read)
+    }
+
+    /// Opens it, and another one that is used in turn with it.
+    pub(super) fn open_two(
+        stream: &StreamArgs,
+        beside: Option<&Path>,
+    ) -> Result<(AnyTarget, Option<AnyTarget>)> {
+        let typed = std::iter::once(&*stream.target).chain(beside);
+        check_flags(stream, &typed.map(place).collect::<Result<Vec<Place>>>()?)?;
+        let target = AnyTarget::open_at(stream, &stream.target, false)?;
+        let beside = beside.map(|beside| AnyTarget::open_at(stream, beside, false)).transpose()?;
+        Ok((target, beside))
+    }
+
+    fn open_at(stream: &StreamArgs, typed: &Path, is_read: bool) -> Result<AnyTarget> {
+        let path = match place(typed)? {
             Place::Path(path) => path,
             Place::Objects(url) => return open_objects(stream, &url),
         };
-        if let Some(flag) = stream.objects.first_given() {
-            let what = format!("{flag} is for object stores, and {} is a path", path.display());
-            return Err(InputError::new(what).into());
-        }
         let opened = match is_read {
             true => FileTarget::open_existing(&path, io(stream)),
             false => FileTarget::open(&path, io(stream)),
         };
         Ok(AnyTarget::File(opened.map_err(failed)?))
+    }
+}
+
+/// Flags for object stores want one.
+fn check_flags(stream: &StreamArgs, places: &[Place]) -> Result<()> {
+    let path = places.iter().find_map(|place| match place {
+        Place::Path(path) => Some(path),
+        Place::Objects(_) => None,
+    });
+    let has_store = places.iter().any(|place| matches!(place, Place::Objects(_)));
+    match (stream.objects.first_given(), path) {
+        (Some(flag), Some(path)) if !has_store => {
+            let what = format!("{flag} is for object stores, and {} is a path", path.display());
+            Err(InputError::new(what).into())
+        }
+        _ => Ok(()),
     }
 }
 

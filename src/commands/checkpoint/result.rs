@@ -29,6 +29,8 @@ pub(super) struct CheckpointResult {
     pub target: String,
     /// Kind of storage that the checkpoint is on: `file`, `s3` and so on.
     pub target_kind: &'static str,
+    /// Of a comparison, the other place that was written to.
+    pub beside: Option<String>,
     /// Bytes of all shards.
     pub total_bytes: u64,
     /// Number of ranks that the checkpoint is of.
@@ -65,6 +67,9 @@ pub(super) struct CheckpointResult {
 /// A training job.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TrainingFigures {
+    /// For how much of a save training stood still: `sync`, until it was durable, or `async`, until
+    /// all content was taken over.
+    pub save_mode: &'static str,
     /// Computing between two saves, s.
     pub interval_s: f64,
     /// From the beginning to the end of the last save or restore, s.
@@ -82,13 +87,16 @@ pub(super) struct Save {
     pub step: u32,
     /// How the save was made, `stream` or `generate-first`.
     pub way: &'static str,
+    /// The directory or object store that it went to.
+    pub target: String,
     /// When it began, since the job began, s.
     pub began_s: f64,
     /// Number of bytes that this save stored.
     pub bytes: u64,
     /// Bytes that an earlier save had stored.
     pub found_bytes: u64,
-    /// Until all content was taken over from the training job, s.
+    /// Until all content was taken over from the training job, s; of `run`, how long training stood
+    /// still because of this save.
     pub stall_s: f64,
     /// Until every file had its final name, durable unless --no-fsync was given, s.
     pub durable_s: f64,
@@ -161,14 +169,14 @@ impl CheckpointResult {
         manifest: &Manifest,
         settings: &SaveSettings,
     ) -> CheckpointResult {
-        let TargetCounters { requests, retries } = target.counters();
-        CheckpointResult {
+        let mut result = CheckpointResult {
             format: "ringfall-checkpoint-result",
             format_version: FORMAT_VERSION,
             ringfall_version: env!("CARGO_PKG_VERSION"),
             command,
             target: target.name(),
             target_kind: target.kind(),
+            beside: None,
             total_bytes: manifest.total_bytes(),
             ranks: manifest.shard_bytes.len(),
             shared_file: manifest.shared_file,
@@ -179,18 +187,31 @@ impl CheckpointResult {
             threads: settings.stream.threads,
             durable: settings.durable,
             peak_rss_bytes: peak_rss_bytes(),
-            requests,
-            retries,
+            requests: 0,
+            retries: 0,
             saves: Vec::new(),
             restores: Vec::new(),
             training: None,
+        };
+        if command != "compare" {
+            result.count(target);
         }
+        result
+    }
+
+    /// Adds what a target has counted by now.
+    pub(super) fn count<T: Target>(&mut self, target: &T) {
+        let TargetCounters { requests, retries } = target.counters();
+        self.requests += requests;
+        self.retries += retries;
     }
 
     /// Adds what a training job did.
-    pub(super) fn trained(&mut self, trained: &Trained, training: &Training) {
-        let save = |save: &crate::checkpoint::TrainingSave| {
-            Save::of(save.step, save.began, Way::Stream, &save.committed)
+    pub(super) fn trained(&mut self, trained: &Trained, training: &Training, way: Way) {
+        let target = &self.target;
+        let save = |save: &crate::checkpoint::TrainingSave| Save {
+            stall_s: save.stall.as_secs_f64(),
+            ..Save::of(target.clone(), save.step, save.began, way, &save.committed)
         };
         let restore = |restore: &crate::checkpoint::TrainingRestore| {
             Restore::of(restore.step, restore.began, &restore.restored)
@@ -198,6 +219,7 @@ impl CheckpointResult {
         self.saves = trained.saves.iter().map(save).collect();
         self.restores = trained.restores.iter().map(restore).collect();
         self.training = Some(TrainingFigures {
+            save_mode: training.mode.name(),
             interval_s: training.interval.as_secs_f64(),
             elapsed_s: trained.elapsed.as_secs_f64(),
             computed_s: trained.computed.as_secs_f64(),
@@ -208,11 +230,18 @@ impl CheckpointResult {
 
 impl Save {
     /// Of a save that has just ended.
-    pub(super) fn of(step: u32, began: Nanos, way: Way, committed: &Committed) -> Save {
+    pub(super) fn of(
+        target: String,
+        step: u32,
+        began: Nanos,
+        way: Way,
+        committed: &Committed,
+    ) -> Save {
         let saved = &committed.saved;
         Save {
             step,
             way: way.name(),
+            target,
             began_s: began.as_secs_f64(),
             bytes: saved.bytes,
             found_bytes: committed.found_bytes,

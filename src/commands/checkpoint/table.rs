@@ -28,7 +28,7 @@ pub(super) fn page(result: &CheckpointResult) -> String {
         shape(result)
     );
     match result.command {
-        "compare" => ways(&mut page, &result.saves),
+        "compare" => ways(&mut page, result),
         "run" => job(&mut page, result),
         _ => {
             result.saves.iter().for_each(|save| one_save(&mut page, save, result.durable));
@@ -121,15 +121,23 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The ways side by side: medians over the trials, memory the highest.
-fn ways(page: &mut String, saves: &[Save]) {
-    let trials = saves.iter().filter(|save| save.way == "stream").count();
+fn ways(page: &mut String, result: &CheckpointResult) {
+    let saves = &result.saves;
+    // In the first trial each has its first turn, in the order of the table.
+    let trials = saves.iter().map(|save| save.step).max().unwrap_or(0);
+    let rows = saves.iter().filter(|save| save.step == 1);
     let _infallible = writeln!(
         page,
         "  {:<16} {:>10} {:>10} {:>8} {:>12}",
         "way", "stall, s", "durable, s", "GiB/s", "memory"
     );
-    for way in ["stream", "generate-first"] {
-        let of_way = || saves.iter().filter(move |save| save.way == way);
+    for row in rows {
+        let same = |save: &&Save| (save.way, &save.target) == (row.way, &row.target);
+        let of_way = || saves.iter().filter(same);
+        let way = match row.target == result.target {
+            true => row.way.to_owned(),
+            false => format!("{}, beside", row.way),
+        };
         let memory = of_way().filter_map(|save| save.peak_rss_bytes).max();
         let _infallible = writeln!(
             page,
@@ -140,7 +148,11 @@ fn ways(page: &mut String, saves: &[Save]) {
             memory.map_or("unknown".to_owned(), human)
         );
     }
-    let _infallible = writeln!(page, "  medians of {trials} trials of each way, in turn");
+    let trials = counted(trials.into(), "trial");
+    let _infallible = writeln!(page, "  medians of {trials} of each way, in turn");
+    if let Some(beside) = &result.beside {
+        let _infallible = writeln!(page, "  beside       {beside}");
+    }
 }
 
 fn job(page: &mut String, result: &CheckpointResult) {
@@ -178,9 +190,10 @@ fn job(page: &mut String, result: &CheckpointResult) {
         };
         let _infallible = writeln!(
             page,
-            "  computing    {:.1} of {:.1} s, {share:.1} %{}",
+            "  computing    {:.1} of {:.1} s, {share:.1} %, saves {}{}",
             training.computed_s,
             training.elapsed_s,
+            training.save_mode,
             if training.interrupted { "; interrupted" } else { "" }
         );
     }

@@ -9,11 +9,9 @@ use ringfall_engine::units::gib;
 use crate::commands::{figure, wrapped};
 use crate::config::InputError;
 use crate::escape::terminal;
-use crate::results::Document;
 use crate::results::document::{FileProblem, Launch, MergedReport};
+use crate::results::{Code, Document};
 
-/// Codes of the warnings that say how the ranks were together.
-const TOLD: [&str; 4] = ["ranks_missing", "ranks_failed", "windows_apart", "stragglers"];
 /// A setting by what came of it; the storage tier's is never `auto`, and 0 means what is free.
 const CAPACITY: &str = "storage_capacity_bytes";
 const COMPUTED: &str = "computed";
@@ -200,7 +198,7 @@ pub(super) fn table(page: &mut String, report: &MergedReport) {
 /// What a reader should know of the ranks.
 pub(super) fn warned(page: &mut String, merged: &Document) {
     let warnings = merged.ringfall.warnings.iter();
-    for warning in warnings.filter(|warning| TOLD.contains(&warning.code.as_str())) {
+    for warning in warnings.filter(|warning| Code::OF_RANKS.contains(&warning.code)) {
         wrapped(page, "  warning: ", &warning.text);
     }
 }

@@ -14,6 +14,7 @@ use crate::host::Launcher;
 use crate::interrupt::Interrupt;
 use crate::log_lines::log_to_stderr;
 use crate::mlperf::place::{Place, results_in};
+use crate::results::Code;
 use crate::results::document::ResultFile;
 
 /// How often a wait looks for an interrupt.
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const SUPERSEDED: &str = ".superseded";
 
 /// Codes of the warnings of runs that have failed.
-const FAILING: [&str; 2] = ["refused", "population"];
+const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 
 /// Waits, runs and waits.
 ///
@@ -103,7 +104,7 @@ fn tell_why(result: &Path) {
     let Ok(file) = ResultFile::read_ours(result) else { return };
     let ours = &file.document.ringfall;
     let failure = ours.window.failure.as_ref().map(ToString::to_string);
-    let failing = ours.warnings.iter().find(|warning| FAILING.contains(&warning.code.as_str()));
+    let failing = ours.warnings.iter().find(|warning| FAILING.contains(&warning.code));
     let why =
         failure.or_else(|| failing.map(|warning| warning.text.clone())).unwrap_or_else(|| {
             "there were I/O errors, or blocks that were not as written: the summary above has them"

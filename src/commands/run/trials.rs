@@ -23,7 +23,7 @@ use crate::outlet::write_page;
 use crate::results::document::ResultFile;
 use crate::results::metrics::{METRICS, Metric};
 use crate::results::trust::{Situation, Trust, advise};
-use crate::results::{Document, Warning, write_json};
+use crate::results::{Code, Document, Warning, write_json};
 use crate::source::Reading;
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
@@ -262,7 +262,7 @@ fn warning(too_wide: &TooWide) -> Warning {
         false => ("", format!("--trials {needed}")),
     };
     Warning {
-        code: "trials_spread".to_owned(),
+        code: Code::TrialsSpread,
         text: format!(
             "{title}: {trials} trials lie {:.1} % apart (CV), too far to tell two systems that \
              differ by {:.0} %; about {needed} trials of each would do{longer}",
@@ -321,5 +321,6 @@ mod tests {
         assert!(of(25).text.contains("12.5 %") && of(25).text.contains("about 25 trials"));
         assert_eq!(of(25).flag_to_try.as_deref(), Some("--trials 25"));
         assert_eq!(of(400).flag_to_try.as_deref(), Some("--duration"));
+        assert_eq!(Code::OF_TRIALS, [of(25).code]);
     }
 }

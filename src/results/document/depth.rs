@@ -4,68 +4,70 @@ use ringfall_engine::units::GIB;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figure::shapes;
+use super::figure::{Fact, Max, Same};
+use super::list::Rows;
+use super::merge::figures;
 use crate::facts::{DepthFigures, DepthStep};
 
-shapes!(QueueDepthReport);
-
-/// What the search for a queue depth tried during the warm-up, and what it chose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+figures! {
+/// What the search for a queue depth tried during the warm-up, and what it chose. Of merged
+/// results, what every one of them chose, and null where they differ.
 pub struct QueueDepthReport {
     /// Queue depth used for the measurement: most I/Os each shard keeps in flight on each drive.
-    pub chosen: u32,
+    pub chosen: Same<u32>,
     /// Largest depth that was tried.
-    pub deepest: u32,
+    pub deepest: Same<u32>,
     /// Number of queues: shards times drives.
-    pub queues: u32,
+    pub queues: Same<u32>,
     /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or has I/Os wait, a larger
     /// one only adds latency), `still_rises` (bandwidth still rises at the largest depth that was
     /// tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard depth was
     /// taken), `out_of_time` (the warm-up was over first) or
     /// `no_answer` (a shard did not say what it had measured).
-    pub reason: String,
+    pub reason: Same<String>,
     /// Outcome of the search as a sentence, with its figures.
-    pub text: String,
-    /// Length of the search, s.
-    pub seconds: f64,
-    /// Intervals that were measured, in that order.
-    pub steps: Vec<DepthStepReport>,
+    pub text: Same<String>,
+    /// Length of the search, s; of merged results, that of the longest.
+    pub seconds: Max<f64>,
+    /// Intervals that were measured, in that order; of merged results, one search after the other.
+    pub steps: Rows<DepthStepReport>,
+}
 }
 
 /// What the storage tier did over an interval at one depth, all shards and drives together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DepthStepReport {
     /// Queue depth that was tried.
-    pub depth: u32,
+    pub depth: Fact<u32>,
     /// Length of the interval, s.
-    pub seconds: f64,
+    pub seconds: Fact<f64>,
     /// Single reads and writes that ended in the interval.
-    pub ios: u64,
+    pub ios: Fact<u64>,
     /// Single reads and writes per second.
-    pub per_s: f64,
+    pub per_s: Fact<f64>,
     /// Bandwidth, reads and writes together, GiB/s.
-    pub gib_per_s: f64,
+    pub gib_per_s: Fact<f64>,
     /// Mean number of I/Os in flight: their rate times their mean latency (Little's law).
-    pub in_flight: f64,
+    pub in_flight: Fact<f64>,
     /// Mean latency of a single I/O, µs.
-    pub latency_mean_us: f64,
+    pub latency_mean_us: Fact<f64>,
     /// Median latency of a single I/O, µs.
-    pub latency_p50_us: f64,
+    pub latency_p50_us: Fact<f64>,
     /// 99th percentile of the latency of a single I/O, µs.
-    pub latency_p99_us: f64,
+    pub latency_p99_us: Fact<f64>,
     /// Mean time that an I/O had waited for its place in the queue, µs.
-    pub wait_mean_us: f64,
+    pub wait_mean_us: Fact<f64>,
 }
 
 impl QueueDepthReport {
     pub(super) fn of(figures: &DepthFigures) -> QueueDepthReport {
         QueueDepthReport {
-            chosen: figures.chosen,
-            deepest: figures.deepest,
-            queues: figures.queues,
-            reason: figures.reason.name().to_owned(),
-            text: figures.told(),
-            seconds: figures.seconds,
+            chosen: Same::of(figures.chosen),
+            deepest: Same::of(figures.deepest),
+            queues: Same::of(figures.queues),
+            reason: Same::of(figures.reason.name().to_owned()),
+            text: Same::of(figures.told()),
+            seconds: Max::of(figures.seconds),
             steps: figures.steps.iter().map(DepthStepReport::of).collect(),
         }
     }
@@ -73,18 +75,18 @@ impl QueueDepthReport {
 
 impl DepthStepReport {
     fn of(step: &DepthStep) -> DepthStepReport {
-        let [latency_mean_us, latency_p50_us, latency_p99_us] = step.latency_us;
+        let [latency_mean_us, latency_p50_us, latency_p99_us] = step.latency_us.map(Fact::of);
         DepthStepReport {
-            depth: step.depth,
-            seconds: step.seconds,
-            ios: step.ios,
-            per_s: step.ios_per_s(),
-            gib_per_s: step.bytes_per_s / GIB as f64,
-            in_flight: step.in_flight(),
+            depth: Fact::of(step.depth),
+            seconds: Fact::of(step.seconds),
+            ios: Fact::of(step.ios),
+            per_s: Fact::of(step.ios_per_s()),
+            gib_per_s: Fact::of(step.bytes_per_s / GIB as f64),
+            in_flight: Fact::of(step.in_flight()),
             latency_mean_us,
             latency_p50_us,
             latency_p99_us,
-            wait_mean_us: step.wait_us,
+            wait_mean_us: Fact::of(step.wait_us),
         }
     }
 }

@@ -11,13 +11,14 @@ use super::cache_stats::{CacheStatsReport, TierLatencies};
 use super::engine::{
     Agreement, DeviceReport, EvictionReport, EvictionsReport, IoDirection, IoReport, WaitsReport,
 };
-use super::figure::{Derived, Part};
+use super::figure::{Derived, Fact, Part};
 use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
 use super::requests::RequestsReport;
 use super::served::{ServedReport, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
+use super::tracing::DeviceLatencyTracing;
 use crate::config::QosTargets;
 use crate::facts::SAMPLES_MAX;
 use crate::host::Machine;
@@ -66,7 +67,7 @@ impl Document {
         self.total_generation_latency = Derived::maybe(seconds(histograms.get("generation")));
         let window_s = self.seconds();
         let slas = self.slas();
-        of_the_summary(&mut self.summary, window_s, histograms, &slas);
+        of_the_summary(&mut self.summary, window_s, histograms, slas.as_ref());
         of_the_cache(&mut self.summary.cache_stats, window_s, histograms);
         let has_drive = !self.is_without_drive();
         if !has_drive {
@@ -93,18 +94,19 @@ impl Document {
         let hits = source.block_hits;
         source.block_hit_rate =
             quotient(hits.number(), both(hits.known(), source.block_misses.known()));
+        self.device_latency_tracing = Derived::maybe(self.traced());
         let not_measured = self.not_measured();
         let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
         let ours = &mut *self.ringfall;
         of_our_cache(&mut ours.cache, stats, turns);
         of_the_served(&mut ours.served, &self.summary, histograms, has_drive);
-        ours.requests = Derived::maybe(RequestsReport::of(histograms, &slas));
+        ours.requests = Derived::maybe(RequestsReport::of(histograms, slas.as_ref()));
         ours.not_measured = Derived::of(not_measured);
         ours.samples = Derived::maybe(of.map(|of| SamplesReport {
-            kept,
-            of,
-            kept_max: SAMPLES_MAX,
-            sampled: of > kept as u64,
+            kept: Fact::of(kept),
+            of: Fact::of(of),
+            kept_max: Fact::of(SAMPLES_MAX),
+            sampled: Fact::of(of > kept as u64),
         }));
         ours.version = Derived::of(env!("CARGO_PKG_VERSION").to_owned());
         ours.schema_version = Derived::of(SCHEMA_VERSION);
@@ -114,14 +116,20 @@ impl Document {
 }
 
 impl Document {
-    /// What the run promised each class; the built-in targets where merged results differ.
-    fn slas(&self) -> [Sla; 3] {
-        let config = self.ringfall.config.as_ref();
-        let targets = config.and_then(|config| {
-            let targets = config.settings.get("workload")?.get("qos_targets_ms")?;
-            serde_json::from_value::<QosTargets>(targets.clone()).ok()
-        });
-        Sla::of(&targets.unwrap_or_default())
+    /// What the run promised each class; none where that is not known, or merged results differ in
+    /// it: there is no target then that the requests of all of them were to keep.
+    fn slas(&self) -> Option<[Sla; 3]> {
+        let config = self.ringfall.config.as_ref()?;
+        let targets = config.settings.get("workload")?.get("qos_targets_ms")?;
+        let targets = serde_json::from_value::<QosTargets>(targets.clone()).ok()?;
+        Some(Sla::of(&targets))
+    }
+
+    /// The block layer's counts as the reference has them.
+    fn traced(&self) -> Option<DeviceLatencyTracing> {
+        let ours = &self.ringfall;
+        let size_bytes = ours.machine.device.as_ref().and_then(|device| device.size_bytes);
+        Some(DeviceLatencyTracing::of(ours.block_trace.as_ref()?, size_bytes))
     }
 
     /// As the reference has it of a run without a drive, whose backend takes no time: what the
@@ -204,7 +212,7 @@ fn of_the_summary(
     summary: &mut Summary,
     window_s: Option<f64>,
     histograms: &Histograms,
-    slas: &[Sla; 3],
+    slas: Option<&[Sla; 3]>,
 ) {
     let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
     let storage_s = seconds(histograms.get("storage_io"));

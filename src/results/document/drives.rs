@@ -1,11 +1,14 @@
-//! `ringfall.drives`: the drives of the storage tier, one row each.
+//! `ringfall.drives`: the drives of the storage tier, one row each, and what the kernel counted for
+//! a disk.
 
 use ringfall_engine::metrics::{DriveMetrics, IoMetrics};
 use ringfall_engine::units::gib;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::Rows;
+use super::figure::{Fact, Part, Same, Sum};
+use super::list::{Named, Rows};
+use super::merge::figures;
 use crate::facts::{DriveOutcome, metrics_by_drive};
 use crate::host::BlockDelta;
 use crate::results::RunResult;
@@ -23,7 +26,7 @@ pub struct DriveReport {
     /// NUMA node of the disk; null where none is known.
     pub numa_node: Option<u32>,
     /// Part of the storage tier that this drive could hold when the run began, bytes.
-    pub capacity_bytes: u64,
+    pub capacity_bytes: Fact<u64>,
     /// Share of all bytes read and written in the window that this drive moved, from 0 to 1; null
     /// when nothing was moved.
     pub share: Option<f64>,
@@ -31,15 +34,15 @@ pub struct DriveReport {
     /// length of the window; null for a window without length.
     pub mean_depth: Option<f64>,
     /// Read I/Os on this drive that completed in the window.
-    pub read: DriveDirection,
+    pub read: Part<DriveDirection>,
     /// Write I/Os on this drive that completed in the window.
-    pub write: DriveDirection,
+    pub write: Part<DriveDirection>,
     /// Number of flushes (`fdatasync`) of this drive that completed.
-    pub flushes: u64,
+    pub flushes: Fact<u64>,
     /// Number of I/Os on this drive that failed.
-    pub errors: u64,
+    pub errors: Fact<u64>,
     /// The kernel's counters of the disk over the window; null where there are none.
-    pub kernel: Option<BlockDelta>,
+    pub kernel: Option<DiskCounters>,
     /// Time at which the drive failed and was given up, s from the start of the window (negative
     /// before it); null for a drive that did not fail.
     pub failed_s: Option<f64>,
@@ -49,9 +52,9 @@ pub struct DriveReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriveDirection {
     /// Number of I/Os of this kind that completed in the window.
-    pub count: u64,
+    pub count: Fact<u64>,
     /// Bytes that these I/Os moved.
-    pub bytes: u64,
+    pub bytes: Fact<u64>,
     /// Bandwidth over the window, GiB/s; null for a window without length.
     pub gib_per_s: Option<f64>,
     /// I/Os per second over the window; null for a window without length.
@@ -66,13 +69,62 @@ pub struct DriveDirection {
     pub latency_p99_us: Option<f64>,
 }
 
+figures! {
+/// What the kernel counted for a disk over the window.
+pub struct DiskCounters {
+    /// Name of the disk (not the partition) under `/sys/block`.
+    pub device: Same<String>,
+    /// Number of reads that completed.
+    pub reads: Sum<u64>,
+    /// Bytes of the reads that completed.
+    pub read_bytes: Sum<u64>,
+    /// Number of writes that completed.
+    pub writes: Sum<u64>,
+    /// Bytes of the writes that completed.
+    pub write_bytes: Sum<u64>,
+    /// Time with at least one request in flight, ms.
+    pub busy_ms: Sum<u64>,
+    /// Sum of the times that the completed reads took, ms.
+    pub read_ms: Sum<u64>,
+    /// Sum of the times that the completed writes took, ms.
+    pub write_ms: Sum<u64>,
+    /// Sum of the times of all requests, including those still in flight, ms.
+    pub queue_ms: Sum<u64>,
+    /// Number of flushes that completed; null before Linux 5.5.
+    pub flushes: Sum<Option<u64>>,
+}
+}
+
+impl Named for DiskCounters {
+    fn name(&self) -> Option<String> {
+        self.device.as_ref().cloned()
+    }
+}
+
+impl DiskCounters {
+    pub(super) fn of(delta: &BlockDelta) -> DiskCounters {
+        DiskCounters {
+            device: Same::of(delta.device.clone()),
+            reads: Sum::of(delta.reads),
+            read_bytes: Sum::of(delta.read_bytes),
+            writes: Sum::of(delta.writes),
+            write_bytes: Sum::of(delta.write_bytes),
+            busy_ms: Sum::of(delta.busy_ms),
+            read_ms: Sum::of(delta.read_ms),
+            write_ms: Sum::of(delta.write_ms),
+            queue_ms: Sum::of(delta.queue_ms),
+            flushes: Sum::maybe(delta.flushes),
+        }
+    }
+}
+
 impl DriveDirection {
     fn of(metrics: &IoMetrics, seconds: Option<f64>) -> DriveDirection {
         let count = metrics.latency.count();
         let quantile = |quantile| metrics.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
         DriveDirection {
-            count,
-            bytes: metrics.bytes,
+            count: Fact::of(count),
+            bytes: Fact::of(metrics.bytes),
             gib_per_s: seconds.map(|seconds| gib(metrics.bytes) / seconds),
             per_s: seconds.map(|seconds| count as f64 / seconds),
             latency_mean_us: metrics.latency.mean_ns().map(|ns| ns / 1e3),
@@ -80,12 +132,6 @@ impl DriveDirection {
             latency_p95_us: quantile(0.95),
             latency_p99_us: quantile(0.99),
         }
-    }
-
-    /// Bandwidth, GiB/s; 0 for a window without length.
-    #[must_use]
-    pub fn bandwidth(&self) -> f64 {
-        self.gib_per_s.unwrap_or(0.0)
     }
 }
 
@@ -104,14 +150,14 @@ impl DriveReport {
             device: device.map(|device| device.name.clone()),
             model: device.and_then(|device| device.model.clone()),
             numa_node: device.and_then(|device| device.numa_node),
-            capacity_bytes: drive.capacity_bytes,
+            capacity_bytes: Fact::of(drive.capacity_bytes),
             share: crate::facts::quotient(own_bytes, all_bytes),
             mean_depth: seconds.map(|seconds| busy_ns as f64 / 1e9 / seconds),
-            read: DriveDirection::of(&metrics.read, seconds),
-            write: DriveDirection::of(&metrics.write, seconds),
-            flushes: metrics.flush.latency.count(),
-            errors: metrics.errors,
-            kernel: drive.kernel.clone(),
+            read: Part(DriveDirection::of(&metrics.read, seconds)),
+            write: Part(DriveDirection::of(&metrics.write, seconds)),
+            flushes: Fact::of(metrics.flush.latency.count()),
+            errors: Fact::of(metrics.errors),
+            kernel: drive.kernel.as_ref().map(DiskCounters::of),
             failed_s: drive.failed_s,
         }
     }

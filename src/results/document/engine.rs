@@ -8,9 +8,10 @@ use ringfall_engine::units::BLOCK_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Derived, OfRun, Part, Same, Sum, shapes};
+use super::drives::DiskCounters;
+use super::figure::{Derived, Fact, OfRun, Part, Same, Sum, shapes};
 use super::latency::LatencyMsMax;
-use super::list::{Timed, Timeline};
+use super::list::{ByName, Timed, Timeline};
 use super::merge::figures;
 use crate::facts::{KernelSecond, quotient};
 use crate::host::BlockDelta;
@@ -192,8 +193,9 @@ pub struct DeviceReport {
     /// What the kernel counted for the device over the window; null where it has no counters.
     pub kernel: Option<KernelCounters>,
     /// What the kernel counted over the window for every device below the data files, the topmost
-    /// first.
-    pub chain: OfRun<Vec<BlockDelta>>,
+    /// first; of merged results the counts add up by device, and ranks have none when they used
+    /// several.
+    pub chain: ByName<DiskCounters>,
     /// Bytes that the engine read from the device in the window.
     pub engine_read_bytes: Sum<u64>,
     /// Bytes that the engine wrote to the device in the window.
@@ -209,26 +211,26 @@ pub struct DeviceReport {
     /// runs longer than 10 minutes.
     pub series: Timeline<KernelSecondReport>,
     /// How well `series` and the engine's own timeline agree; null when the window was too short to
-    /// tell.
+    /// tell, and in merged results, whose windows were each compared by themselves.
     pub correlation: OfRun<Correlation>,
 }
 }
 
 /// What the kernel counted for the device between two readings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelSecondReport {
     /// Time of the second reading, s after the start of the window.
-    pub end_s: f64,
+    pub end_s: Fact<f64>,
     /// Time between the two readings, s.
-    pub seconds: f64,
+    pub seconds: Fact<f64>,
     /// Number of reads that completed.
-    pub reads: u64,
+    pub reads: Fact<u64>,
     /// Bytes of the reads that completed.
-    pub read_bytes: u64,
+    pub read_bytes: Fact<u64>,
     /// Number of writes that completed.
-    pub writes: u64,
+    pub writes: Fact<u64>,
     /// Bytes of the writes that completed.
-    pub write_bytes: u64,
+    pub write_bytes: Fact<u64>,
     /// Mean size of a request, bytes; null without requests.
     pub size_mean_bytes: Option<f64>,
     /// Mean time that a completed read took, ms (iostat's r_await); null without reads.
@@ -236,33 +238,33 @@ pub struct KernelSecondReport {
     /// Mean time that a completed write took, ms (iostat's w_await); null without writes.
     pub write_await_ms: Option<f64>,
     /// Mean number of requests in flight (iostat's aqu-sz).
-    pub queue_depth: f64,
+    pub queue_depth: Fact<f64>,
     /// Number of requests in flight at the second reading.
-    pub in_flight: u64,
+    pub in_flight: Fact<u64>,
     /// Share of the time in which the device had at least one request in flight, from 0 to 1.
-    pub utilisation: f64,
+    pub utilisation: Fact<f64>,
 }
 
 impl KernelSecondReport {
     fn of(second: &KernelSecond) -> KernelSecondReport {
-        let delta = &second.delta;
+        let (delta, length_s) = (&second.delta, second.seconds.max(1e-9));
         KernelSecondReport {
-            end_s: second.end_s,
-            seconds: second.seconds,
-            reads: delta.reads,
-            read_bytes: delta.read_bytes,
-            writes: delta.writes,
-            write_bytes: delta.write_bytes,
+            end_s: Fact::of(second.end_s),
+            seconds: Fact::of(second.seconds),
+            reads: Fact::of(delta.reads),
+            read_bytes: Fact::of(delta.read_bytes),
+            writes: Fact::of(delta.writes),
+            write_bytes: Fact::of(delta.write_bytes),
             size_mean_bytes: quotient(
                 delta.read_bytes + delta.write_bytes,
                 delta.reads + delta.writes,
             ),
             read_await_ms: quotient(delta.read_ms, delta.reads),
             write_await_ms: quotient(delta.write_ms, delta.writes),
-            queue_depth: delta.queue_ms as f64 / 1e3 / second.seconds.max(1e-9),
-            in_flight: second.in_flight,
+            queue_depth: Fact::of(delta.queue_ms as f64 / 1e3 / length_s),
+            in_flight: Fact::of(second.in_flight),
             // Counted in ticks: a second may seem to have a little more than all of it.
-            utilisation: (delta.busy_ms as f64 / 1e3 / second.seconds.max(1e-9)).min(1.0),
+            utilisation: Fact::of((delta.busy_ms as f64 / 1e3 / length_s).min(1.0)),
         }
     }
 }
@@ -333,8 +335,8 @@ impl KernelCounters {
 }
 
 impl Timed for KernelSecondReport {
-    fn end_s(&mut self) -> &mut f64 {
-        &mut self.end_s
+    fn delay(&mut self, by_s: f64) {
+        self.end_s = self.end_s.map(|end_s| end_s + by_s);
     }
 }
 
@@ -343,7 +345,7 @@ impl DeviceReport {
         let engine = &result.engine;
         DeviceReport {
             kernel: result.kernel.as_ref().map(|delta| KernelCounters::of(delta, result)),
-            chain: OfRun::of(result.kernel_chain.clone()),
+            chain: result.kernel_chain.iter().map(DiskCounters::of).collect(),
             engine_read_bytes: Sum::of(engine.io_read.bytes),
             engine_write_bytes: Sum::of(engine.io_write.bytes),
             series: result.kernel_seconds.iter().map(KernelSecondReport::of).collect(),
@@ -365,48 +367,47 @@ pub struct EngineReport {
 }
 
 /// Ring, buffers and storage space of one shard.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardReport {
     /// Whether the ring runs completions only when its thread asks for them
     /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
-    pub defer_taskrun: bool,
+    pub defer_taskrun: Fact<bool>,
     /// Whether a kernel thread took the I/Os of this shard (`IORING_SETUP_SQPOLL`).
-    #[serde(default)]
-    pub sqpoll: bool,
+    pub sqpoll: Fact<bool>,
     /// Whether the I/O buffers are registered with the kernel.
-    pub registered_buffers: bool,
+    pub registered_buffers: Fact<bool>,
     /// Whether the data file is registered with the kernel.
-    pub registered_file: bool,
+    pub registered_file: Fact<bool>,
     /// Whether the I/O buffers are in huge pages.
-    pub huge_pages: bool,
+    pub huge_pages: Fact<bool>,
     /// Memory for the I/O buffers of this shard, bytes.
-    pub buffer_bytes: u64,
+    pub buffer_bytes: Fact<u64>,
     /// Number of free 4 KiB blocks among `leased_blocks`.
-    pub free_blocks: u64,
+    pub free_blocks: Fact<u64>,
     /// Number of pieces that the free space is in; a segment that is wholly free counts as one.
-    pub free_extents: u64,
+    pub free_extents: Fact<u64>,
     /// Size of the largest free piece within one segment, in 4 KiB blocks.
-    pub largest_free_blocks: u64,
+    pub largest_free_blocks: Fact<u64>,
     /// Number of extents in which the entries of this shard are stored.
-    pub live_extents: u64,
+    pub live_extents: Fact<u64>,
     /// Size of the storage segments that this shard holds at the end, in 4 KiB blocks.
-    pub leased_blocks: u64,
+    pub leased_blocks: Fact<u64>,
 }
 
 impl EngineReport {
     pub(super) fn of(result: &RunResult) -> EngineReport {
         let shards = result.facts.iter().zip(&result.space).map(|(facts, space)| ShardReport {
-            defer_taskrun: facts.ring.defer_taskrun,
-            sqpoll: facts.ring.submission_thread,
-            registered_buffers: facts.ring.registered_buffers,
-            registered_file: facts.ring.registered_file,
-            huge_pages: facts.huge_pages,
-            buffer_bytes: facts.buffer_bytes,
-            free_blocks: space.free_blocks,
-            free_extents: space.free_extents,
-            largest_free_blocks: space.largest_free_blocks,
-            live_extents: space.live_extents,
-            leased_blocks: space.leased_blocks,
+            defer_taskrun: Fact::of(facts.ring.defer_taskrun),
+            sqpoll: Fact::of(facts.ring.submission_thread),
+            registered_buffers: Fact::of(facts.ring.registered_buffers),
+            registered_file: Fact::of(facts.ring.registered_file),
+            huge_pages: Fact::of(facts.huge_pages),
+            buffer_bytes: Fact::of(facts.buffer_bytes),
+            free_blocks: Fact::of(space.free_blocks),
+            free_extents: Fact::of(space.free_extents),
+            largest_free_blocks: Fact::of(space.largest_free_blocks),
+            live_extents: Fact::of(space.live_extents),
+            leased_blocks: Fact::of(space.leased_blocks),
         });
         EngineReport {
             fill: Same::of(ringfall_engine::fill::implementation().to_owned()),

@@ -5,6 +5,9 @@
 //! figure that a result lacks is never taken for zero. The parameter says what the schema promises
 //! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`,
 //! `Added` and `OfRun` may be null in any document, since merging may make them so.
+//!
+//! A [`Fact`] is what a row of a list holds, or a part that is kept or dropped as a whole. It has
+//! no rule, and a struct of `figures!` can't have one as a field.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,7 +35,8 @@ macro_rules! shapes {
 }
 pub(crate) use shapes;
 
-shapes!(u32, u64, usize, f64, bool, String);
+shapes!(i32, u32, u64, usize, f64, bool, String);
+shapes!([f64; 3], [Option<f64>; 3]);
 
 impl<T> Shape for Option<T>
 where
@@ -108,6 +112,12 @@ macro_rules! figure {
             #[must_use]
             pub const fn is_unknown(&self) -> bool {
                 self.0.is_none()
+            }
+
+            /// The figure with its value changed; one that is unknown stays so.
+            #[must_use]
+            pub fn map(self, change: impl FnOnce(T::Value) -> T::Value) -> Self {
+                $name(self.0.map(change))
             }
         }
 
@@ -214,6 +224,11 @@ figure!(
     Any, T
 );
 figure!(
+    /// A share of the time, or another mean over it: merged results have the mean over the time of
+    /// all of them, and none where one lacks it.
+    OverTime, Option<T::Value>
+);
+figure!(
     /// The first that is known.
     First, Option<T::Value>
 );
@@ -231,6 +246,10 @@ figure!(
     /// as for merged results.
     Derived, T
 );
+figure!(
+    /// What a row of a list says, or a part that is not merged figure by figure.
+    Fact, T
+);
 
 impl<T: Shape<Value: Number>> Merge for Sum<T> {
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -247,16 +266,16 @@ impl<T: Shape<Value: Number>> Merge for Sum<T> {
 
 /// Counts that belong together and add up part by part.
 pub trait Adds: Clone {
-    /// The counts of both.
+    /// The counts of both; none where they are of different things.
     #[must_use]
-    fn plus(self, other: &Self) -> Self;
+    fn plus(self, other: &Self) -> Option<Self>;
 }
 
 impl<T: Shape<Value: Adds>> Merge for Added<T> {
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut known = all.iter().map(|one| one.0.as_ref());
         let first = known.next().flatten().cloned();
-        Added(known.fold(first, |sum, one| Some(sum?.plus(one?))))
+        Added(known.fold(first, |sum, one| sum?.plus(one?)))
     }
 
     #[cfg(test)]
@@ -303,6 +322,27 @@ impl<T: Shape<Value = bool>> Merge for Any<T> {
     #[cfg(test)]
     fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
         into.push((path.to_owned(), "any"));
+    }
+}
+
+impl<T: Shape<Value = f64>> Merge for OverTime<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let known: Option<Vec<f64>> = all.iter().map(|one| one.0).collect();
+        let whole_s: f64 = inputs.seconds.iter().sum();
+        let parts = known.filter(|known| known.len() == inputs.seconds.len() && whole_s > 0.0);
+        let sum_of = |parts: Vec<f64>| -> f64 {
+            parts.iter().zip(&inputs.seconds).map(|(part, seconds)| part * seconds).sum()
+        };
+        OverTime(match (parts, all) {
+            // Of one it is as it was, to the last bit.
+            (_, [only]) => only.0,
+            (parts, _) => parts.map(|parts| sum_of(parts) / whole_s),
+        })
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "mean over time"));
     }
 }
 

@@ -1,78 +1,81 @@
 //! `ringfall.gpu`: what stood behind the GPU tier, or why there was none.
 
-use ringfall_engine::metrics::PromotionMetrics;
-use ringfall_engine::tier::Tier;
-use ringfall_engine::tier::gpu::GpuDevice;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::figure::{Sum, shapes};
+use super::figure::{Min, Same, Sum};
+use super::list::{ByName, Named};
 use super::merge::figures;
 use crate::facts::GpuBacking;
 use crate::results::RunResult;
+use ringfall_engine::metrics::PromotionMetrics;
+use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::gpu::GpuDevice;
 
-shapes!(GpuReport);
-
+figures! {
 /// A GPU of the tier.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuDeviceReport {
     /// Number of the GPU, as the driver counts.
-    pub index: u32,
+    pub index: Same<u32>,
     /// Name of the GPU, or of the host memory that emulated it.
-    pub name: String,
+    pub name: Same<String>,
     /// Memory of the GPU, bytes.
-    pub memory_bytes: u64,
-    /// Memory of the GPU that was free before the run took its part, bytes.
-    pub free_bytes: u64,
+    pub memory_bytes: Same<u64>,
+    /// Memory of the GPU that was free before the run took its part, bytes; of merged results, the
+    /// least.
+    pub free_bytes: Min<u64>,
+}
 }
 
-/// Backend and devices of the GPU tier, or why there was none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+impl Named for GpuDeviceReport {
+    fn name(&self) -> Option<String> {
+        Some(format!("{} {}", self.index.known()?, self.name.as_ref()?))
+    }
+}
+
+figures! {
+/// Backend and devices of the GPU tier, or why there was none. Of merged results, each figure is
+/// that of every one of them, and null where they differ in it.
 pub struct GpuReport {
     /// Capacity asked for, all GPUs together, bytes.
-    pub asked_bytes: u64,
+    pub asked_bytes: Same<u64>,
     /// Capacity that the tier had, all GPUs together, bytes; 0 when there was no tier.
-    pub capacity_bytes: u64,
+    pub capacity_bytes: Same<u64>,
     /// Backend of the GPU tier: `cuda` (GPUs), `emulated` (host memory, whose figures say nothing
     /// about a GPU) or `simulated` (described GPUs on a simulated clock); null
     /// when there was no tier.
-    pub backend: Option<String>,
+    pub backend: Same<String>,
     /// Whether the figures of the GPU tier are those of GPUs.
-    pub is_gpu: bool,
+    pub is_gpu: Same<bool>,
     /// Version of the CUDA interface of the driver; null without a driver.
-    pub driver: Option<String>,
-    /// GPUs of the tier.
-    pub devices: Vec<GpuDeviceReport>,
+    pub driver: Same<String>,
+    /// GPUs of the tier; of merged results, each number and name once.
+    pub devices: ByName<GpuDeviceReport>,
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
-    pub buffers_page_locked: Option<bool>,
+    pub buffers_page_locked: Same<bool>,
     /// Why there was no tier, or a smaller one than was asked for; null when there was one of that
     /// size.
-    pub why_not: Option<String>,
+    pub why_not: Same<String>,
+}
 }
 
 impl GpuReport {
     pub(super) fn of(result: &RunResult) -> Option<GpuReport> {
         let gpu = result.gpu.as_ref()?;
         let device = |device: &GpuDevice| GpuDeviceReport {
-            index: device.index,
-            name: device.name.clone(),
-            memory_bytes: device.memory_bytes,
-            free_bytes: device.free_bytes,
+            index: Same::of(device.index),
+            name: Same::of(device.name.clone()),
+            memory_bytes: Same::of(device.memory_bytes),
+            free_bytes: Min::of(device.free_bytes),
         };
+        let reached = result.facts.iter().filter_map(|facts| facts.gpu_reaches_buffers);
         Some(GpuReport {
-            asked_bytes: gpu.asked_bytes,
-            capacity_bytes: result.tiers[Tier::Gpu.index()].capacity_bytes,
-            backend: gpu.backing.map(|backing| backing.name().to_owned()),
-            is_gpu: gpu.backing.is_some_and(GpuBacking::is_gpu),
-            driver: gpu.driver.clone(),
+            asked_bytes: Same::of(gpu.asked_bytes),
+            capacity_bytes: Same::of(result.tiers[Tier::Gpu.index()].capacity_bytes),
+            backend: Same::maybe(gpu.backing.map(|backing| backing.name().to_owned())),
+            is_gpu: Same::of(gpu.backing.is_some_and(GpuBacking::is_gpu)),
+            driver: Same::maybe(gpu.driver.clone()),
             devices: gpu.devices.iter().map(device).collect(),
-            buffers_page_locked: result
-                .facts
-                .iter()
-                .filter_map(|facts| facts.gpu_reaches_buffers)
-                .reduce(|all, one| all && one),
-            why_not: gpu.why_not.clone(),
+            buffers_page_locked: Same::maybe(reached.reduce(|all, one| all && one)),
+            why_not: Same::maybe(gpu.why_not.clone()),
         })
     }
 }

@@ -90,6 +90,15 @@ list!(
     Timeline
 );
 list!(
+    /// Rows of things with names: those of the same name as one, in the order in which the names
+    /// come up.
+    ByName
+);
+list!(
+    /// Pairs of bucket and count: the counts of a bucket add up.
+    Buckets
+);
+list!(
     /// Items, the same one once.
     Union
 );
@@ -136,8 +145,50 @@ impl<T: Clone> Merge for Rows<T> {
 
 /// A row of a [`Timeline`].
 pub trait Timed {
-    /// Its end, s since the window's start.
-    fn end_s(&mut self) -> &mut f64;
+    /// Moves its end by that time, s.
+    fn delay(&mut self, by_s: f64);
+}
+
+/// A row of [`ByName`].
+pub trait Named {
+    /// What it is called; none where that is unknown: such a row is not merged with any other.
+    fn name(&self) -> Option<String>;
+}
+
+impl<T: Clone + Named + Merge> Merge for ByName<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let mut rows: Vec<T> = Vec::new();
+        for row in all.iter().flat_map(|list| list.iter()) {
+            let name = row.name();
+            let is_it = |there: &&mut T| name.is_some() && there.name() == name;
+            match rows.iter_mut().find(is_it) {
+                Some(there) => *there = T::merged(&[&*there, row], inputs),
+                None => rows.push(row.clone()),
+            }
+        }
+        ByName(rows)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by name"));
+    }
+}
+
+impl Merge for Buckets<(u32, u32)> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        for &(bucket, count) in all.iter().flat_map(|list| list.iter()) {
+            let there = counts.entry(bucket).or_default();
+            *there = there.saturating_add(count);
+        }
+        counts.into_iter().collect()
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by bucket"));
+    }
 }
 
 impl<T: Clone + Timed> Merge for Timeline<T> {
@@ -147,7 +198,7 @@ impl<T: Clone + Timed> Merge for Timeline<T> {
         for (list, seconds) in all.iter().zip(&inputs.seconds) {
             for row in list.iter() {
                 let mut row = row.clone();
-                *row.end_s() += began_s;
+                row.delay(began_s);
                 rows.push(row);
             }
             began_s += seconds;

@@ -38,7 +38,7 @@ pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
 pub use depth::{DepthStepReport, QueueDepthReport};
-pub use drives::{DriveDirection, DriveReport};
+pub use drives::{DiskCounters, DriveDirection, DriveReport};
 pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
     KernelSecondReport, WaitsReport,
@@ -118,16 +118,19 @@ pub struct Document {
     /// Everything that the reference benchmark does not report.
     pub ringfall: Part<Ours>,
     /// Histograms of what the kernel's block layer did, from `--enable-latency-tracing`; absent
-    /// without it. Differs from the reference, which also traces calls of the file system.
-    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
-    pub device_latency_tracing: OfRun<DeviceLatencyTracing>,
-    /// The run as a fio job, from `--enable-latency-tracing`; absent without it. Differs from the
+    /// without it, and where `ringfall.block_trace` is null. Differs from the reference, which also
+    /// traces calls of the file system.
+    #[serde(default, skip_serializing_if = "Derived::is_unknown")]
+    pub device_latency_tracing: Derived<Option<DeviceLatencyTracing>>,
+    /// The run as a fio job, from `--enable-latency-tracing`; absent without it, and in merged
+    /// results: a job describes the load of one run. Differs from the
     /// reference's, which is distilled from traced sizes and latencies: this one is made from the
     /// I/Os that ringfall itself counted.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
     /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
-    /// it. Same keys as the reference's.
+    /// it, and in merged results: a recording is held against one run. Same keys as the
+    /// reference's.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,
 }
@@ -162,7 +165,7 @@ impl Document {
             seed: Same::of(result.plan.seed),
             summary: Part(Summary::of(result)),
             ringfall: Part(Ours::of(result)),
-            device_latency_tracing: OfRun::maybe(traced(result)),
+            device_latency_tracing: Derived::default(),
             fio_workload: OfRun::default(),
             validation: OfRun::maybe(source::compared(result)),
         };
@@ -238,18 +241,15 @@ impl Document {
     }
 }
 
-/// The block layer's counts as the reference has them.
-fn traced(result: &RunResult) -> Option<DeviceLatencyTracing> {
-    let trace = result.block_trace.as_ref()?.as_ref().ok()?;
-    let device = result.machine.device.as_ref();
-    Some(DeviceLatencyTracing::of(trace, device.and_then(|device| device.size_bytes)))
-}
-
 /// A share, unless it is one of nothing.
 fn share_if_any(share: Derived<f64>, hits: Sum<u64>, misses: Sum<u64>) -> Option<f64> {
     let has_none = hits.known() == Some(0) && misses.known() == Some(0);
     share.known().filter(|_| !has_none)
 }
 
+#[cfg(test)]
+mod full;
+#[cfg(test)]
+mod parts_test;
 #[cfg(test)]
 mod tests;

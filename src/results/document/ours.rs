@@ -9,7 +9,9 @@ use super::counted::Counted;
 use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
-use super::figure::{Added, Adds, Any, Derived, First, Max, Min, OfRun, Part, Same, Sum, shapes};
+use super::figure::{
+    Added, Adds, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
+};
 use super::gpu::{GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
@@ -31,19 +33,17 @@ use crate::results::{RunResult, SimulationReport, Warning};
 use ringfall_engine::metrics::Counts;
 use ringfall_engine::units::GIB;
 
-shapes!(
-    AutoscalerReport,
-    BlockTraceFigures,
-    ObjectCounts,
-    PreconditionReport,
-    RankReport,
-    RooflineReport
-);
-shapes!(SamplesReport);
+shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, RankReport, SamplesReport);
 
 impl Adds for ObjectCounts {
-    fn plus(self, other: &ObjectCounts) -> ObjectCounts {
-        ObjectCounts::plus(self, other)
+    fn plus(self, other: &ObjectCounts) -> Option<ObjectCounts> {
+        Some(ObjectCounts::plus(self, other))
+    }
+}
+
+impl Adds for BlockTraceFigures {
+    fn plus(self, other: &BlockTraceFigures) -> Option<BlockTraceFigures> {
+        BlockTraceFigures::plus(&self, other)
     }
 }
 
@@ -87,30 +87,32 @@ pub struct Ours {
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
     pub promotions: Part<PromotionsReport>,
-    /// Backend and devices of the GPU tier, or why there was none; null when none was asked for.
-    #[serde(default)]
-    pub gpu: OfRun<GpuReport>,
+    /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
+    /// any of the merged results.
+    pub gpu: Option<GpuReport>,
     /// The kernel's counters for the storage device beside the engine's own.
     pub device: Part<DeviceReport>,
     /// The drives of the storage tier, one row each; of merged results, those of each.
     #[serde(default)]
     pub drives: Rows<DriveReport>,
     /// What the search for a queue depth tried, and what it chose; null without --queue-depth auto.
-    #[serde(default)]
-    pub queue_depth: OfRun<QueueDepthReport>,
+    pub queue_depth: Option<QueueDepthReport>,
     /// CPU time, memory and context switches of this process in the window.
     pub cost: Part<CostReport>,
     /// Limits of the device from `--roofline`, and the share of them that the run used; null
     /// without them.
-    pub roofline: OfRun<RooflineReport>,
-    /// Result of `--precondition`, the writing of the device before the run; null without it.
+    pub roofline: Option<RooflineReport>,
+    /// Result of `--precondition`, the writing of the device before the run; null without it, and
+    /// in merged results: each found the device as what came before had left it.
     pub precondition: OfRun<PreconditionReport>,
     /// Requests to the object store since the start of the run; null unless --cache-dir names one,
     /// in which case there are no counters of a device.
     #[serde(default)]
     pub objects: Added<ObjectCounts>,
-    /// What the kernel's block layer did; null when it was not traced.
-    pub block_trace: OfRun<BlockTraceFigures>,
+    /// What the kernel's block layer did; null when it was not traced. Of merged results the counts
+    /// add up; null when they were not all traced on a device of the same name, and for ranks that
+    /// used several devices.
+    pub block_trace: Added<BlockTraceFigures>,
     /// What a simulated run was bound by; null for a real run.
     pub simulation: Option<SimulationReport>,
     /// I/O errors and requests that were not served.
@@ -119,11 +121,13 @@ pub struct Ours {
     pub verify: Part<VerifyReport>,
     /// How many of the requests the latency arrays at the top level hold.
     pub samples: Derived<SamplesReport>,
-    /// What the autoscaler found; null without an autoscaler.
-    pub autoscaler: OfRun<AutoscalerReport>,
+    /// What the autoscaler found; null without an autoscaler. Of merged results, what all of them
+    /// found; of ranks whose users it changed together, what it found for all.
+    pub autoscaler: Option<AutoscalerReport>,
     /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
-    /// The run beside a recorded cache, from `--validation-trace`; absent without it.
+    /// The run beside a recorded cache, from `--validation-trace`; absent without it, and in merged
+    /// results: a recording is held against one run.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<ValidationReport>,
     /// Heartbeats of the shards, and how often one was late.
@@ -138,7 +142,8 @@ pub struct Ours {
     /// Tiers that got less space than they were meant to have.
     #[serde(default)]
     pub shortages: Union<ShortageReport>,
-    /// Which of several processes of a launcher this run was; null when it was alone.
+    /// Which of several processes of a launcher this run was; null when it was alone, and in merged
+    /// results, which have a row for each in `merged.ranks`.
     pub rank: OfRun<RankReport>,
     /// What to know before trusting the numbers.
     pub warnings: Union<Warning>,
@@ -216,20 +221,24 @@ impl ShortageReport {
     }
 }
 
-/// The device's limits, and the share of them that the run used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+figures! {
+/// The device's limits, and the share of them that the run used. Of merged results, the limits are
+/// null where they differ.
 pub struct RooflineReport {
     /// File from which the limits were read, or `fresh`: measured just before the run.
-    pub source: String,
+    pub source: Same<String>,
     /// When the limits were measured, s since 1970-01-01T00:00:00Z.
-    pub unix_s: f64,
+    pub unix_s: Same<f64>,
     /// Highest bandwidth that the device reaches with reads alone, GiB/s.
-    pub read_gib_per_s: Option<f64>,
+    pub read_gib_per_s: Same<f64>,
     /// Highest bandwidth that the device reaches with writes alone, GiB/s.
-    pub write_gib_per_s: Option<f64>,
+    pub write_gib_per_s: Same<f64>,
     /// Share of the device that the run used, from 0 to 1: the time that the device would need at
-    /// its limits for what the run read and wrote, divided by the length of the window.
-    pub share: Option<f64>,
+    /// its limits for what the run read and wrote, divided by the length of the window. Of merged
+    /// results, each held against its own limits; null for ranks, which used the device at the same
+    /// time.
+    pub share: OverTime<f64>,
+}
 }
 
 impl RooflineReport {
@@ -240,11 +249,11 @@ impl RooflineReport {
         let rates = rate(result.engine.io_read.bytes).zip(rate(result.engine.io_write.bytes));
         let in_gib = |percent| Some(roofline.bandwidth(percent)? / GIB as f64);
         Some(RooflineReport {
-            source: source.clone(),
-            unix_s: roofline.unix_s,
-            read_gib_per_s: in_gib(100),
-            write_gib_per_s: in_gib(0),
-            share: rates.and_then(|(read, write)| roofline.share(read, write)),
+            source: Same::of(source.clone()),
+            unix_s: Same::of(roofline.unix_s),
+            read_gib_per_s: Same::maybe(in_gib(100)),
+            write_gib_per_s: Same::maybe(in_gib(0)),
+            share: OverTime::maybe(rates.and_then(|(read, write)| roofline.share(read, write))),
         })
     }
 }
@@ -297,16 +306,16 @@ pub struct VerifyReport {
 }
 
 /// How many of the requests the latency arrays at the top level hold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesReport {
     /// Number of requests whose latencies the arrays hold.
-    pub kept: usize,
+    pub kept: Fact<usize>,
     /// Number of requests that finished in the window.
-    pub of: u64,
+    pub of: Fact<u64>,
     /// Largest number of requests whose latencies the arrays can hold.
-    pub kept_max: usize,
+    pub kept_max: Fact<usize>,
     /// Whether the arrays hold a sample of the requests instead of all of them.
-    pub sampled: bool,
+    pub sampled: Fact<bool>,
 }
 
 figures! {
@@ -411,23 +420,23 @@ impl Ours {
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),
             promotions: Part(PromotionsReport::of(result)),
-            gpu: OfRun::maybe(GpuReport::of(result)),
+            gpu: GpuReport::of(result),
             device: Part(DeviceReport::of(result)),
             drives: DriveReport::all(result),
-            queue_depth: OfRun::maybe(result.queue_depth.as_ref().map(QueueDepthReport::of)),
+            queue_depth: result.queue_depth.as_ref().map(QueueDepthReport::of),
             cost: Part(CostReport::of(result)),
-            roofline: OfRun::maybe(RooflineReport::of(result)),
+            roofline: RooflineReport::of(result),
             precondition: OfRun::maybe(result.precondition.clone()),
             objects: Added::maybe(result.objects.clone()),
             simulation: result.simulation.clone(),
-            block_trace: OfRun::maybe(traced.cloned()),
+            block_trace: Added::maybe(traced.cloned()),
             errors: Part(ErrorsReport::of(result)),
             verify: Part(VerifyReport {
                 mode: Same::of(result.plan.verify.name().to_owned()),
                 blocks_checked: Sum::of(verify.blocks_checked),
                 blocks_bad: Sum::of(verify.blocks_bad),
             }),
-            autoscaler: OfRun::maybe(autoscaling::report(result)),
+            autoscaler: autoscaling::report(result),
             source: Part(source::report(result)),
             validation: OfRun::maybe(source::validation(result)),
             watchdog: Part(HeartbeatReport {

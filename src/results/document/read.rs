@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(summary.elapsed_time.known(), Some(2.0));
         let latency = summary.end_to_end_latency_ms.as_ref().unwrap();
         assert_eq!((latency.p95.known(), latency.p999.known()), (Some(7.0), None));
-        assert!(summary.autoscaling_stats.is_unknown() && summary.qos_metrics.is_unknown());
+        assert!(summary.autoscaling_stats.is_empty() && summary.qos_metrics.is_unknown());
         let stats = &summary.cache_stats;
         assert_eq!((stats.cache_hits.known(), stats.cache_misses.known()), (Some(5), None));
         assert!(stats.storage_health.is_unknown());

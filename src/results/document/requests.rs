@@ -46,11 +46,11 @@ pub struct RequestsOfClass {
     /// 99.9th percentile of the latency, from intended arrival to end; null without requests.
     pub p999: Option<QuantileMs>,
     /// Target of the class for the 95th percentile of the latency, ms; null for all classes
-    /// together.
+    /// together, and in merged results that had different targets.
     pub target_p95_ms: Option<u64>,
     /// Estimated share of the requests, finished or not, that took no longer than the target, from
-    /// 0 to 1; null without requests, and for all classes together. `summary.qos_metrics` has the
-    /// share of those that finished.
+    /// 0 to 1; null without requests, and where `target_p95_ms` is null. `summary.qos_metrics` has
+    /// the share of those that finished.
     pub share_within_target: Option<f64>,
 }
 
@@ -128,10 +128,10 @@ impl RequestsOfClass {
 
 impl RequestsReport {
     /// Of the histograms; none when one is missing.
-    pub(super) fn of(histograms: &Histograms, slas: &[Sla; 3]) -> Option<RequestsReport> {
+    pub(super) fn of(histograms: &Histograms, slas: Option<&[Sla; 3]>) -> Option<RequestsReport> {
         let class = |at: usize| -> Option<RequestsOfClass> {
             let (ended, lost) = (histograms.get(CLASSES[at])?, histograms.get(UNFINISHED[at])?);
-            Some(RequestsOfClass::of(ended, lost, Some(&slas[at])))
+            Some(RequestsOfClass::of(ended, lost, slas.map(|slas| &slas[at])))
         };
         let (ended, lost) = (histograms.sum(&CLASSES)?, histograms.sum(&UNFINISHED)?);
         Some(RequestsReport {

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Document;
+use super::drives::DiskCounters;
 use super::engine::{KernelCounters, KernelSecondReport};
-use super::figure::{OfRun, Same, Sum};
-use super::list::Timeline;
+use super::figure::{Added, Fact, Max, OverTime, Sum};
+use super::list::{ByName, Rows, Timeline};
 use super::merge::{Inputs, Merge};
 use super::summary::ThroughputSecond;
-use super::timeline::{SecondReport, SecondTier, SecondTierDirection};
+use super::timeline::SecondReport;
+use crate::facts::BlockTraceFigures;
 use crate::results::autoscaling::{AutoscalerReport, AutoscalingRow, AutoscalingSummary};
 
 /// The machine that a rank ran on and the device below its data, as the results name them.
@@ -29,7 +31,7 @@ pub(super) struct Together {
     autoscaling: Option<Autoscaling>,
 }
 
-type Autoscaling = (OfRun<AutoscalerReport>, Same<Vec<AutoscalingRow>>, OfRun<AutoscalingSummary>);
+type Autoscaling = (Option<AutoscalerReport>, Rows<AutoscalingRow>, Option<AutoscalingSummary>);
 
 /// What a rank saw of a device.
 #[derive(Debug)]
@@ -37,6 +39,18 @@ struct Seen {
     bytes: u64,
     kernel: Option<KernelCounters>,
     series: Timeline<KernelSecondReport>,
+    chain: ByName<DiskCounters>,
+    trace: Added<BlockTraceFigures>,
+}
+
+impl Seen {
+    /// What both saw of one device: the counts of the one that saw more of it, since each saw what
+    /// all of them did, and a trace of either.
+    fn or(self, other: Seen) -> Seen {
+        let (most, least) = if self.bytes >= other.bytes { (self, other) } else { (other, self) };
+        let trace = if most.trace.is_unknown() { least.trace } else { most.trace };
+        Seen { trace, ..most }
+    }
 }
 
 impl Together {
@@ -73,24 +87,37 @@ impl Together {
             let (read, written) = (kernel.read_bytes.known(), kernel.write_bytes.known());
             read.unwrap_or(0).saturating_add(written.unwrap_or(0))
         });
-        let seen = Seen { bytes, kernel, series: std::mem::take(&mut ours.device.series) };
+        let seen = Seen {
+            bytes,
+            kernel,
+            series: std::mem::take(&mut ours.device.series),
+            chain: std::mem::take(&mut ours.device.chain),
+            trace: std::mem::take(&mut ours.block_trace),
+        };
         match place {
             // It stays, so that what is not known is not made up.
             None => self.unknown.push(seen),
-            Some(place) => match self.devices.get_mut(&place) {
-                Some(there) if there.bytes >= bytes => {}
-                _ => drop(self.devices.insert(place, seen)),
-            },
+            Some(place) => {
+                let seen = match self.devices.remove(&place) {
+                    Some(there) => there.or(seen),
+                    None => seen,
+                };
+                self.devices.insert(place, seen);
+            }
+        }
+        if let Some(roofline) = &mut ours.roofline {
+            roofline.share = OverTime::default();
         }
         // One rank decides for all; ranks that decide each for itself have found nothing together.
-        let is_of_all = ours.autoscaler.as_ref().is_some_and(|found| found.ranks.is_some());
+        let summary = &mut document.summary;
+        let found = (
+            ours.autoscaler.take(),
+            std::mem::take(&mut summary.autoscaling_stats),
+            summary.autoscaling_summary.take(),
+        );
+        let is_of_all = found.0.as_ref().is_some_and(|found| !found.ranks.is_unknown());
         if self.autoscaling.is_none() && is_of_all {
-            let summary = &mut document.summary;
-            self.autoscaling = Some((
-                std::mem::take(&mut ours.autoscaler),
-                std::mem::take(&mut summary.autoscaling_stats),
-                std::mem::take(&mut summary.autoscaling_summary),
-            ));
+            self.autoscaling = Some(found);
         }
     }
 
@@ -113,11 +140,12 @@ impl Together {
         let device = &mut merged.ringfall.device;
         let kernels: Vec<_> = seen.iter().map(|one| &one.kernel).collect();
         device.kernel = Merge::merged(&kernels, &Inputs::default());
-        // Moments of several devices are not those of one.
-        device.series = match &mut seen[..] {
-            [only] => std::mem::take(&mut only.series),
-            _ => Timeline::default(),
-        };
+        // Moments and places of several devices are not those of one.
+        if let [only] = &mut seen[..] {
+            device.series = std::mem::take(&mut only.series);
+            device.chain = std::mem::take(&mut only.chain);
+            merged.ringfall.block_trace = std::mem::take(&mut only.trace);
+        }
         seen.len() > 1
     }
 }
@@ -147,97 +175,40 @@ pub fn common_window(documents: &[&Document]) -> Option<(f64, f64)> {
     spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
-/// Adds the seconds of a rank by the wall clock. What can't be added up, such as the percentiles of
-/// a second, is null.
+/// Adds the seconds of a rank by the wall clock, figure by figure. What can't be added up, such as
+/// the percentiles of a second, is null.
 fn add_seconds(seconds: &mut BTreeMap<u64, SecondReport>, document: &Document, start_s: f64) {
     let Some((began_s, _)) = document.span() else { return };
     for row in document.ringfall.timeline.iter() {
+        // A row that does not say when it was is in no second.
+        let Some((end_s, length_s)) = row.end_s.known().zip(row.seconds.known()) else { continue };
         // The second in which most of the row lies.
-        let middle_s = began_s - start_s + row.end_s - row.seconds / 2.0;
+        let middle_s = began_s - start_s + end_s - length_s / 2.0;
         let index = middle_s.max(0.0) as u64;
-        match seconds.get_mut(&index) {
-            Some(sum) => sum.add(row),
-            None => drop(seconds.insert(index, row.without_shares())),
-        }
+        let there = seconds.get(&index);
+        let rows: Vec<&SecondReport> = there.into_iter().chain([row]).collect();
+        let sum = SecondReport::merged(&rows, &Inputs::default());
+        seconds.insert(index, sum);
     }
 }
 
 fn ended(seconds: BTreeMap<u64, SecondReport>) -> Timeline<SecondReport> {
     let ended = |(index, row): (u64, SecondReport)| SecondReport {
-        end_s: index as f64 + row.seconds,
+        end_s: Max::maybe(row.seconds.known().map(|length_s| index as f64 + length_s)),
         ..row
     };
     seconds.into_iter().map(ended).collect()
 }
 
 fn throughput(timeline: &Timeline<SecondReport>) -> Timeline<ThroughputSecond> {
-    let mut tokens = 0_u64;
-    let rows = timeline.iter().map(|second| {
-        tokens = tokens.saturating_add(second.generated_tokens);
-        ThroughputSecond {
-            timestamp: second.end_s,
-            throughput_tokens_per_sec: tokens as f64 / second.end_s.max(1e-6),
-        }
+    let mut tokens = Some(0_u64);
+    let rows = timeline.iter().filter_map(|second| {
+        let end_s = second.end_s.known()?;
+        // From a second on whose tokens are unknown, so is their sum.
+        tokens =
+            tokens.zip(second.generated_tokens.known()).map(|(sum, one)| sum.saturating_add(one));
+        let rate = tokens.map(|tokens| tokens as f64 / end_s.max(1e-6));
+        Some(ThroughputSecond { timestamp: end_s, throughput_tokens_per_sec: Fact::maybe(rate) })
     });
     rows.collect()
-}
-
-impl SecondReport {
-    /// Without what can't be added up.
-    fn without_shares(&self) -> SecondReport {
-        let mut row = SecondReport { hit_rate: None, ..self.clone() };
-        row.each_direction(|direction| {
-            direction.latency_p50_us = None;
-            direction.latency_p95_us = None;
-            direction.latency_p99_us = None;
-        });
-        row
-    }
-
-    fn each_direction(&mut self, change: impl Fn(&mut SecondTierDirection)) {
-        let tiers = &mut self.tiers;
-        for tier in [&mut tiers.gpu, &mut tiers.cpu, &mut tiers.storage] {
-            change(&mut tier.read);
-            change(&mut tier.write);
-        }
-    }
-
-    /// The same second of another rank.
-    fn add(&mut self, other: &SecondReport) {
-        self.seconds = self.seconds.max(other.seconds);
-        let tiers = &mut self.tiers;
-        for (sum, one) in [
-            (&mut tiers.gpu, &other.tiers.gpu),
-            (&mut tiers.cpu, &other.tiers.cpu),
-            (&mut tiers.storage, &other.tiers.storage),
-        ] {
-            sum.add(one);
-        }
-        add_buckets(&mut self.io_read_buckets, &other.io_read_buckets);
-        add_buckets(&mut self.io_write_buckets, &other.io_write_buckets);
-        self.queue_depth = self.queue_depth.saturating_add(other.queue_depth);
-        self.users = self.users.saturating_add(other.users);
-        self.requests_completed = self.requests_completed.saturating_add(other.requests_completed);
-        self.generated_tokens = self.generated_tokens.saturating_add(other.generated_tokens);
-        self.errors = self.errors.saturating_add(other.errors);
-    }
-}
-
-impl SecondTier {
-    fn add(&mut self, other: &SecondTier) {
-        for (sum, one) in [(&mut self.read, &other.read), (&mut self.write, &other.write)] {
-            sum.bytes = sum.bytes.saturating_add(one.bytes);
-            sum.operations = sum.operations.saturating_add(one.operations);
-        }
-        self.held_bytes = self.held_bytes.saturating_add(other.held_bytes);
-    }
-}
-
-fn add_buckets(sum: &mut Vec<(u32, u32)>, other: &[(u32, u32)]) {
-    let mut counts: BTreeMap<u32, u32> = sum.iter().copied().collect();
-    for &(bucket, count) in other {
-        let there = counts.entry(bucket).or_default();
-        *there = there.saturating_add(count);
-    }
-    *sum = counts.into_iter().collect();
 }

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache_stats::CacheStatsReport;
-use super::figure::{Derived, OfRun, Part, Same, Sum, shapes};
+use super::figure::{Derived, Fact, Part, Sum, shapes};
 use super::latency::{LatencyMs, LatencyMsMax, ms};
-use super::list::{Timed, Timeline};
+use super::list::{Rows, Timed, Timeline};
 use super::merge::figures;
 use crate::results::RunResult;
 use crate::results::autoscaling::{self, AutoscalingRow, AutoscalingSummary};
@@ -21,12 +21,12 @@ pub struct ThroughputSecond {
     pub timestamp: f64,
     /// Tokens generated since the start of the window divided by the time since then, tokens/s.
     /// Same definition as the reference's.
-    pub throughput_tokens_per_sec: f64,
+    pub throughput_tokens_per_sec: Fact<f64>,
 }
 
 impl Timed for ThroughputSecond {
-    fn end_s(&mut self) -> &mut f64 {
-        &mut self.timestamp
+    fn delay(&mut self, by_s: f64) {
+        self.timestamp += by_s;
     }
 }
 
@@ -37,7 +37,7 @@ impl ThroughputSecond {
             tokens = tokens.saturating_add(second.generated_tokens);
             ThroughputSecond {
                 timestamp: second.end_s,
-                throughput_tokens_per_sec: tokens as f64 / second.end_s.max(1e-6),
+                throughput_tokens_per_sec: Fact::of(tokens as f64 / second.end_s.max(1e-6)),
             }
         });
         rows.collect()
@@ -91,16 +91,19 @@ pub struct Summary {
     pub cache_stats: Part<CacheStatsReport>,
     /// Requests that finished, by QoS class, against the targets of the run. Differs from the
     /// reference as `end_to_end_latency_ms` does; `ringfall.requests` takes the unfinished ones
-    /// into account. Merged results that had different targets are held against the built-in ones.
+    /// into account. What a class was promised is null in merged results that had different
+    /// targets.
     pub qos_metrics: Derived<QosMetrics>,
     /// Reads of the entries of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,
-    /// Steps of the autoscaler, one row each; empty without an autoscaler. Differs from the
-    /// reference, which has no row for a step that changed nothing.
-    pub autoscaling_stats: Same<Vec<AutoscalingRow>>,
+    /// Steps of the autoscaler, one row each; empty without an autoscaler. Of merged results, one
+    /// search after the other. Differs from the reference, which has no row for a step that changed
+    /// nothing.
+    pub autoscaling_stats: Rows<AutoscalingRow>,
     /// What the autoscaler found; null without an autoscaler, as in the reference. Each key says
-    /// whether its definition is the reference's.
-    pub autoscaling_summary: OfRun<AutoscalingSummary>,
+    /// whether its definition is the reference's; in merged results a key is null where they differ
+    /// in it.
+    pub autoscaling_summary: Option<AutoscalingSummary>,
     /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats>,
 }
@@ -166,10 +169,11 @@ pub enum QosClass {
         total_requests: u64,
         /// Latency of the requests of this class, from intended arrival to end, ms.
         latency_ms: LatencyMsMax,
-        /// Latency target of the class, and how it was kept.
-        sla: SlaReport,
-        /// All latency targets of the class, ms.
-        targets_ms: SlaTargets,
+        /// Latency target of the class, and how it was kept; null in merged results that had
+        /// different targets: no one target was kept or missed.
+        sla: Fact<Option<SlaReport>>,
+        /// All latency targets of the class, ms; null in merged results that had different ones.
+        targets_ms: Fact<Option<SlaTargets>>,
     },
     /// A class of which no request finished.
     Nothing {
@@ -205,32 +209,38 @@ pub struct SlaTargets {
 }
 
 impl QosClass {
-    fn of(sla: &Sla, histogram: &Histogram) -> QosClass {
-        let (Some(compliance), Some(latency_ms)) =
-            (sla.compliance(histogram), LatencyMsMax::of(histogram))
-        else {
+    fn of(sla: Option<&Sla>, histogram: &Histogram) -> QosClass {
+        let Some(latency_ms) = LatencyMsMax::of(histogram) else {
             return QosClass::Nothing { no_data: true };
         };
-        let [p95, p99, p999, p9999] = sla.targets_ms;
-        QosClass::Measured {
-            total_requests: histogram.count(),
-            latency_ms,
-            sla: SlaReport {
-                target_p95_ms: p95,
+        let kept = |sla: &Sla| {
+            let compliance = sla.compliance(histogram)?;
+            Some(SlaReport {
+                target_p95_ms: sla.targets_ms[0],
                 actual_p95_ms: histogram.quantile_ns(0.95).map(ms),
                 compliance,
                 met: compliance >= COMPLIANCE,
-            },
-            targets_ms: SlaTargets { p95, p99, p999, p9999 },
+            })
+        };
+        let targets = |sla: &Sla| {
+            let [p95, p99, p999, p9999] = sla.targets_ms;
+            SlaTargets { p95, p99, p999, p9999 }
+        };
+        QosClass::Measured {
+            total_requests: histogram.count(),
+            latency_ms,
+            sla: Fact::maybe(sla.and_then(kept)),
+            targets_ms: Fact::maybe(sla.map(targets)),
         }
     }
 }
 
 impl QosMetrics {
-    /// Of the classes' latencies and targets, most urgent first.
-    pub(super) fn of(classes: [&Histogram; 3], slas: &[Sla; 3]) -> QosMetrics {
-        let [interactive, responsive, batch] =
-            std::array::from_fn(|class| QosClass::of(&slas[class], classes[class]));
+    /// Of the classes' latencies and targets, most urgent first; without targets where they are not
+    /// the same for all requests.
+    pub(super) fn of(classes: [&Histogram; 3], slas: Option<&[Sla; 3]>) -> QosMetrics {
+        let of = |class: usize| QosClass::of(slas.map(|slas| &slas[class]), classes[class]);
+        let [interactive, responsive, batch] = std::array::from_fn(of);
         QosMetrics { interactive, responsive, batch }
     }
 
@@ -242,9 +252,20 @@ impl QosMetrics {
     }
 }
 
-shapes!(QosMetrics, AutoscalingSummary);
+shapes!(QosMetrics, SlaReport, SlaTargets);
 
 impl Summary {
+    /// Share of the requests of that class that finished within their P95 target; none where none
+    /// finished, or there was no one target.
+    #[must_use]
+    pub fn share_within_target(&self, class: &str) -> Option<f64> {
+        let classes = self.qos_metrics.as_ref()?.all();
+        match classes.into_iter().find(|(name, _)| *name == class)?.1 {
+            QosClass::Measured { sla, .. } => Some(sla.as_ref()?.compliance),
+            QosClass::Nothing { .. } => None,
+        }
+    }
+
     pub(super) fn of(result: &RunResult) -> Summary {
         let (requests, cache) = (&result.requests, &result.cache);
         Summary {
@@ -259,8 +280,8 @@ impl Summary {
                 common_phrase_reuse: Sum::of(0),
                 bytes_saved: Sum::of(cache.prefix_saved_bytes),
             }),
-            autoscaling_stats: Same::of(autoscaling::rows(result)),
-            autoscaling_summary: OfRun::maybe(autoscaling::summary(result)),
+            autoscaling_stats: autoscaling::rows(result),
+            autoscaling_summary: autoscaling::summary(result),
             multi_turn_stats: Part(MultiTurnStats {
                 cache_hits: Sum::of(cache.multi_turn_hits),
                 cache_misses: Sum::of(cache.multi_turn_misses),

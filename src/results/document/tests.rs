@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use ringfall_engine::clock::MILLISECOND;
-use ringfall_engine::tier::Tier;
 use serde_json::{Value, json};
 
-use super::figure::{Any, Max, Min, Sum};
+use super::figure::{Any, Max, Min, OverTime, Sum};
+use super::full::full;
 use super::list::Union;
 use super::merge::{Inputs, Merge};
 use super::*;
-use crate::results::tests::{busy, nothing};
+use crate::results::tests::nothing;
 
 /// The rules of all fields, by their place.
 fn rules() -> Vec<(String, &'static str)> {
@@ -60,7 +59,7 @@ fn at<'a>(document: &'a Value, place: &str) -> &'a Value {
     document.pointer(&place.replace('*', "4096")).unwrap_or(&Value::Null)
 }
 
-fn runs_merged(documents: &[&Document], command_line: &[String]) -> Document {
+pub(super) fn runs_merged(documents: &[&Document], command_line: &[String]) -> Document {
     let mut fold = Fold::one_after_the_other();
     for &document in documents {
         let histograms = Histograms::read(document, Path::new("x")).unwrap_or_default();
@@ -71,9 +70,7 @@ fn runs_merged(documents: &[&Document], command_line: &[String]) -> Document {
 
 /// A document whose numbers that are merged are all different, `seed` and `step` apart.
 fn numbered(seed: u64, step: u64) -> Document {
-    let mut result = busy();
-    result.simulation = None;
-    let mut document = serde_json::to_value(Document::of(&result)).unwrap();
+    let mut document = serde_json::to_value(Document::of(&full())).unwrap();
     let merged = |rule: &str| ["sum", "max", "min"].contains(&rule);
     for (n, (place, _)) in (0..).zip(rules().iter().filter(|(_, rule)| merged(rule))) {
         let place = place.replace('*', "4096");
@@ -102,41 +99,6 @@ fn no_number_of_a_merged_result_is_taken_from_one_side() {
         *seen.entry(rule).or_insert(0) += usize::from(numbers.is_some());
     }
     assert!(seen["sum"] > 80 && seen["max"] >= 5 && seen["min"] >= 1, "{seen:?}");
-}
-
-/// A run in which all that figures are derived from was recorded.
-fn full() -> RunResult {
-    let mut result = busy();
-    let engine = &mut result.engine;
-    for tier in Tier::ALL {
-        for direction in
-            [&mut engine.tiers[tier.index()].read, &mut engine.tiers[tier.index()].write]
-        {
-            direction.total.record(MILLISECOND.as_ns());
-            direction.device.record(MILLISECOND.as_ns());
-            direction.host.record(MILLISECOND.as_ns());
-        }
-        engine.evictions[tier.index()].read.record(MILLISECOND.as_ns());
-        engine.evictions[tier.index()].write.record(MILLISECOND.as_ns());
-    }
-    engine.evictions_gpu_to_storage.read.record(MILLISECOND.as_ns());
-    engine.evictions_gpu_to_storage.write.record(MILLISECOND.as_ns());
-    let waits = &mut engine.waits;
-    for histogram in [
-        &mut engine.io_write.latency,
-        &mut engine.io_flush.latency,
-        &mut waits.room,
-        &mut waits.buffer,
-        &mut waits.queue_place,
-        &mut result.allocation_wait,
-        &mut result.requests.queued,
-        &mut result.requests.generation,
-    ] {
-        histogram.record(MILLISECOND.as_ns());
-    }
-    (result.cost.cpu_user_s, result.cost.cpu_system_s) = (Some(1.0), Some(2.0));
-    (result.workload.block_hits, result.workload.block_misses) = (3, 4);
-    result
 }
 
 #[test]
@@ -195,6 +157,9 @@ fn extremes_are_of_those_that_know_and_lists_hold_an_item_once() {
     assert_eq!(merged(&[&unknown, &unknown]), unknown);
     assert_eq!(merged(&[&Min::<f64>::of(2.5), &Min::of(2.0)]), Min::of(2.0));
     assert_eq!(merged(&[&Any::<bool>::of(false), &Any::of(true)]), Any::of(true));
+    let share = |share: f64| OverTime::<f64>::of(share);
+    assert_eq!(merged(&[&share(0.5), &share(1.0)]), share(0.75));
+    assert_eq!(merged(&[&share(0.5), &OverTime::default()]), OverTime::default());
     let list = |items: &[u8]| Union(items.to_vec());
     assert_eq!(merged(&[&list(&[1, 2]), &list(&[3, 1])]), list(&[1, 2, 3]));
 }

@@ -1,85 +1,92 @@
-//! `ringfall.timeline`: one row a second.
+//! `ringfall.timeline`: one row a second. The rows of ranks for the same second add up, figure by
+//! figure; those of runs follow one another.
 
 use ringfall_engine::shard::CoarseLatencies;
 use ringfall_engine::tier::Tier;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::list::{Timed, Timeline};
+use super::figure::{Max, OfRun, Part, Sum};
+use super::list::{Buckets, Timed, Timeline};
+use super::merge::figures;
 use crate::facts::quotient;
 use crate::facts::{TimelineDirection, TimelineSecond, TimelineTier};
 use crate::results::RunResult;
 
+figures! {
 /// One second of the measurement window; the last may be shorter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondReport {
     /// End of the second, s after the start of the window.
-    pub end_s: f64,
+    pub end_s: Max<f64>,
     /// Length of the second, s: 1, or less for the last one.
-    pub seconds: f64,
+    pub seconds: Max<f64>,
     /// Reads, writes and bytes held, by tier.
-    pub tiers: SecondTiers,
+    pub tiers: Part<SecondTiers>,
     /// Latencies of single reads from storage, as pairs of bucket and count: bucket n begins at
     /// 2^(n/2) µs.
-    pub io_read_buckets: Vec<(u32, u32)>,
+    pub io_read_buckets: Buckets<(u32, u32)>,
     /// Latencies of single writes to storage, as pairs of bucket and count: bucket n begins at
     /// 2^(n/2) µs.
-    pub io_write_buckets: Vec<(u32, u32)>,
+    pub io_write_buckets: Buckets<(u32, u32)>,
     /// Number of I/Os in flight on storage at the end of the second.
-    pub queue_depth: u32,
+    pub queue_depth: Sum<u32>,
     /// Number of simulated users in this second.
-    pub users: u32,
+    pub users: Sum<u32>,
     /// Number of requests that finished in this second.
-    pub requests_completed: u64,
+    pub requests_completed: Sum<u64>,
     /// Number of tokens that the requests in `requests_completed` generated.
-    pub generated_tokens: u64,
-    /// Share of the reads that found their entry, from 0 to 1; null without reads.
-    pub hit_rate: Option<f64>,
+    pub generated_tokens: Sum<u64>,
+    /// Share of the reads that found their entry, from 0 to 1; null without reads, and where the
+    /// seconds of several ranks are added up.
+    pub hit_rate: OfRun<f64>,
     /// Number of I/Os that failed in this second.
-    pub errors: u64,
+    pub errors: Sum<u64>,
+}
 }
 
+figures! {
 /// One second of each tier.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTiers {
     /// The tier in GPU memory.
-    pub gpu: SecondTier,
+    pub gpu: Part<SecondTier>,
     /// The tier in CPU memory.
-    pub cpu: SecondTier,
+    pub cpu: Part<SecondTier>,
     /// The tier on the drive.
-    pub storage: SecondTier,
+    pub storage: Part<SecondTier>,
+}
 }
 
+figures! {
 /// One second of one tier.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondTier {
     /// Entries read from the tier.
-    pub read: SecondTierDirection,
+    pub read: Part<SecondTierDirection>,
     /// Entries written to the tier.
-    pub write: SecondTierDirection,
+    pub write: Part<SecondTierDirection>,
     /// Bytes of the entries that the tier held at the end of the second.
-    pub held_bytes: u64,
+    pub held_bytes: Sum<u64>,
+}
 }
 
-/// One second of one tier in one direction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+figures! {
+/// One second of one tier in one direction. Percentiles are null without operations, and where the
+/// seconds of several ranks are added up.
 pub struct SecondTierDirection {
     /// Bytes read or written in this second. For storage, bytes whose I/O completed, in whole
     /// blocks; for the tiers above it, bytes of the entries whose operation ended.
-    pub bytes: u64,
+    pub bytes: Sum<u64>,
     /// Number of reads or writes of entries that ended in this second.
-    pub operations: u64,
+    pub operations: Sum<u64>,
     /// Median latency of these operations, µs; null without operations.
-    pub latency_p50_us: Option<u64>,
+    pub latency_p50_us: OfRun<u64>,
     /// 95th percentile of the latency of these operations, µs; null without operations.
-    pub latency_p95_us: Option<u64>,
+    pub latency_p95_us: OfRun<u64>,
     /// 99th percentile of the latency of these operations, µs; null without operations.
-    pub latency_p99_us: Option<u64>,
+    pub latency_p99_us: OfRun<u64>,
+}
 }
 
 impl Timed for SecondReport {
-    fn end_s(&mut self) -> &mut f64 {
-        &mut self.end_s
+    fn delay(&mut self, by_s: f64) {
+        self.end_s = self.end_s.map(|end_s| end_s + by_s);
     }
 }
 
@@ -94,39 +101,45 @@ impl SecondReport {
             SecondTier::of(&second.tiers[tier.index()], held_bytes)
         };
         SecondReport {
-            end_s: second.end_s,
-            seconds: second.seconds,
-            tiers: SecondTiers {
-                gpu: tier(Tier::Gpu),
-                cpu: tier(Tier::Cpu),
-                storage: tier(Tier::Storage),
-            },
+            end_s: Max::of(second.end_s),
+            seconds: Max::of(second.seconds),
+            tiers: Part(SecondTiers {
+                gpu: Part(tier(Tier::Gpu)),
+                cpu: Part(tier(Tier::Cpu)),
+                storage: Part(tier(Tier::Storage)),
+            }),
             io_read_buckets: buckets(&second.io[0]),
             io_write_buckets: buckets(&second.io[1]),
-            queue_depth: second.gauges.in_flight,
-            users: second.users,
-            requests_completed: second.requests_completed,
-            generated_tokens: second.generated_tokens,
-            hit_rate: quotient(second.hits, second.hits + second.misses),
-            errors: second.errors,
+            queue_depth: Sum::of(second.gauges.in_flight),
+            users: Sum::of(second.users),
+            requests_completed: Sum::of(second.requests_completed),
+            generated_tokens: Sum::of(second.generated_tokens),
+            hit_rate: OfRun::maybe(quotient(second.hits, second.hits + second.misses)),
+            errors: Sum::of(second.errors),
         }
     }
 }
 
-fn buckets(latencies: &CoarseLatencies) -> Vec<(u32, u32)> {
+fn buckets(latencies: &CoarseLatencies) -> Buckets<(u32, u32)> {
     let counts = latencies.counts().iter().copied();
     (0..).zip(counts).filter(|&(_, count)| count > 0).collect()
 }
 
 impl SecondTier {
     fn of(tier: &TimelineTier, held_bytes: u64) -> SecondTier {
-        let direction = |one: &TimelineDirection| SecondTierDirection {
-            bytes: one.bytes,
-            operations: one.operations,
-            latency_p50_us: one.latency_p50_us,
-            latency_p95_us: one.latency_p95_us,
-            latency_p99_us: one.latency_p99_us,
+        let direction = |one: &TimelineDirection| {
+            Part(SecondTierDirection {
+                bytes: Sum::of(one.bytes),
+                operations: Sum::of(one.operations),
+                latency_p50_us: OfRun::maybe(one.latency_p50_us),
+                latency_p95_us: OfRun::maybe(one.latency_p95_us),
+                latency_p99_us: OfRun::maybe(one.latency_p99_us),
+            })
         };
-        SecondTier { read: direction(&tier.read), write: direction(&tier.write), held_bytes }
+        SecondTier {
+            read: direction(&tier.read),
+            write: direction(&tier.write),
+            held_bytes: Sum::of(held_bytes),
+        }
     }
 }

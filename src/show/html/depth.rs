@@ -26,7 +26,7 @@ pub(super) fn section(html: &mut String, results: &[Named]) {
              <th>wait for a place, ms</th></tr>",
             escape::html(name),
             found.chosen,
-            escape::html(&found.text)
+            escape::html(&found.text.to_string())
         );
         found.steps.iter().for_each(|step| row(html, step));
         html.push_str("</table></div>\n");
@@ -35,9 +35,11 @@ pub(super) fn section(html: &mut String, results: &[Named]) {
 
 fn row(html: &mut String, step: &DepthStepReport) {
     let _infallible = write!(html, "<tr><th>{}</th>", step.depth);
-    let ms = [step.latency_p50_us, step.latency_p99_us, step.wait_mean_us].map(|us| us / 1e3);
+    let ms = [step.latency_p50_us, step.latency_p99_us, step.wait_mean_us]
+        .map(|us| us.map(|us| us / 1e3));
     for value in [step.gib_per_s, step.per_s, step.in_flight].into_iter().chain(ms) {
-        let _infallible = write!(html, "<td>{}</td>", shown(value));
+        let value = value.known().map_or("–".to_owned(), shown);
+        let _infallible = write!(html, "<td>{value}</td>");
     }
     html.push_str("</tr>");
 }

@@ -9,7 +9,7 @@ use crate::results::document::GpuReport;
 /// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
 /// named in each of them.
 pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
-    let gpu = |document: &Document| document.ringfall.gpu.as_ref().cloned();
+    let gpu = |document: &Document| document.ringfall.gpu.clone();
     if results.iter().all(|named| gpu(&named.document).is_none()) {
         return Vec::new();
     }
@@ -26,8 +26,8 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
         row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
         row("GPU tier, GiB used of", &|d, gpu| {
             let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
-            let all = ringfall_engine::units::gib(gpu.capacity_bytes);
-            format!("{used} of {}", shown(all))
+            let all = gpu.capacity_bytes.known().map(ringfall_engine::units::gib);
+            format!("{used} of {}", gib(all))
         }),
         row("GPU tier, GiB read / written", &|d, _| {
             let stats = &d.summary.cache_stats;
@@ -40,14 +40,14 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
 }
 
 fn told(gpu: &GpuReport) -> String {
-    let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
-    let text = match (&gpu.why_not, &gpu.backend) {
+    let names: Vec<String> = gpu.devices.iter().map(|device| device.name.to_string()).collect();
+    let text = match (gpu.why_not.as_ref(), gpu.backend.as_ref()) {
         (Some(why), None) => format!("left out: {why}"),
         (Some(why), Some(_)) => format!("{}; smaller than asked for: {why}", names.join(", ")),
-        (None, Some(_)) if gpu.is_gpu => names.join(", "),
-        (None, backend) => {
-            format!("{}: not a GPU's figures", backend.as_deref().unwrap_or("nothing"))
-        }
+        (None, Some(_)) if gpu.is_gpu.known() == Some(true) => names.join(", "),
+        (None, Some(backend)) => format!("{backend}: not a GPU's figures"),
+        // Of merged results that had different ones, or did not all have one.
+        (None, None) => "–".to_owned(),
     };
     escape::html(&text)
 }

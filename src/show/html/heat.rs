@@ -23,11 +23,14 @@ pub(super) fn map(
     seconds: &[SecondReport],
     pick: fn(&SecondReport) -> &Vec<(u32, u32)>,
 ) -> String {
-    let buckets = || seconds.iter().flat_map(|second| pick(second).iter().map(|pair| pair.0));
+    // A row that does not say when it was is nowhere on the map.
+    let seconds: Vec<(f64, &SecondReport)> =
+        seconds.iter().filter_map(|second| Some((second.end_s.known()?, second))).collect();
+    let buckets = || seconds.iter().flat_map(|(_, second)| pick(second).iter().map(|pair| pair.0));
     let (Some(lowest), Some(highest)) = (buckets().min(), buckets().max()) else {
         return String::new();
     };
-    let end_s = seconds.last().map_or(1.0, |second| second.end_s);
+    let end_s = seconds.last().map_or(1.0, |(end_s, _)| *end_s);
     let x = Axis::linear_to(end_s);
     let y = Axis::log(begin_ms(lowest), begin_ms(highest.saturating_add(1)));
     let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(title));
@@ -36,9 +39,9 @@ pub(super) fn map(
     let together = seconds.len().div_ceil(COLUMNS_MAX).max(1);
     let mut begin_s = 0.0;
     for group in seconds.chunks(together) {
-        let end_s = group.last().map_or(begin_s, |second| second.end_s);
+        let end_s = group.last().map_or(begin_s, |(end_s, _)| *end_s);
         let mut counts = std::collections::BTreeMap::new();
-        for &(bucket, count) in group.iter().flat_map(&pick) {
+        for &(bucket, count) in group.iter().flat_map(|(_, second)| pick(second)) {
             *counts.entry(bucket).or_insert(0u64) += u64::from(count);
         }
         let all: u64 = counts.values().sum();

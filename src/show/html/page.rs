@@ -7,9 +7,11 @@ use serde_json::{Map, Value};
 
 use super::{Named, STYLE, block, depth, gpu, parts, shown, verdict};
 use crate::escape;
+use crate::host::Machine;
 use crate::results::Document;
 use crate::results::document::{
-    DriveReport, EvictionReport, KernelCounters, QosClass, QuantileMs, RequestsOfClass,
+    DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, QuantileMs,
+    RequestsOfClass,
 };
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 
@@ -234,13 +236,9 @@ fn requests(html: &mut String, results: &[Named]) {
         }
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         rows.push(row("within the P95 target, of all", &|of| of.share_within_target.map(percent)));
-        let of_finished = results.iter().map(|named| {
-            let metrics = named.document.summary.qos_metrics.as_ref()?;
-            match metrics.all().into_iter().find(|(name, _)| *name == class)?.1 {
-                QosClass::Measured { sla, .. } => Some(percent(sla.compliance)),
-                QosClass::Nothing { .. } => None,
-            }
-        });
+        let of_finished = results
+            .iter()
+            .map(|named| named.document.summary.share_within_target(class).map(percent));
         let cells = of_finished.map(|cell| cell.unwrap_or("–".to_owned())).collect();
         rows.push((format!("{class}: within the P95 target, of those finished"), cells));
     }
@@ -334,15 +332,16 @@ fn device(html: &mut String, results: &[Named]) {
             d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))
         }),
         row("below it", &|d| {
-            let below = d.ringfall.device.chain.as_ref()?.iter().skip(1);
-            let told = |k: &crate::host::BlockDelta| {
-                format!("{}: {}", k.device, gib(k.read_bytes.saturating_add(k.write_bytes)))
+            let below = d.ringfall.device.chain.iter().skip(1);
+            let told = |disk: &DiskCounters| {
+                let bytes = disk.read_bytes.known()?.saturating_add(disk.write_bytes.known()?);
+                Some(format!("{}: {}", disk.device, gib(bytes)))
             };
-            let all: Vec<String> = below.map(told).collect();
+            let all: Vec<String> = below.filter_map(told).collect();
             (!all.is_empty()).then(|| all.join(", "))
         }),
         row("share of its limits", &|d| {
-            let share = d.ringfall.roofline.as_ref()?.share?;
+            let share = d.ringfall.roofline.as_ref()?.share.known()?;
             Some(format!("{:.1} %", share * 100.0))
         }),
         row("utilisation", &|d| {
@@ -366,6 +365,7 @@ fn drives(html: &mut String, results: &[Named]) {
     );
     let us =
         |latency: Option<f64>| latency.map_or("–".to_owned(), |us| format!("{} µs", shown(us)));
+    let rate = |one: &DriveDirection| one.gib_per_s.map_or("–".to_owned(), shown);
     let cell = |drive: &DriveReport| {
         let share = drive.share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
         let failed =
@@ -374,8 +374,8 @@ fn drives(html: &mut String, results: &[Named]) {
             "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes; P95 {} read, {} \
              write{failed}",
             drive.path,
-            shown(drive.read.bandwidth()),
-            shown(drive.write.bandwidth()),
+            rate(&drive.read),
+            rate(&drive.write),
             us(drive.read.latency_p95_us),
             us(drive.write.latency_p95_us),
         )
@@ -426,32 +426,41 @@ fn configuration(html: &mut String, results: &[Named]) {
         .collect();
     table(html, results, "setting", &rows);
     html.push_str("<h2>Machine</h2>");
-    let machines: Vec<Value> = results
-        .iter()
-        .map(|named| serde_json::to_value(&named.document.ringfall.machine).unwrap_or(Value::Null))
-        .collect();
-    let mut rows = Vec::new();
-    for pointer in [
-        "/cpu_model",
-        "/cores",
-        "/memory_total_bytes",
-        "/kernel",
-        "/numa_nodes",
-        "/cache_dir",
-        "/mount/file_system",
-        "/mount/mount_options",
-        "/device/name",
-        "/device/model",
-        "/device/scheduler",
-        "/device/size_bytes",
-    ] {
-        let cells =
-            machines.iter().map(|machine| plain(machine.pointer(pointer).unwrap_or(&Value::Null)));
-        rows.push((pointer.trim_start_matches('/').replace('/', " "), cells.collect()));
-    }
+    let mut rows = machine_rows(results);
     rows.push((
         "command line".to_owned(),
         results.iter().map(|named| command_line(&named.document)).collect(),
     ));
     table(html, results, "", &rows);
+}
+
+/// What of a machine is shown, by name.
+type MachineRow = (&'static str, fn(&Machine) -> Option<String>);
+
+/// The rows of the table of machines.
+const MACHINE: [MachineRow; 12] = [
+    ("cpu model", |machine| machine.cpu_model.clone()),
+    ("cores", |machine| told(machine.cores)),
+    ("memory total bytes", |machine| told(machine.memory_total_bytes)),
+    ("kernel", |machine| machine.kernel.clone()),
+    ("numa nodes", |machine| told(machine.numa_nodes)),
+    ("cache dir", |machine| machine.cache_dir.clone()),
+    ("file system", |machine| Some(machine.mount.as_ref()?.file_system.clone())),
+    ("mount options", |machine| Some(machine.mount.as_ref()?.mount_options.clone())),
+    ("device", |machine| Some(machine.device.as_ref()?.name.clone())),
+    ("device model", |machine| machine.device.as_ref()?.model.clone()),
+    ("device scheduler", |machine| machine.device.as_ref()?.scheduler.clone()),
+    ("device size bytes", |machine| told(machine.device.as_ref()?.size_bytes)),
+];
+
+fn told(value: Option<impl std::fmt::Display>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn machine_rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
+    let row = |(name, pick): &MachineRow| {
+        let cell = |named: &Named| pick(&named.document.ringfall.machine).unwrap_or("–".to_owned());
+        ((*name).to_owned(), results.iter().map(cell).collect())
+    };
+    MACHINE.iter().map(row).collect()
 }

@@ -5,6 +5,8 @@ use ringfall_engine::metrics::Histogram;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{Named, heat};
+use crate::results::autoscaling::CurvePoint;
+use crate::results::document::figure::{Fact, Sum};
 use crate::results::document::{CLASSES, KernelSecondReport, SecondReport};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -121,7 +123,7 @@ fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)])
                 name: both,
                 colour: if several { result } else { kind },
                 dashed: several && kind > 0,
-                points: seconds.filter_map(|s| Some((s.end_s, pick(s)?))).collect(),
+                points: seconds.filter_map(|s| Some((s.end_s.known()?, pick(s)?))).collect(),
                 dots: false,
             });
         }
@@ -142,28 +144,32 @@ fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)])
     .html()
 }
 
-fn rate(bytes: u64, second: &SecondReport) -> Option<f64> {
-    Some(bytes as f64 / GIB / second.seconds.max(1e-9))
+fn rate(amount: Sum<u64>, second: &SecondReport) -> Option<f64> {
+    Some(amount.number()? / second.seconds.known()?.max(1e-9))
+}
+
+fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
+    Some(rate(bytes, second)? / GIB)
 }
 
 /// Everything over time.
 pub(super) fn timelines(results: &[Named]) -> String {
     let storage: [(&str, Pick); 2] = [
-        ("read", |second| rate(second.tiers.storage.read.bytes, second)),
-        ("write", |second| rate(second.tiers.storage.write.bytes, second)),
+        ("read", |second| gib_rate(second.tiers.storage.read.bytes, second)),
+        ("write", |second| gib_rate(second.tiers.storage.write.bytes, second)),
     ];
     let cpu: [(&str, Pick); 2] = [
-        ("read", |second| rate(second.tiers.cpu.read.bytes, second)),
-        ("write", |second| rate(second.tiers.cpu.write.bytes, second)),
+        ("read", |second| gib_rate(second.tiers.cpu.read.bytes, second)),
+        ("write", |second| gib_rate(second.tiers.cpu.write.bytes, second)),
     ];
-    let tokens: [(&str, Pick); 1] =
-        [("tokens/s", |second| Some(second.generated_tokens as f64 / second.seconds.max(1e-9)))];
-    let users: [(&str, Pick); 1] = [("users", |second| Some(f64::from(second.users)))];
-    let flight: [(&str, Pick); 1] = [("in flight", |second| Some(f64::from(second.queue_depth)))];
-    let hits: [(&str, Pick); 1] = [("hit rate", |second| second.hit_rate.map(|rate| rate * 100.0))];
+    let tokens: [(&str, Pick); 1] = [("tokens/s", |second| rate(second.generated_tokens, second))];
+    let users: [(&str, Pick); 1] = [("users", |second| second.users.number())];
+    let flight: [(&str, Pick); 1] = [("in flight", |second| second.queue_depth.number())];
+    let hits: [(&str, Pick); 1] =
+        [("hit rate", |second| second.hit_rate.known().map(|rate| rate * 100.0))];
     let held: [(&str, Pick); 2] = [
-        ("storage", |second| Some(second.tiers.storage.held_bytes as f64 / GIB)),
-        ("CPU", |second| Some(second.tiers.cpu.held_bytes as f64 / GIB)),
+        ("storage", |second| Some(second.tiers.storage.held_bytes.number()? / GIB)),
+        ("CPU", |second| Some(second.tiers.cpu.held_bytes.number()? / GIB)),
     ];
     [
         over_time("Storage bandwidth", "GiB/s", results, &storage),
@@ -177,7 +183,7 @@ pub(super) fn timelines(results: &[Named]) -> String {
     .concat()
 }
 
-type KernelBytes = fn(&KernelSecondReport) -> u64;
+type KernelBytes = fn(&KernelSecondReport) -> Fact<u64>;
 
 /// The device's own counters over ours, by direction.
 pub(super) fn device(results: &[Named]) -> String {
@@ -185,15 +191,17 @@ pub(super) fn device(results: &[Named]) -> String {
     for named in results {
         let ours = &named.document.ringfall;
         let directions: [(&str, Pick, KernelBytes); 2] = [
-            ("read", |s| rate(s.tiers.storage.read.bytes, s), |kernel| kernel.read_bytes),
-            ("written", |s| rate(s.tiers.storage.write.bytes, s), |kernel| kernel.write_bytes),
+            ("read", |s| gib_rate(s.tiers.storage.read.bytes, s), |kernel| kernel.read_bytes),
+            ("written", |s| gib_rate(s.tiers.storage.write.bytes, s), |kernel| kernel.write_bytes),
         ];
         let mut lines = Vec::new();
         for (colour, (name, engine, kernel)) in directions.into_iter().enumerate() {
-            let of_engine = ours.timeline.iter().filter_map(|s| Some((s.end_s, engine(s)?)));
-            let of_kernel = ours.device.series.iter();
-            let of_kernel =
-                of_kernel.map(|s| (s.end_s, kernel(s) as f64 / GIB / s.seconds.max(1e-9)));
+            let of_engine =
+                ours.timeline.iter().filter_map(|s| Some((s.end_s.known()?, engine(s)?)));
+            let of_kernel = ours.device.series.iter().filter_map(|s| {
+                let seconds = s.seconds.known()?.max(1e-9);
+                Some((s.end_s.known()?, kernel(s).number()? / GIB / seconds))
+            });
             for (who, dashed, points) in
                 [("ringfall", false, of_engine.collect()), ("kernel", true, of_kernel.collect())]
             {
@@ -243,8 +251,8 @@ pub(super) fn scaling(results: &[Named]) -> String {
     let mut lines = Vec::new();
     for (colour, named) in results.iter().enumerate() {
         let Some(scaler) = named.document.ringfall.autoscaler.as_ref() else { continue };
-        let mut points: Vec<(f64, f64)> =
-            scaler.curve.iter().map(|step| (f64::from(step.users), step.gib_per_s)).collect();
+        let point = |step: &CurvePoint| Some((step.users.number()?, step.gib_per_s.known()?));
+        let mut points: Vec<(f64, f64)> = scaler.curve.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let most = points.last().map_or(1.0, |point| point.0);
         let name = |what: &str| match results.len() {
@@ -252,14 +260,10 @@ pub(super) fn scaling(results: &[Named]) -> String {
             _ => format!("{}, {what}", named.name),
         };
         lines.push(Line { name: name("measured"), colour, dashed: false, points, dots: true });
-        if let Some(usl) = &scaler.usl {
-            let at = |users: f64| {
-                let pairs = users * (users - 1.0);
-                let divisor = 1.0 + usl.sigma * (users - 1.0) + usl.kappa * pairs;
-                usl.lambda_bytes_per_s * users / divisor / GIB
-            };
+        if let Some(usl) = scaler.usl.as_ref() {
+            let at = |users: f64| Some((users, usl.bytes_per_s(users)? / GIB));
             let points = (0..=60).map(|n| most.powf(f64::from(n) / 60.0));
-            let points = points.map(|users| (users, at(users))).collect();
+            let points = points.filter_map(at).collect();
             let name = name("Universal Scalability Law");
             lines.push(Line { name, colour, dashed: true, points, dots: false });
         }

@@ -8,7 +8,7 @@ use super::columns::{Cell, Columns, Row};
 use super::{Named, Rows};
 use crate::escape;
 use crate::results::Document;
-use crate::results::document::figure::Derived;
+use crate::results::document::figure::{Derived, OfRun, Sum};
 use crate::results::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
 
 /// Longest column that is made as wide as its text.
@@ -115,8 +115,8 @@ fn qos(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(
         sheet.write(row, 1, *total_requests as f64)?;
         put(sheet, row, 2, &latency_ms.percentiles.p95.known().into())?;
         put(sheet, row, 3, &latency_ms.percentiles.p99.known().into())?;
-        sheet.write(row, 4, sla.met)?;
-        sheet.write(row, 5, sla.compliance)?;
+        put(sheet, row, 4, &sla.as_ref().map(|sla| sla.met).into())?;
+        put(sheet, row, 5, &sla.as_ref().map(|sla| sla.compliance).into())?;
     }
     Ok(())
 }
@@ -141,24 +141,28 @@ fn timeline(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Res
     titles(sheet, heading, &names)?;
     let rows = &document.ringfall.timeline;
     for (row, second) in (1..).zip(rows.iter()) {
-        let length = second.seconds.max(1e-9);
-        let rate = |bytes: u64| Cell::from(ringfall_engine::units::gib(bytes) / length);
-        let ms = |us: Option<u64>| Cell::from(us.map(|us| us as f64 / 1e3));
+        let length = second.seconds.known().map(|seconds| seconds.max(1e-9));
+        let rate = |amount: Sum<u64>, unit: f64| {
+            let rate = amount.number().zip(length).map(|(amount, length)| amount / unit / length);
+            Cell::from(rate)
+        };
+        let gib = |bytes: Sum<u64>| rate(bytes, ringfall_engine::units::GIB as f64);
+        let ms = |us: OfRun<u64>| Cell::from(us.number().map(|us| us / 1e3));
         let (storage, cpu) = (&second.tiers.storage, &second.tiers.cpu);
         let cells = [
-            second.end_s.into(),
-            rate(storage.read.bytes),
-            rate(storage.write.bytes),
-            rate(cpu.read.bytes),
-            rate(cpu.write.bytes),
-            (second.generated_tokens as f64 / length).into(),
-            second.requests_completed.into(),
-            second.users.into(),
-            second.queue_depth.into(),
+            second.end_s.known().into(),
+            gib(storage.read.bytes),
+            gib(storage.write.bytes),
+            gib(cpu.read.bytes),
+            gib(cpu.write.bytes),
+            rate(second.generated_tokens, 1.0),
+            second.requests_completed.known().into(),
+            second.users.known().into(),
+            second.queue_depth.known().into(),
             ms(storage.read.latency_p95_us),
             ms(storage.write.latency_p95_us),
-            second.hit_rate.into(),
-            second.errors.into(),
+            second.hit_rate.known().into(),
+            second.errors.known().into(),
         ];
         for (column, cell) in (0..).zip(&cells) {
             put(sheet, row, column, cell)?;
