@@ -46,5 +46,6 @@ mod support;
 mod sweep;
 mod tidy;
 mod tidy_directions;
+mod tidy_nested;
 mod tracing;
 mod trials;
