@@ -47,5 +47,6 @@ mod support;
 mod sweep;
 mod tidy;
 mod tidy_directions;
+mod tidy_nested;
 mod tracing;
 mod trials;

@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::depth::Depth;
 use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, NamesFile, Optional, Seed, Share};
 use super::places::Places;
-use super::shared::Shared;
-use super::table::{InSweep, Setting, settings};
+use super::table::{InSweep, Setting, Shared, settings};
 use super::values::Auto;
 use super::words::{
     Arrival, AutoscalerMode, Durability, EntryLayout, GenerationMode, Preallocate, RagIngestion,

@@ -3,11 +3,13 @@
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
+mod conduct;
 mod depth;
 mod fleet;
 mod gpu_direct;
 mod over_ranks;
 mod phases;
+mod real;
 mod scaling;
 mod start;
 mod store_watch;
@@ -19,7 +21,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::load::LoadError;
@@ -35,20 +37,19 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStat
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::facts::{DepthFigures, FeedFigures};
-use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
-use crate::source::{Feed, OpenTrace};
-use crate::store::{Store, StoreError, StoreRequest};
+use crate::source::OpenTrace;
+use crate::store::{Store, StoreRequest};
+pub use conduct::{Shards, conduct, conduct_to_the_end};
 pub use fleet::FleetError;
-use fleet::{Fleet, ShardSeed};
+use fleet::ShardSeed;
 pub use gpu_direct::DirectOpener;
 pub use phases::{
-    ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
-    conduct_to_the_end,
+    ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
+pub use real::run;
 use scaling::Scaling;
 pub use start::Start;
-use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
@@ -82,7 +83,7 @@ pub struct RunSettings {
     pub depth_search: Option<u32>,
     /// Memory for I/O buffers, whole engine, bytes.
     pub io_buffer_bytes: u64,
-    /// Seed of all that is drawn at random.
+    /// Random seed of the users, their requests and the content of entries.
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
@@ -136,7 +137,7 @@ impl Default for RunSettings {
 
 /// What is run: the workload's settings, and where its requests come from.
 pub struct Load {
-    /// The settings.
+    /// Settings of the users and of the model that they talk to.
     pub config: Arc<WorkloadConfig>,
     /// Where requests come from.
     pub source: Source,
@@ -194,17 +195,17 @@ pub struct Progress<'a> {
 
 /// What a run measured, added up over the shards.
 pub struct RunOutcome {
-    /// Why it ended.
+    /// Why the run ended.
     pub ending: Ending,
     /// Start and end of the window, `CLOCK_MONOTONIC`.
     pub window: (Nanos, Nanos),
-    /// The engine's counters.
+    /// What the engines of all shards counted in the window.
     pub metrics: Box<Metrics>,
-    /// The requests.
+    /// Times, tokens and cache hits of the requests that finished in the window.
     pub totals: Box<Totals>,
-    /// The workload's counters.
+    /// What the workloads of all shards counted: arrivals, drops, queues.
     pub workload: WorkloadStats,
-    /// By second.
+    /// The same, second by second of the window.
     pub timeline: Timeline,
     /// Failures since the start, the first of each shard.
     pub errors: Vec<IoError>,
@@ -224,7 +225,7 @@ pub struct RunOutcome {
     pub users: Vec<u32>,
     /// What reading the trace came to.
     pub feed: Option<FeedFigures>,
-    /// Heartbeats.
+    /// What the watchdog saw of the shards' heartbeats.
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
     pub population_failed: u64,
@@ -305,12 +306,6 @@ impl RunOutcome {
         }
     }
 
-    /// A run that was interrupted before it had begun.
-    fn interrupted_early() -> RunOutcome {
-        let now = monotonic_now();
-        RunOutcome::empty(Ending::Interrupted, (now, now))
-    }
-
     /// Makes it a failed run, unless it is one already.
     fn fail(&mut self, sentence: String) {
         if !matches!(self.ending, Ending::Failed(_)) {
@@ -339,97 +334,6 @@ impl RunOutcome {
             sum.bytes += one.bytes;
         }
         self.space.push(report.space);
-    }
-}
-
-/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
-/// minutes, and a run that did not end well may have a dead device.
-fn removal_patience(ending: &Ending) -> Duration {
-    Duration::from_secs(match ending {
-        Ending::Complete => 3_600,
-        Ending::Interrupted | Ending::Failed(_) => 120,
-    })
-}
-
-/// A run from open to clean.
-///
-/// # Errors
-/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
-/// the others measured.
-pub fn run(
-    settings: &RunSettings,
-    load: Load,
-    interrupt: &Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<RunOutcome, FleetError> {
-    let store = match open_store(settings, interrupt, observer) {
-        Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
-        opened => opened?,
-    };
-    observer.prepare(&store)?;
-    let (direct, opened) = gpu_direct::open(settings, &store)?;
-    if let Some(opened) = opened {
-        observer.gpu_direct(opened);
-    }
-    let (feed, rows) = match load.rows {
-        None => (None, vec![None; usize::from(settings.shards)]),
-        Some(trace) => {
-            let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
-                SetupError::new(
-                    format!("no thread can be started to read the trace: {error}"),
-                    "raise the limit on threads (ulimit -u)",
-                )
-            })?;
-            (Some(feed), rows.into_iter().map(Some).collect())
-        }
-    };
-    let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
-    // A run has at least one shard.
-    let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
-    let (fleet, facts) = match Fleet::start(seeds, settings.cores(), interrupt) {
-        // Nothing was measured, and that is what the results say.
-        Err(FleetError::Interrupted) => {
-            let cleanup = store.remove_within(removal_patience(&Ending::Interrupted));
-            return Ok(RunOutcome { cleanup, ..RunOutcome::interrupted_early() });
-        }
-        started => started?,
-    };
-    observer.opened(&store, &facts);
-    let users = (!load.source.is_rows()).then_some(load.config.num_users);
-    let fleet = (fleet, Arc::clone(&budgets));
-    let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
-    threads.places = settings.places(store.drives.len(), &facts);
-    let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
-    let mut outcome = threads.outcome(&phases);
-    outcome.shortages = budgets.shortages();
-    settings.start.ended(&outcome.ending);
-    outcome.objects = store.object_counts();
-    outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
-    Ok(outcome)
-}
-
-/// The store that a run asks for, unless it is interrupted meanwhile.
-fn open_store(
-    settings: &RunSettings,
-    interrupt: &Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<Store, StoreError> {
-    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
-    match (settings.has_storage, &settings.objects) {
-        (false, _) => Store::nowhere(),
-        #[cfg(feature = "objects")]
-        (true, Some((url, options))) => {
-            let bytes = settings.store.capacity_bytes;
-            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
-                observer.awaits_store(url, waited);
-                !interrupt.is_set()
-            })
-        }
-        // Without the feature such a place is refused with the other settings.
-        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
-            observer.giving_space(done_bytes, all_bytes);
-            !interrupt.is_set()
-        }),
     }
 }
 

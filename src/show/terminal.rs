@@ -59,7 +59,7 @@ impl Style {
 
 /// What will run, where, and what it will use.
 pub struct Banner<'a> {
-    /// The plan.
+    /// Plan of the run that begins.
     pub plan: &'a Plan,
     /// Directory of the data.
     pub directory: String,
