@@ -15,6 +15,7 @@ mod drives;
 mod faults;
 mod fuzz;
 mod gpu;
+mod gpu_direct;
 mod interrupt;
 mod launcher;
 mod limits;
