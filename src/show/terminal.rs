@@ -184,7 +184,7 @@ pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> 
         .and_then(|()| verdict::served(&mut text, document))
         .and_then(|()| verdict::metrics(&mut text, document))
         .and_then(|()| latencies(&mut text, style, result))
-        .and_then(|()| tiers(&mut text, style, result))
+        .and_then(|()| tiers(&mut text, style, result, document))
         .and_then(|()| depth::line(&mut text, result))
         .and_then(|()| footing(&mut text, style, result));
     text
@@ -270,36 +270,42 @@ fn storage(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Res
 /// How the hit rate compares with a recorded one.
 fn recorded(text: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(validation) = source::validation(result) {
-        let percent = |rate: Option<f64>| {
-            rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
+        let recorded = format!("recorded hit rate {:.1} %", validation.recorded_hit_rate * 100.0);
+        let sentence = match (validation.passed, validation.relative_error) {
+            (Some(passed), Some(error)) => {
+                let verdict = if passed { "agrees" } else { "does not agree" };
+                format!("{verdict}: {recorded}, off by {:.2} %", error * 100.0)
+            }
+            _ => format!("nothing to compare: {recorded}, and this run read nothing"),
         };
-        let verdict = match validation.passed {
-            Some(true) => "agrees",
-            Some(false) => "does not agree",
-            None => "nothing to compare",
-        };
-        let (hit_rate, error) = (validation.recorded_hit_rate, validation.relative_error);
-        let error = error.map_or("-".to_owned(), |error| format!("{:.2} %", error * 100.0));
-        let recorded = percent(Some(hit_rate));
-        writeln!(text, "  validation   {verdict}: recorded hit rate {recorded}, off by {error}")?;
+        verdict::labelled(text, "validation", &sentence)?;
     }
     if let Some(stats) = source::compared(result).map(|compared| compared.trace_stats) {
-        let number =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
-        let sentence = format!(
-            "{} recorded requests; mean: {} tokens of context, {} generated; {} bytes read per \
-             byte written",
-            stats.total_requests,
-            number(stats.context_tokens_mean),
-            number(stats.generation_tokens_mean),
-            number(stats.read_write_ratio),
-        );
-        verdict::labelled(text, "", &sentence)?;
+        verdict::labelled(text, "", &recording(&stats))?;
     }
     Ok(())
 }
 
-fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+/// What a recording says besides its hit rate, as far as it has it.
+fn recording(stats: &source::ValidationTraceStats) -> String {
+    let of = |value: Option<f64>, what: &str| value.map(|value| format!("{value:.1} {what}"));
+    let means = [
+        of(stats.context_tokens_mean, "tokens of context"),
+        of(stats.generation_tokens_mean, "tokens generated"),
+    ];
+    let means: Vec<String> = means.into_iter().flatten().collect();
+    let means = (!means.is_empty()).then(|| format!("mean: {}", means.join(", ")));
+    let ratio = of(stats.read_write_ratio, "bytes read per byte written");
+    let parts = [Some(counted(stats.total_requests, "recorded request")), means, ratio];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn tiers(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
     for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
         let state = result.tiers[tier.index()];
         if state.capacity_bytes > 0 {
@@ -321,32 +327,32 @@ fn tiers(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Resul
             "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
         )?;
     }
-    within_target(text, result)?;
+    within_target(text, result, document)?;
     verdict::health(text, style, &health::judge(result))
 }
 
 /// Share of each class's requests within its target: of those that finished, as the reference has
 /// it, and of all.
-fn within_target(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let requests = &result.requests;
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}", share * 100.0));
+fn within_target(text: &mut String, result: &RunResult, document: &Document) -> std::fmt::Result {
+    let Some(report) = document.ringfall.requests.as_ref() else { return Ok(()) };
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
     let mut classes = Vec::new();
     let slas = Sla::of(&result.plan.workload.qos_targets_ms);
-    for (sla, class) in slas.iter().zip(Class::ALL) {
-        let all = requests.latency_of_all(class);
-        if let Some(of_all) = all.share_within(sla.target_p95_ns()) {
-            let of_finished = sla.compliance(&requests.end_to_end[class_index(class)]);
-            let (of_finished, of_all) = (percent(of_finished), percent(Some(of_all)));
+    let of_classes = [&report.interactive, &report.responsive, &report.batch];
+    for ((sla, class), of_class) in slas.iter().zip(Class::ALL).zip(of_classes) {
+        if let Some(of_all) = of_class.within_target_told(percent) {
+            let of_finished = sla.compliance(&result.requests.end_to_end[class_index(class)]);
+            let of_finished = of_finished.map_or("-".to_owned(), percent);
             classes.push(format!("{} {of_finished} / {of_all} %", sla.class));
         }
     }
     if classes.is_empty() {
         return Ok(());
     }
-    writeln!(text, "  in target    {}", classes.join(", "))?;
+    verdict::labelled(text, "in target", &classes.join(", "))?;
     let goal = COMPLIANCE * 100.0;
-    writeln!(text, "               (of those finished / of all, estimated; goal {goal:.0} %)")
+    let legend = format!("(of those finished / of all, a range if open; goal {goal:.0} %)");
+    verdict::labelled(text, "", &legend)
 }
 
 fn footing(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
@@ -438,11 +444,13 @@ fn device(text: &mut String, result: &RunResult) -> std::fmt::Result {
     drives(text, result)?;
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
-        let ratio = quotient(moved, kernel.read_bytes + kernel.write_bytes);
+        // Where the run moved nothing, a few sectors of the file system's are no disagreement.
+        let counted_bytes = kernel.read_bytes + kernel.write_bytes;
+        let ratio = quotient(moved, counted_bytes).filter(|_| moved > 0);
         let sentence = format!(
             "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
             kernel.device,
-            gib(kernel.read_bytes + kernel.write_bytes),
+            gib(counted_bytes),
             gib(moved),
             ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
             correlate(&result.timeline, &result.kernel_seconds)
