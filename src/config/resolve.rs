@@ -14,7 +14,7 @@ use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
     Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, PreconditionUntil, Rank, Ranks, Settings, WorkloadSection,
+    PreconditionAsked, Rank, Ranks, Settings, WorkloadSection,
 };
 
 /// Farthest that a start may lie ahead, s: a day.
@@ -505,12 +505,6 @@ impl Check<'_> {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-        let key = "precondition_until";
-        let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-        if given && until != PreconditionUntil::Size && !settings.is_preconditioned {
-            let other = self.name_of("precondition");
-            self.wrong(key, format_args!("has no effect without {other}: give it too"));
-        }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }
 }
