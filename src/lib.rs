@@ -180,7 +180,7 @@ fn replay_plan(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Plan, InputEr
     let tiers = options.replay_tiers.or(from_file.replay_tiers);
     if options.cpu_mem_gb.is_none()
         && from_file.cpu_mem_gb.is_none()
-        && tiers != Some(config::ReplayTiers::All)
+        && tiers != Some(config::Word(config::ReplayedRows::Asked))
     {
         options.cpu_mem_gb = Some(config::values::Auto::Given(0.0));
     }

@@ -2,8 +2,8 @@
 //! never waits for a terminal that was stopped (Ctrl-S) or a pipe that nobody reads.
 //!
 //! One queue for both, so that lines come in the order in which they were said. A *notice* (a line
-//! told while work goes on) is queued or, if there is no room, left out and counted; a live line
-//! (one that begins with `\r`) takes the place of one that still waits to be shown. A *page* (what
+//! told while work goes on) is queued or, if there is no room in the queue or on the disk, left out
+//! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to be shown. A *page* (what
 //! a command was asked for) waits for room, and [`written`] waits until all of it is out: as long
 //! as somebody reads, and a few seconds to a minute when nobody does and a signal no longer ends
 //! the process by itself. The second signal ends it whatever waits here.
@@ -241,15 +241,27 @@ struct State {
     left_out: u64,
     /// Why a stream takes nothing more.
     failed: [Option<i32>; 2],
+    /// The disk was full at the last try: what is left out is told with the next notice.
+    is_full: [bool; 2],
     /// There is no thread that writes.
     is_unserved: bool,
 }
 
+/// What a piece is a part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Page,
+    Notice,
+    /// A line that the next one of its kind takes the place of.
+    Live,
+}
+
 struct Piece {
     stream: Stream,
-    /// A line that the next one of its kind takes the place of.
-    is_live: bool,
+    kind: Kind,
     bytes: Vec<u8>,
+    /// Lines that it says were left out.
+    lost: u64,
     done: usize,
     /// The writer has it in its hands.
     is_begun: bool,
@@ -260,20 +272,29 @@ impl State {
         self.failed[stream as usize].map_or(Ok(()), |errno| Err(Error::from_raw_os_error(errno)))
     }
 
-    fn push(&mut self, stream: Stream, bytes: &[u8], is_live: bool) {
+    fn push(&mut self, stream: Stream, bytes: &[u8], kind: Kind) {
         if self.failed[stream as usize].is_some() {
             return;
         }
         let last = self.pieces.back_mut();
-        match last.filter(|last| last.stream == stream && last.is_live == is_live) {
-            Some(last) if is_live && !last.is_begun => {
+        match last.filter(|last| last.stream == stream && last.kind == kind) {
+            Some(last) if kind == Kind::Live && !last.is_begun => {
                 self.waiting_bytes -= last.bytes.len();
                 last.bytes = bytes.to_vec();
             }
-            Some(last) if !is_live && !last.is_begun => last.bytes.extend_from_slice(bytes),
+            Some(last) if kind != Kind::Live && !last.is_begun => {
+                last.bytes.extend_from_slice(bytes)
+            }
             _ => {
                 let bytes = bytes.to_vec();
-                self.pieces.push_back(Piece { stream, is_live, bytes, done: 0, is_begun: false });
+                self.pieces.push_back(Piece {
+                    stream,
+                    kind,
+                    bytes,
+                    lost: 0,
+                    done: 0,
+                    is_begun: false,
+                });
             }
         }
         self.waiting_bytes += bytes.len();
@@ -283,15 +304,21 @@ impl State {
     fn tell_left_out(&mut self) {
         let count = std::mem::take(&mut self.left_out);
         if count > 0 {
-            let told = format!("warning: lines left out here, as nobody read them: {count}\n");
-            self.push(Stream::Err, told.as_bytes(), false);
+            let told = format!(
+                "warning: lines left out here, as nobody read them or the disk was full: {count}\n"
+            );
+            self.push(Stream::Err, told.as_bytes(), Kind::Notice);
+            let last = self.pieces.back_mut();
+            if let Some(last) = last.filter(|last| last.stream == Stream::Err) {
+                last.lost += count;
+            }
         }
     }
 
     /// The next bytes to be written: the first in the order of the queue, unless nobody reads that
     /// stream just now and there is something for the other.
     fn next_chunk(&mut self, is_ready: &Ready) -> Option<(Stream, Vec<u8>)> {
-        if self.pieces.is_empty() {
+        if self.pieces.is_empty() && !self.is_full[Stream::Err as usize] {
             self.tell_left_out();
         }
         let first = self.pieces.front()?.stream;
@@ -312,6 +339,7 @@ impl State {
             Ok(count) => {
                 self.waiting_bytes -= count;
                 self.written_bytes[stream as usize] += count as u64;
+                self.is_full[stream as usize] &= count == 0;
                 let at = self.pieces.iter().position(|piece| piece.stream == stream);
                 let Some(at) = at else { return };
                 let piece = &mut self.pieces[at];
@@ -322,12 +350,37 @@ impl State {
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+                if self.leave_out(stream, errno) {
+                    return;
+                }
                 self.failed[stream as usize] = Some(errno);
                 self.pieces.retain(|piece| piece.stream != stream);
                 let left = self.pieces.iter().map(|piece| piece.bytes.len() - piece.done);
                 self.waiting_bytes = left.sum();
             }
         }
+    }
+}
+
+impl State {
+    /// Where a disk is full, lines are left out until there is room again; a page has failed.
+    fn leave_out(&mut self, stream: Stream, errno: i32) -> bool {
+        let is_full = [Errno::NOSPC, Errno::DQUOT].iter().any(|e| e.raw_os_error() == errno);
+        let at = self.pieces.iter().position(|piece| piece.stream == stream);
+        let Some(at) = at.filter(|at| is_full && self.pieces[*at].kind != Kind::Page) else {
+            return false;
+        };
+        self.is_full[stream as usize] = true;
+        let Some(piece) = self.pieces.remove(at) else { return false };
+        let rest = &piece.bytes[piece.done..];
+        self.waiting_bytes -= rest.len();
+        if piece.kind == Kind::Notice {
+            let lines = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
+            // The line that says how many are missing is not one of them.
+            let told = if piece.done == 0 { piece.lost.saturating_sub(1) } else { 0 };
+            self.left_out += lines + told;
+        }
+        true
     }
 }
 
@@ -375,6 +428,7 @@ impl Queue {
         let mut state = self.lock();
         state.check(stream)?;
         let is_live = bytes.first() == Some(&b'\r');
+        let kind = if is_live { Kind::Live } else { Kind::Notice };
         if state.waiting_bytes > 0 && state.waiting_bytes + bytes.len() > NOTICE_BYTES_MAX {
             // Nothing is missing when a live line is: the next says more.
             state.left_out += u64::from(!is_live);
@@ -382,7 +436,7 @@ impl Queue {
             return Ok(());
         }
         state.tell_left_out();
-        state.push(stream, &bytes, is_live);
+        state.push(stream, &bytes, kind);
         self.added(state, stream)
     }
 
@@ -397,13 +451,14 @@ impl Queue {
             |state: &State| state.waiting_bytes == 0 || state.waiting_bytes < PAGE_BYTES_MAX;
         state = self.wait_until(state, stream, patience, has_room)?;
         state.check(stream)?;
-        state.push(stream, bytes, false);
+        state.push(stream, bytes, Kind::Page);
         self.added(state, stream)
     }
 
     fn written(&self, stream: Stream, patience: fn(Stream) -> Option<Duration>) -> Result<()> {
         let is_empty = |state: &State| {
-            let is_told = stream == Stream::Out || state.left_out == 0;
+            let is_told =
+                stream == Stream::Out || state.left_out == 0 || state.is_full[Stream::Err as usize];
             is_told && !state.pieces.iter().any(|piece| piece.stream == stream)
         };
         self.wait_until(self.lock(), stream, patience, is_empty)?.check(stream)

@@ -100,7 +100,7 @@ fn nobody_waits_for_a_stopped_terminal_and_what_it_missed_is_counted() {
     }
     assert_eq!(text.lines().count(), lines);
     let told = reader.read().1;
-    assert_eq!(told, "warning: lines left out here, as nobody read them: 7\n");
+    assert_eq!(told, "warning: lines left out here, as nobody read them or the disk was full: 7\n");
     reader.queue.written(Stream::Err, for_ever).unwrap();
 }
 
@@ -178,4 +178,37 @@ fn a_stream_that_nobody_reads_does_not_hold_back_the_other() {
     // Who gave up on one stream has not given up on the other.
     queue.add_page(Stream::Out, b"more", for_ever).unwrap();
     queue.written(Stream::Out, for_ever).unwrap();
+}
+
+#[test]
+fn a_disk_that_was_full_for_a_while_loses_lines_and_says_how_many() {
+    let queue = Arc::new(Queue::default());
+    let mut file = String::new();
+    let mut lost = 0;
+    let mut write_all = |state: &mut State, is_full: bool| {
+        while let Some((stream, chunk)) = state.next_chunk(&|_, _| true) {
+            if is_full {
+                lost += 1;
+                state.conclude(stream, Err(Errno::NOSPC.into()));
+            } else {
+                file.push_str(std::str::from_utf8(&chunk).unwrap());
+                state.conclude(stream, Ok(chunk.len()));
+            }
+        }
+    };
+    for (text, is_full) in [("a\n", false), ("b\nc\n", true), ("d\n", true), ("e\n", false)] {
+        queue.add_notice(Stream::Err, text.as_bytes().to_vec()).unwrap();
+        write_all(&mut queue.lock(), is_full);
+    }
+    let told = "warning: lines left out here, as nobody read them or the disk was full";
+    // The warning about the first two was lost with `d`.
+    assert_eq!(file, format!("a\n{told}: 3\ne\n"));
+    assert_eq!(lost, 2);
+    assert_eq!(queue.lock().waiting_bytes, 0);
+    // A page that is not whole has failed, also when there is room again.
+    queue.add_page(Stream::Err, b"page", for_ever).unwrap();
+    let mut state = queue.lock();
+    let (stream, _chunk) = state.next_chunk(&|_, _| true).unwrap();
+    state.conclude(stream, Err(Errno::NOSPC.into()));
+    assert_eq!(state.check(Stream::Err).unwrap_err().raw_os_error(), Some(28));
 }

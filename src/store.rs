@@ -85,6 +85,22 @@ pub struct StoreRequest {
     pub preallocate: Preallocate,
 }
 
+/// A fresh directory with as much space as may be had, taken as it is needed.
+impl Default for StoreRequest {
+    fn default() -> StoreRequest {
+        StoreRequest {
+            places: Vec::new(),
+            destroy_device_contents: false,
+            capacity_bytes: 0,
+            capacity_flag: "--storage-capacity-gb",
+            is_strict: false,
+            free_percent_max: None,
+            shards: 1,
+            preallocate: Preallocate::Grow,
+        }
+    }
+}
+
 /// Where a store is.
 #[derive(Debug)]
 pub enum Place {
@@ -523,16 +539,8 @@ mod tests {
     use ringfall_engine::units::GIB;
 
     fn request(capacity_bytes: u64) -> StoreRequest {
-        StoreRequest {
-            places: Vec::new(),
-            destroy_device_contents: false,
-            capacity_bytes,
-            capacity_flag: "--storage-capacity-gb",
-            is_strict: false,
-            free_percent_max: None,
-            shards: 2,
-            preallocate: Preallocate::Reserve,
-        }
+        let preallocate = Preallocate::Reserve;
+        StoreRequest { capacity_bytes, shards: 2, preallocate, ..StoreRequest::default() }
     }
 
     fn found(usable_bytes: u64, file_system: u64) -> Found {

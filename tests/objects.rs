@@ -183,7 +183,7 @@ fn what_can_t_be_meant_is_refused_before_anything_is_sent() {
         (&["--object-concurrency", "3"], &["--object-in-flight"]),
         (&["--object-sizes", "5000"], &["--object-sizes has 5000"]),
         (&["--object-in-flight", "0"], &["--object-in-flight has 0"]),
-        (&["--object-retries", "101"], &["--object-retries is 101"]),
+        (&["--object-retries", "101"], &["--object-retries 101 is out of bounds: 0 to 100"]),
         (&["--object-profile", "nobody"], &["there is no profile nobody"]),
         (&["--io-buffer-mb", "0"], &["--io-buffer-mb"]),
     ] {

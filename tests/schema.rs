@@ -1,7 +1,9 @@
 //! What the published schema says of the reference benchmark's keys: of each whether its definition
 //! is the reference's, or how it differs.
 
-use serde_json::Value;
+use boon::{Compiler, Schemas};
+use ringfall::config::{ConfigFile, SETTINGS, defaults_page};
+use serde_json::{Value, json};
 
 /// The reference's keys, with alternatives in braces. Not among them: the histograms of
 /// `device_latency_tracing`.
@@ -142,4 +144,66 @@ fn a_key_without_a_statement_or_with_two_is_found() {
     assert!(said("b.e").unwrap_err().contains("has no e"));
     assert!(said("c").unwrap_err().contains("is the same and differs"));
     assert_eq!(expanded("x{1,2}y{3,4}"), ["x1y3", "x1y4", "x2y3", "x2y4"]);
+}
+
+/// The part of the schema that describes the settings of a run.
+fn of_settings() -> Value {
+    let schema: Value =
+        serde_json::from_str(include_str!("../config/results.schema.json")).unwrap();
+    schema.pointer("/$defs/ConfigReport/properties/settings").unwrap().clone()
+}
+
+/// What is wrong with a value; nothing when it is of the schema.
+fn held_against(schema: &Value, value: &Value) -> Result<(), String> {
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    compiler.add_resource("settings.json", schema.clone()).unwrap();
+    let compiled = compiler.compile("settings.json", &mut schemas).unwrap();
+    schemas.validate(value, compiled).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_setting_has_a_type_bounds_or_names_a_default_and_a_description() {
+    let schema = of_settings();
+    for setting in SETTINGS {
+        let key = setting.key;
+        let own = &schema["properties"][key];
+        assert!(own["type"].as_array().is_some_and(|names| names.len() > 1), "{key}: {own}");
+        assert!(own["description"].as_str().is_some_and(|text| text.ends_with('.')), "{key}");
+        assert_eq!(held_against(own, &own["default"]), Ok(()), "{key}");
+        let names: Vec<&str> =
+            own["enum"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let choices = setting.choices();
+        assert_eq!(names, choices.iter().map(|(name, _)| name).collect::<Vec<_>>(), "{key}");
+        let is_number = names_of_types(own).any(|name| ["integer", "number"].contains(&name));
+        assert_eq!(own["minimum"].is_number() && own["maximum"].is_number(), is_number, "{key}");
+    }
+}
+
+fn names_of_types(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["type"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[test]
+fn the_default_configuration_is_of_the_schema_and_values_out_of_bounds_are_not() {
+    let schema = of_settings();
+    let defaults = ConfigFile::parse("defaults".to_owned(), defaults_page()).unwrap().options;
+    let defaults = serde_json::to_value(&defaults).unwrap();
+    assert_eq!(held_against(&schema, &defaults), Ok(()));
+    for (key, wrong) in [
+        ("num_users", json!(0)),
+        ("num_users", json!("many")),
+        ("verify", json!("some")),
+        ("cpu_mem_gb", json!("lots")),
+        ("cpu_mem_gb", json!(-1)),
+        ("pin", json!("yes")),
+        ("target_saturation", json!(1.5)),
+        ("io_size", json!("large")),
+        ("queue_depth", json!(0)),
+    ] {
+        let mut settings = defaults.clone();
+        settings[key] = wrong.clone();
+        assert!(held_against(&schema, &settings).is_err(), "{key}: {wrong}");
+        settings[key] = Value::Null;
+        assert_eq!(held_against(&schema, &settings), Ok(()), "{key}");
+    }
 }

@@ -49,7 +49,7 @@ const PROGRAM: Table = &[
             "store",
         ],
     ),
-    ("faultsim", &["run"]),
+    ("faultsim", &["run", "store"]),
     ("results", &["config", "escape", "facts", "host", "objects", "remedy"]),
     ("audit", &["iostat"]),
     ("analysis", &["config", "host", "iostat", "results"]),

@@ -57,7 +57,7 @@ fn entries_cascade_from_the_gpu_to_host_memory_to_storage_and_keep_their_content
     assert!(gpu > cpu && cpu > 0 && storage == 0, "{gpu} {cpu} {storage}");
     let [gpu, cpu, storage] = [0, 1, 2].map(|tier| metrics.tiers[tier].write.total.count());
     assert_eq!((gpu, cpu, storage), (12, 0, 0), "moves are not writes");
-    assert_eq!(metrics.passed_over_entries, 0);
+    assert_eq!(metrics.counts.passed_over_entries, 0);
     bed.assert_at_rest();
 }
 
@@ -335,7 +335,7 @@ fn a_grant_that_proves_worth_nothing_after_an_eviction_is_passed_over() {
     let outcome = bed.write(1, 100, 13 * MIB + 1);
     assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Cpu, .. }), "{outcome:?}");
     let passed: u64 =
-        bed.shards.iter().map(|shard| shard.measure().snapshot().passed_over_entries).sum();
+        bed.shards.iter().map(|shard| shard.measure().snapshot().counts.passed_over_entries).sum();
     assert_eq!(passed, 1);
     let outcome = bed.write(1, 101, ENTRY);
     assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Gpu, .. }), "{outcome:?}");

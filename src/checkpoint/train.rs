@@ -101,7 +101,10 @@ pub fn train<T: Target>(
         Ok(()) => cleaned?,
         Err(StreamError::Interrupted) => {
             job.trained.is_interrupted = true;
-            cleaned?;
+            // It stays an interrupt.
+            if let Err(error) = cleaned {
+                tracing::error!("what was saved can't be removed: {error}");
+            }
         }
         Err(error) => return Err(error),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ObjectArgs;
+use super::{ContentArgs, ObjectArgs};
 
 /// Arguments of the command `checkpoint`.
 #[derive(Clone, Debug, Args)]
@@ -133,12 +133,9 @@ pub struct JobArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Generate content that deduplicates N to 1, for N from 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
-    pub dedupe_ratio: f64,
-    /// Generate content that compresses N to 1, for N from 1 to 16
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
-    pub compress_ratio: f64,
+    /// What the content is like.
+    #[command(flatten)]
+    pub content: ContentArgs,
 }
 
 /// Format of the weights.
@@ -286,14 +283,4 @@ fn parameters(text: &str) -> Result<u64, String> {
 
 fn seconds(text: &str) -> Result<f64, String> {
     number(text, 0.0, 86_400.0, "time in seconds")
-}
-
-/// As for `datagen`.
-pub(super) fn dedupe_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, ringfall_engine::fill::DEDUPE_RATIO_MAX, "deduplication ratio")
-}
-
-/// As for `datagen`.
-pub(super) fn compress_ratio(text: &str) -> Result<f64, String> {
-    number(text, 1.0, ringfall_engine::fill::COMPRESS_RATIO_MAX, "compression ratio")
 }

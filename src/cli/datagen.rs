@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 
-use super::checkpoint::{compress_ratio, dedupe_ratio, size_gib};
+use super::ContentArgs;
+use super::checkpoint::size_gib;
 use crate::config::values::Size;
 
 /// Arguments of the command `datagen`.
@@ -39,12 +40,9 @@ pub struct ShapeArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// Generate content that deduplicates N to 1, for N from 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = dedupe_ratio)]
-    pub dedupe_ratio: f64,
-    /// Generate content that compresses N to 1, for N from 1 to 16
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = compress_ratio)]
-    pub compress_ratio: f64,
+    /// To which degree storage can reduce it.
+    #[command(flatten)]
+    pub content: ContentArgs,
 }
 
 /// Arguments of `datagen bench`.

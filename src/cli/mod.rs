@@ -7,8 +7,8 @@ mod datagen;
 mod discover;
 mod faults;
 mod mlperf;
-mod objects;
 mod saturate;
+mod shared;
 mod simulate;
 mod suite;
 mod sweep;
@@ -32,8 +32,8 @@ pub use datagen::{
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use objects::{Listed, ObjectArgs};
-pub use saturate::{ObjectSweepArgs, SaturateArgs};
+pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs};
+pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
@@ -212,7 +212,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
     }
     let args = with_subcommand(args.into_iter().collect());
     let matches = command.try_get_matches_from_mut(args).map_err(explain)?;
-    Cli::from_arg_matches(&matches).map_err(|error| explain(error.format(&mut command)))
+    Cli::from_arg_matches(&matches).map_err(explain)
 }
 
 /// Least width of the help: a flag's description gets half of it.

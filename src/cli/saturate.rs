@@ -1,13 +1,27 @@
 //! Arguments of `saturate`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 
-use super::{Listed, ObjectArgs};
+use super::ObjectArgs;
 use crate::config::values::Size;
 use crate::config::{Places, Ranks};
 use crate::objects::ObjectOptions;
+
+/// Values separated by commas. Where the flag is given twice, the last counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed<T>(pub Vec<T>);
+
+impl<T: FromStr<Err: std::fmt::Display>> FromStr for Listed<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listed<T>, String> {
+        let values = text.split(',').map(|value| value.trim().parse());
+        values.collect::<Result<_, _>>().map(Listed).map_err(|error: T::Err| error.to_string())
+    }
+}
 
 /// Arguments of the command `saturate`.
 #[derive(Clone, Debug, Args)]
@@ -117,13 +131,13 @@ pub struct ObjectSweepArgs {
 impl SaturateArgs {
     /// Whether a flag is given that means something to an object store alone.
     #[must_use]
-    pub fn first_of_objects(&self) -> Option<&'static str> {
+    pub fn first_of_objects(&self) -> Option<String> {
         let given = [
             ("--object-sizes", self.sweep.object_sizes.is_some()),
             ("--object-in-flight", self.sweep.object_in_flight.is_some()),
             ("--object-seconds", self.sweep.object_seconds.is_some()),
         ];
-        let own = given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
+        let own = given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| (*flag).to_owned());
         own.or_else(|| self.objects.first_given())
     }
 
@@ -152,7 +166,7 @@ impl SaturateArgs {
     /// How the object store is reached: with a place for each of so many requests in flight.
     #[must_use]
     pub fn object_options(&self, in_flight: u32) -> ObjectOptions {
-        ObjectOptions { concurrency: in_flight, ..self.objects.options() }
+        ObjectOptions { concurrency: in_flight, ..self.objects.options.clone() }
     }
 }
 
@@ -179,7 +193,7 @@ mod tests {
         assert_eq!(of(&["s3://b"]), (None, None));
         assert_eq!(of(&["--depth-max", "1024"]), (None, None));
         assert_eq!(of(&["--depth-max", "8"]), (Some("--depth-max"), None));
-        assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes")));
-        assert_eq!(of(&["--object-retries", "1"]), (None, Some("--object-retries")));
+        assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes".to_owned())));
+        assert_eq!(of(&["--object-retries", "1"]), (None, Some("--object-retries".to_owned())));
     }
 }

@@ -1,6 +1,7 @@
 use clap::CommandFactory;
 
 use super::*;
+use crate::config::Word;
 
 fn parsed(line: &str) -> Result<Cli, Stop> {
     parse(line.split_whitespace().map(OsString::from))
@@ -49,7 +50,7 @@ fn a_published_invocation_reads_unchanged() {
     assert_eq!(options.num_users, Some(200));
     assert_eq!(options.cpu_mem_gb, Some(crate::config::values::Auto::Given(0.0)));
     assert_eq!(options.disable_multi_turn, Some(true));
-    assert_eq!(options.generation_mode, Some(crate::config::GenerationMode::None));
+    assert_eq!(options.generation_mode, Some(Word(crate::config::GenerationMode::None)));
     assert_eq!(options.pin, None);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::fill::{ContentName, NamedContent, Shape, implementation};
+use ringfall_engine::fill::{ContentName, NamedContent, implementation};
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::units::{GIB, MIB, gib, round_up_to_block};
 use serde::Serialize;
@@ -319,8 +319,7 @@ fn shown(value: Option<f64>) -> String {
 fn content(shape: &ShapeArgs, size_gib: f64) -> (NamedContent, u64) {
     let bytes = round_up_to_block((size_gib * GIB as f64) as u64).max(4096);
     let name = ContentName { seed: shape.seed, key: EntryKey(0), version: 0 };
-    let of = Shape { dedupe_ratio: shape.dedupe_ratio, compress_ratio: shape.compress_ratio };
-    (NamedContent::new(name, bytes, &of), bytes)
+    (NamedContent::new(name, bytes, &shape.content.shape), bytes)
 }
 
 fn write(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {

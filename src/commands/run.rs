@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     };
     unless_reader_left(told)?;
     written?;
-    cleaned?;
+    heed_cleaning(&result, cleaned)?;
     together?;
     Ok(exit_of(&result))
 }
@@ -110,6 +110,18 @@ fn prepare(plan: &Plan) -> Result<Sources> {
 /// Whether it came to its end.
 fn is_complete(result: &RunResult) -> bool {
     !result.interrupted && result.failure.is_none()
+}
+
+/// Files that can't be deleted make a run a failed one that otherwise came to its end. One that was
+/// interrupted stays that, and it is told what is left.
+fn heed_cleaning(result: &RunResult, cleaned: Result<()>) -> Result<()> {
+    match cleaned {
+        Err(error) if !is_complete(result) => {
+            crate::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
+            Ok(())
+        }
+        cleaned => cleaned,
+    }
 }
 
 /// What was measured, and whether cleaning up worked.
@@ -154,7 +166,7 @@ impl Sources {
             inputs.push(path);
         }
         for (flag, output) in all_outputs(plan) {
-            super::refuse_input(flag, output, inputs.iter().copied())?;
+            super::refuse_input(&flag, output, inputs.iter().copied())?;
         }
         Ok(Sources { opened, validation, roofline })
     }
@@ -173,8 +185,10 @@ fn measure(
     let gpu = gpu::open(&mut given)?;
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
-    let mut settings = settings::engine(plan);
-    settings.gpu_memory = gpu.memory;
+    let mut settings = settings::of(plan);
+    if let Some(memory) = gpu.memory {
+        settings.engine = settings.engine.gpu_memory(memory);
+    }
     settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;

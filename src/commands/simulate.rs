@@ -31,7 +31,7 @@ pub fn run(args: &SimulateArgs, command_line: Vec<String>) -> Result<Exit> {
     let plans = plans(args)?;
     for plan in &plans {
         for (flag, output) in all_outputs(plan) {
-            refuse_input(flag, output, args.device.iter().map(PathBuf::as_path))?;
+            refuse_input(&flag, output, args.device.iter().map(PathBuf::as_path))?;
         }
     }
     match (&devices[..], &plans[..]) {

@@ -8,8 +8,9 @@ use std::str::FromStr;
 use clap::Arg;
 use ringfall_engine::units::MIB;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
-use super::kinds::{Kind, Wrong};
+use super::kinds::{Kind, Wrong, or_word};
 use super::values::FromText;
 
 /// The queue depth as typed.
@@ -120,6 +121,10 @@ impl Kind for Depth {
 
     fn is_auto(typed: &Depth) -> bool {
         *typed == Depth::Standard
+    }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        or_word(<u32 as Kind>::schema(bounds), &["auto", "standard"])
     }
 }
 

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use clap::builder::{BoolValueParser, PathBufValueParser};
 use clap::{Arg, ValueEnum, value_parser};
 use ringfall_engine::units::{GIB, KIB, MIB};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::RooflineFrom;
 use super::values::{Auto, Size};
@@ -43,10 +45,30 @@ pub trait Kind {
     fn choices() -> Vec<(String, String)> {
         Vec::new()
     }
+    /// What it is in JSON, as a schema has it: its type and bounds.
+    fn schema(_: &Self::Bounds) -> Value;
     /// Whether the program is to work the value out.
     fn is_auto(_: &Self::Typed) -> bool {
         false
     }
+}
+
+/// One of several names, as a schema has it.
+pub(super) fn one_of(names: &[&str]) -> Value {
+    json!({ "type": "string", "enum": names })
+}
+
+/// A number within bounds, as a schema has it.
+fn number_schema(name: &str, low: impl Serialize, high: impl Serialize) -> Value {
+    json!({ "type": name, "minimum": low, "maximum": high })
+}
+
+/// That number, or a word in its place, as a schema has it: bounds are those of numbers, and a
+/// pattern is that of words.
+pub(super) fn or_word(mut number: Value, words: &[&str]) -> Value {
+    number["type"] = json!([number["type"], "string"]);
+    number["pattern"] = json!(format!("^({})$", words.join("|")));
+    number
 }
 
 /// The names of an enum's values and what each means.
@@ -98,6 +120,10 @@ macro_rules! whole_kinds {
             fn range(bounds: &Self::Bounds) -> Option<String> {
                 whole_range(bounds)
             }
+
+            fn schema(bounds: &Self::Bounds) -> Value {
+                number_schema("integer", bounds.start(), bounds.end())
+            }
         }
     )+};
 }
@@ -127,6 +153,10 @@ where
     fn range(bounds: &Self::Bounds) -> Option<String> {
         T::range(bounds)
     }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        T::schema(bounds)
+    }
 }
 
 /// Any number of 64 bits.
@@ -147,6 +177,10 @@ impl Kind for Seed {
 
     fn range((): &()) -> Option<String> {
         Some(format!("0 to {}", u64::MAX))
+    }
+
+    fn schema((): &()) -> Value {
+        number_schema("integer", 0, u64::MAX)
     }
 }
 
@@ -179,11 +213,15 @@ impl Kind for f64 {
     fn range(bounds: &Self::Bounds) -> Option<String> {
         Some(format!("{} to {}", bounds.start(), bounds.end()))
     }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        number_schema("number", bounds.start(), bounds.end())
+    }
 }
 
 /// Declares kinds that are typed as a number and whose bounds are always the same.
 macro_rules! number_kinds {
-    ($($(#[$doc:meta])* $name:ident: $is_right:expr, $range:literal;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident: $is_right:expr, $range:literal, 0 to $high:expr;)+) => {$(
         $(#[$doc])*
         pub struct $name;
 
@@ -208,15 +246,20 @@ macro_rules! number_kinds {
             fn range((): &()) -> Option<String> {
                 Some($range.to_owned())
             }
+
+            fn schema((): &()) -> Value {
+                number_schema("number", 0, $high)
+            }
         }
     )+};
 }
 
 number_kinds! {
     /// What gaps are divided by; 0: there are none.
-    Factor: |value| value == 0.0 || FACTORS.contains(&value), "0, or 0.000001 to 1000000000";
+    Factor: |value| value == 0.0 || FACTORS.contains(&value), "0, or 0.000001 to 1000000000",
+        0 to FACTORS.end();
     /// A part of a whole.
-    Share: |value| (0.0..=1.0).contains(&value), "0 to 1";
+    Share: |value| (0.0..=1.0).contains(&value), "0 to 1", 0 to 1;
 }
 
 /// Memory or space, typed in GiB, checked in bytes.
@@ -249,6 +292,10 @@ impl Kind for Gib {
     fn range(bounds: &Self::Bounds) -> Option<String> {
         Some(format!("{} to {} GiB", bounds.start(), bounds.end()))
     }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        number_schema("number", bounds.start(), bounds.end())
+    }
 }
 
 /// Memory, typed in whole MiB, checked in bytes.
@@ -269,6 +316,10 @@ impl Kind for Mib {
 
     fn range(bounds: &Self::Bounds) -> Option<String> {
         Some(format!("{} to {} MiB", bounds.start(), bounds.end()))
+    }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        number_schema("integer", bounds.start(), bounds.end())
     }
 }
 
@@ -297,6 +348,10 @@ impl Kind for IoSize {
     fn range((): &()) -> Option<String> {
         Some("4KiB to 64MiB, a multiple of 4KiB".to_owned())
     }
+
+    fn schema((): &()) -> Value {
+        json!({ "type": "string", "pattern": "^[0-9]+([KM]iB)?$" })
+    }
 }
 
 impl Kind for bool {
@@ -315,6 +370,10 @@ impl Kind for bool {
     fn check(typed: &bool, (): &(), _: Wrong<'_>) -> bool {
         *typed
     }
+
+    fn schema((): &()) -> Value {
+        json!({ "type": "boolean" })
+    }
 }
 
 impl Kind for String {
@@ -328,6 +387,10 @@ impl Kind for String {
 
     fn check(typed: &String, (): &(), _: Wrong<'_>) -> String {
         typed.clone()
+    }
+
+    fn schema((): &()) -> Value {
+        json!({ "type": "string" })
     }
 }
 
@@ -358,6 +421,10 @@ macro_rules! path_kinds {
 
             fn is_auto(typed: &PathBuf) -> bool {
                 $auto && typed.as_os_str() == "auto"
+            }
+
+            fn schema((): &()) -> Value {
+                json!({ "type": "string" })
             }
         }
     )+};
@@ -410,5 +477,37 @@ where
 
     fn is_auto(typed: &Self::Typed) -> bool {
         matches!(typed, Auto::Auto)
+    }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        or_word(K::schema(bounds), &["auto"])
+    }
+}
+
+/// A value that may name a file which the run writes.
+pub(super) trait NamesFile {
+    /// The file, if it names one.
+    fn file(&self) -> Option<&Path>;
+    /// The same, to be changed.
+    fn file_mut(&mut self) -> Option<&mut PathBuf>;
+}
+
+impl NamesFile for PathBuf {
+    fn file(&self) -> Option<&Path> {
+        Some(self)
+    }
+
+    fn file_mut(&mut self) -> Option<&mut PathBuf> {
+        Some(self)
+    }
+}
+
+impl NamesFile for Option<PathBuf> {
+    fn file(&self) -> Option<&Path> {
+        self.as_deref()
+    }
+
+    fn file_mut(&mut self) -> Option<&mut PathBuf> {
+        self.as_mut()
     }
 }

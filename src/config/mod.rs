@@ -15,6 +15,7 @@ mod idle;
 mod judging;
 mod kinds;
 pub mod nearest;
+mod needs;
 mod objects;
 mod options;
 mod page;
@@ -24,9 +25,11 @@ mod preset;
 mod rank;
 mod reference;
 mod resolve;
+mod shared;
 mod table;
 mod traffic;
 pub mod values;
+mod words;
 mod workload;
 
 pub use bounds::advice;
@@ -44,17 +47,18 @@ pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    Arrival, AutoscalerMode, AutoscalerPlan, Durability, GenerationMode, GpuBackend, Layout,
-    LogLevel, MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure, Origin,
-    PerformanceProfile, Phases, Plan, Preallocate, PreconditionAsked, PreconditionUntil, Promotion,
-    RagIngestion, Ranks, ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, TraceKind, Traffic,
-    Verify,
+    AutoscalerPlan, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile,
+    Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch, TraceKind, Traffic,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
-pub use table::Setting;
+pub use shared::{Shared, Taken};
+pub use table::{InSweep, Setting};
 pub use traffic::BURST_TRACE;
+pub use words::{
+    Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,
+};
 pub use workload::WorkloadSection;
 
 use crate::escape::terminal;

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::plan::{ObjectBalance, ObjectChecksum, ObjectPathStyle, Preallocate, RooflineFrom};
-use super::resolve::Check;
-use super::{Origin, SETTINGS, Settings};
-use crate::objects::{Balance, Checksum, LEFT_OUT, ObjectOptions, ObjectUrl, PathStyle, Place};
+use ringfall_engine::fill::Shape;
 
-/// What a setting begins with that means something to an object store alone.
-const OWN_PREFIX: &str = "object_";
+use super::resolve::Check;
+use super::{Origin, Settings, Shared};
+use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
 /// What is typed for a text, unless it is left to others.
 fn given(typed: &str) -> Option<String> {
@@ -25,6 +23,12 @@ impl Settings {
         })
     }
 
+    /// To which degree storage can reduce the content.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
+    }
+
     /// How it is reached.
     #[must_use]
     pub fn object_options(&self) -> ObjectOptions {
@@ -32,16 +36,9 @@ impl Settings {
         let endpoints = endpoints.split(',').map(|endpoint| endpoint.trim().to_owned());
         ObjectOptions {
             endpoints: endpoints.filter(|endpoint| !endpoint.is_empty()).collect(),
-            balance: match self.object_balance {
-                ObjectBalance::RoundRobin => Balance::RoundRobin,
-                ObjectBalance::LeastInFlight => Balance::LeastInFlight,
-            },
+            balance: self.object_balance,
             region: given(&self.object_region),
-            path_style: match self.object_path_style {
-                ObjectPathStyle::Auto => PathStyle::Auto,
-                ObjectPathStyle::On => PathStyle::On,
-                ObjectPathStyle::Off => PathStyle::Off,
-            },
+            path_style: self.object_path_style,
             profile: given(&self.object_profile),
             anonymous: self.object_anonymous,
             ca_file: self.object_ca_file.clone(),
@@ -49,11 +46,7 @@ impl Settings {
             retries: self.object_retries,
             timeout: Duration::from_secs(u64::from(self.object_timeout_s)),
             connect_timeout: Duration::from_secs(u64::from(self.object_connect_timeout_s)),
-            checksum: match self.object_checksum {
-                ObjectChecksum::None => Checksum::None,
-                ObjectChecksum::Sha256 => Checksum::Sha256,
-                ObjectChecksum::Crc64nvme => Checksum::Crc64nvme,
-            },
+            checksum: self.object_checksum,
         }
     }
 }
@@ -64,10 +57,7 @@ impl Check<'_> {
         let Some(url) = settings.object_url() else {
             // A configuration that was printed names every setting, so one of a file may be idle.
             let typed = |key| self.origins.get(key) == Some(&Origin::CommandLine);
-            let asked = SETTINGS
-                .iter()
-                .find(|setting| setting.key.starts_with(OWN_PREFIX) && typed(setting.key));
-            if let Some(setting) = asked {
+            if let Some(setting) = Shared::Objects.settings().find(|one| typed(one.key)) {
                 let other = self.name_of("cache_dir");
                 self.wrong(
                     setting.key,
@@ -88,20 +78,19 @@ impl Check<'_> {
             let what = "is needed: an object store has no size of its own";
             self.wrong("storage_capacity_gb", what);
         }
-        let asked = [
-            ("sqpoll", settings.sqpoll),
-            ("precondition", settings.is_preconditioned),
-            ("roofline", settings.roofline == Some(RooflineFrom::Fresh)),
-            ("enable_latency_tracing", settings.latency_tracing),
-            ("fio_output", settings.fio_output.is_some() && !settings.latency_tracing),
-            ("destroy_device_contents", settings.destroy_device_contents),
-            ("preallocate", settings.preallocate != Preallocate::Grow),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
-            self.wrong(key, format_args!("works with a drive, not with an object store ({url})"));
-        }
         if let Err(what) = settings.object_options().check() {
             self.complain(what);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::{facts, plan_on};
+
+    #[test]
+    fn what_is_not_given_is_as_the_library_has_it() {
+        assert_eq!(plan_on("", &facts()).object_options(), ObjectOptions::default());
     }
 }

@@ -2,7 +2,7 @@
 //! and in YAML (`--num-users`, `num_users`). What a declaration may say: [`super::table`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use ringfall_engine::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
@@ -10,16 +10,21 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
+use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, NamesFile, Optional, Seed, Share};
 use super::places::Places;
-use super::table::{Setting, settings};
+use super::shared::Shared;
+use super::table::{InSweep, Setting, settings};
 use super::values::Auto;
-use super::{
-    Arrival, AutoscalerMode, Durability, Facts, GenerationMode, GpuBackend, Layout, LogLevel,
-    MergeRanks, ObjectBalance, ObjectChecksum, ObjectPathStyle, OnDeviceFailure,
-    PerformanceProfile, Preallocate, PreconditionUntil, Promotion, RagIngestion, Ranks,
-    ReplayTiers, RooflineFrom, Tokenizer, TraceEpoch, Verify, WorkloadSection, auto, idle,
+use super::words::{
+    Arrival, AutoscalerMode, Durability, EntryLayout, GenerationMode, Preallocate, RagIngestion,
+    ReplayedRows, Tokenizer, VerifyMode,
 };
+use super::{
+    Facts, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile, Promotion, Ranks,
+    RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
+};
+use crate::objects::{Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX};
+use crate::precondition::Until;
 
 /// Longest duration and ramp-up: a day.
 const SECONDS_MAX: i64 = 86_400;
@@ -104,7 +109,7 @@ settings! {
         /// Replay the operations of a logical trace, as `ringfall replay` does
         replay_trace: Optional = "none", "FILE";
         /// Operations of the logical trace to replay
-        replay_tiers: ReplayTiers = "storage", "TIERS", idle idle::replay;
+        replay_tiers: ReplayedRows = "storage", "TIERS", idle idle::replay;
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
         ///
         /// They read the earlier turns of their conversations and, without --request-rate, keep
@@ -188,18 +193,20 @@ settings! {
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
         cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
         /// How an entry is laid out on several drives
-        placement as layout: Layout = "stripe", "LAYOUT", keeps demo, idle idle::several_drives;
+        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo,
+            idle idle::several_drives;
         /// What to do when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
             real_only "no device is used", idle idle::several_drives;
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo,
-            real_only "no device is touched", measures nothing;
+            real_only "no device is touched", measures nothing, needs needs::no_object_store;
         /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
         ///
         /// Several drives share it in proportion to their free space. Space is taken as the run
         /// needs it; --preallocate reserve takes all of it before.
-        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
+            needs needs::storage;
         /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
         /// are dropped, and counted
         ///
@@ -212,7 +219,7 @@ settings! {
         strict: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
-            real_only "there is no drive to precondition";
+            real_only "there is no drive to precondition", needs needs::drive;
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
             keeps demo, idle idle::precondition;
@@ -223,20 +230,19 @@ settings! {
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
-        precondition_until: PreconditionUntil = "size", "END", keeps demo,
-            idle idle::precondition;
+        precondition_until: Until = "size", "END", keeps demo, idle idle::precondition;
         /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }
 
-    section ("Object stores", keeps demo, real_only "no object store is reached") {
-        /// Address of the object store that --cache-dir names, such as http://127.0.0.1:9000;
-        /// several, separated by commas, share the requests
+    section ("Object stores", keeps demo, real_only "no object store is reached", shared Objects) {
+        /// Address of the object store, such as http://127.0.0.1:9000; several, separated by
+        /// commas, share the requests
         ///
         /// auto: what the environment or the profile says, else the cloud's own.
         object_endpoint: String = "auto", "URL,...";
         /// Which of several endpoints the next request goes to
-        object_balance: ObjectBalance = "least-in-flight", "HOW";
+        object_balance: Balance = "least-in-flight", "HOW";
         /// Region of the bucket
         ///
         /// auto: what the environment or the profile says, else us-east-1.
@@ -251,17 +257,19 @@ settings! {
         /// File of certificates (PEM) to trust besides the system's
         object_ca_file: Optional = "none", "FILE";
         /// Whether the bucket's name goes into the path or into the host name
-        object_path_style: ObjectPathStyle = "auto", "WHEN";
+        object_path_style: PathStyle = "auto", "WHEN";
         /// Checksum that protects data in transit
-        object_checksum: ObjectChecksum = "sha256", "KIND";
-        /// Largest number of requests in flight, all shards together
-        object_concurrency: u32 = "64", "N", in 1..=1_024;
+        object_checksum: Checksum = "sha256", "KIND";
+        /// Largest number of requests in flight, all threads together
+        object_concurrency: u32 = "64", "N", in 1..=i64::from(CONCURRENCY_MAX);
         /// Number of times to retry a request before it counts as failed
-        object_retries: u32 = "10", "N", in 0..=100;
+        object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX);
         /// Time limit for one attempt at a request, in seconds
-        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=3_600;
+        object_timeout as object_timeout_s: u32 = "60", "SECONDS",
+            in 1..=i64::from(TIMEOUT_S_MAX);
         /// Time limit for making a connection, in seconds
-        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS", in 1..=3_600;
+        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS",
+            in 1..=i64::from(TIMEOUT_S_MAX);
     }
 
     section "Engine" {
@@ -280,12 +288,13 @@ settings! {
         /// the warm-up, which is then at least 20 seconds long, and lies between 1 and 64, or up to
         /// 512 with I/Os below 1 MiB.
         queue_depth as depth: Depth = "standard", "N", in 1..=QUEUE_DEPTH_MAX,
-            auto auto::queue_depth, keeps demo;
+            auto auto::queue_depth, keeps demo, needs needs::searched_depth;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
         ///
         /// The thread spins for as long as its shard is busy: it pays off only if there is an idle
         /// core for every shard, and slows the run down otherwise.
-        sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used";
+        sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
+            needs needs::drive;
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
@@ -294,23 +303,24 @@ settings! {
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo;
         /// How much of the data that is read is compared with what was written
-        verify: Verify = "sample", "MODE", keeps demo;
+        verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
-        /// Duplicates are whole 64 KiB units of one entry; no two entries share any. Cannot be
-        /// combined with --gpu-mem-gb: GPUs generate their own content.
+        /// Duplicates are whole units of 64 KiB, all in the same entry or file.
+        ///
+        /// Cannot be combined with --gpu-mem-gb: GPUs generate their own content.
         dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,
-            real_only "no content is made";
+            real_only "no content is made", shared Content, needs needs::storage;
         /// Generate content that compresses N to 1, each 4 KiB block on its own; 1 generates
         /// incompressible content
         compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
-            real_only "no content is made";
+            real_only "no content is made", shared Content, needs needs::storage;
         /// How the data files get their space
         ///
         /// A storage tier without a given capacity is limited to 95 % of the space that was free
         /// when the run began. With grow, space that others take in the meantime lowers that limit;
         /// with reserve and write, the space is the run's own until it ends.
-        preallocate: Preallocate = "grow", "MODE", keeps demo;
+        preallocate: Preallocate = "grow", "MODE", keeps demo, needs needs::no_object_store;
     }
 
     section "Results" {
@@ -322,45 +332,57 @@ settings! {
         /// over the trials is printed.
         trials: u32 = "1", "N", in 1..=1_000, keeps demo,
             real_only "the same run again gives the same numbers: give another --seed",
-            measures nothing;
+            measures nothing, in_sweep same;
         /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
         /// `fresh` to measure them before the run
         roofline: RooflineFrom = "none", "FILE", keeps demo,
             real_only "the drive's limits are in its model",
-            measures nothing;
+            measures nothing, needs needs::limits;
         /// File for the results in JSON
         ///
         /// auto: results/ringfall-TIME.json.
-        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing;
+        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing,
+            in_sweep refused "every run of a sweep has a result of its own: give --results DIR",
+            writes file;
         /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
         ///
         /// With any other ending it is CSV, and .csv is added to the name.
-        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing;
+        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing,
+            in_sweep refused
+                "`ringfall report DIR --output all.xlsx` makes a workbook of all results",
+            writes file;
         /// File for the results as an HTML page that opens offline
-        html_output: Optional = "none", "FILE", keeps demo, measures nothing;
+        html_output: Optional = "none", "FILE", keeps demo, measures nothing,
+            in_sweep refused "`ringfall report FILE --output page.html` makes a page of a result",
+            writes file;
         /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
         ///
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
         enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
-            real_only "there is no block layer to trace";
+            real_only "there is no block layer to trace", needs needs::drive;
         /// File for a fio job with the run's I/O sizes, mix and queue depth
         ///
         /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
         fio_output: Optional = "none", "FILE", keeps demo,
-            real_only "there is nothing that fio could repeat", measures nothing;
+            real_only "there is nothing that fio could repeat", measures nothing,
+            in_sweep refused "`ringfall report FILE --output run.fio` makes a job of a result",
+            needs needs::drive, writes file;
         /// Do no I/O; write every operation to this CSV file, on a simulated clock
         ///
         /// A name that ends in .zst compresses the file.
-        io_trace_log: Optional = "none", "FILE";
+        io_trace_log: Optional = "none", "FILE",
+            in_sweep refused "all runs would write to the same file", writes file;
         /// Date at which the times in the --io-trace-log file begin
         trace_epoch: TraceEpoch = "fixed", "EPOCH", idle idle::logical;
         /// Exit with status 1 when storage_health is FAIL
-        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing;
+        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing,
+            in_sweep refused "a run that fails is not a result that a sweep keeps";
         /// Print the JSON results on standard output, and everything else on standard error
-        json: bool = "false", "BOOL", keeps demo, measures nothing;
+        json: bool = "false", "BOOL", keeps demo, measures nothing,
+            in_sweep refused "the results are in the files of --results";
         /// Print no banner, no progress and no summary
-        quiet: bool = "false", "BOOL", keeps demo, measures nothing;
+        quiet: bool = "false", "BOOL", keeps demo, measures nothing, in_sweep same;
         /// Least important kind of log message to print on standard error
         log_level: LogLevel = "info", "LEVEL", keeps demo, measures nothing;
     }
@@ -385,7 +407,8 @@ settings! {
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.
         start_at as start_at_unix_s: Limit<u64> = "0", "UNIX_SECONDS", in 0..=i64::MAX, keeps demo,
-            real_only "a simulated run has no wall clock", measures nothing;
+            real_only "a simulated run has no wall clock", measures nothing,
+            in_sweep refused "only one of the runs can begin at that time";
     }
 }
 
@@ -405,7 +428,7 @@ impl FromArgMatches for Options {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Options::of_matches(matches))
+        Ok(Options::of_matches(matches, &|_| true))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

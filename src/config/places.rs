@@ -11,6 +11,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use ringfall_engine::drive::DRIVES_MAX;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::kinds::{Kind, Wrong};
 use crate::objects::Place;
@@ -108,6 +109,10 @@ impl Kind for Places {
 
     fn arg(arg: Arg) -> Arg {
         arg.value_parser(Places::parser())
+    }
+
+    fn schema((): &()) -> Value {
+        json!({ "type": "string" })
     }
 
     fn check(typed: &Places, (): &(), wrong: Wrong<'_>) -> Vec<PathBuf> {

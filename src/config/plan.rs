@@ -7,9 +7,12 @@ use clap::builder::EnumValueParser;
 use clap::{Arg, ValueEnum};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::kinds::{Kind, Wrong, choices_of};
+use super::kinds::{Kind, Wrong, choices_of, one_of};
+use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
+use crate::precondition::Until;
 
 /// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
 /// other spellings that are understood stand after a `|`.
@@ -55,20 +58,12 @@ macro_rules! choice {
             fn choices() -> Vec<(String, String)> {
                 choices_of::<$name>()
             }
+
+            fn schema((): &()) -> Value {
+                one_of(&[$($text),+])
+            }
         }
     };
-}
-
-choice! {
-    /// How long a request waits for each token it generates.
-    GenerationMode {
-        /// Tokens take no time.
-        None = "none",
-        /// A token takes 2 ms.
-        Fast = "fast",
-        /// A token takes 30 ms.
-        Realistic = "realistic",
-    }
 }
 
 choice! {
@@ -82,114 +77,12 @@ choice! {
 }
 
 choice! {
-    /// When a user asks again.
-    Arrival {
-        /// After a think time, even if the last answer is still missing; requests queue up.
-        Open = "open",
-        /// After the last answer and a think time.
-        Closed = "closed",
-        /// At random times, --request-rate requests per second in total.
-        Poisson = "poisson",
-    }
-}
-
-choice! {
-    /// What the autoscaler looks for.
-    AutoscalerMode {
-        /// The largest number of users up to a saturation of the storage tier: its latency and
-        /// throughput, and what waits for it.
-        Qos = "qos",
-        /// The largest number of users for which every QoS class is within its latency target, from
-        /// the request to its last token.
-        Slo = "slo",
-        /// The number of users at which throughput peaks.
-        Capacity = "capacity",
-    }
-}
-
-choice! {
-    /// How an entry lies on several drives.
-    Layout {
-        /// A part of each entry on each drive, so that it moves at the speed of all of them.
-        Stripe = "stripe",
-        /// Each entry on one drive, so that a failed drive loses only the entries stored on it.
-        Whole = "whole",
-    }
-}
-
-choice! {
     /// What becomes of a run when one of several drives fails.
     OnDeviceFailure {
         /// The run ends as failed, with what was measured so far.
         Stop = "stop",
         /// What was on the drive is lost, and the run goes on with the others.
         Continue = "continue",
-    }
-}
-
-choice! {
-    /// How a dataset's tokens are counted.
-    Tokenizer {
-        /// Exactly, with the vocabulary of GPT-4.
-        Cl100k = "cl100k",
-        /// As one token for every four characters.
-        Estimate = "estimate",
-    }
-}
-
-choice! {
-    /// When a storage write counts as done.
-    Durability {
-        /// When its data has been synced.
-        Flush = "flush",
-        /// When the device has accepted it.
-        None = "none",
-    }
-}
-
-choice! {
-    /// Which of several endpoints of an object store the next request goes to.
-    ObjectBalance {
-        /// Each in turn.
-        RoundRobin = "round-robin",
-        /// The one with the fewest requests in flight.
-        LeastInFlight = "least-in-flight",
-    }
-}
-
-choice! {
-    /// Where the name of a bucket goes.
-    ObjectPathStyle {
-        /// Into the path where an endpoint is given, into the host's name otherwise.
-        Auto = "auto",
-        /// Into the path.
-        On = "on",
-        /// Into the host's name.
-        Off = "off",
-    }
-}
-
-choice! {
-    /// What protects data on its way to an object store.
-    ObjectChecksum {
-        /// No checksum; only the connection protects the data.
-        None = "none",
-        /// SHA-256 in the signature.
-        Sha256 = "sha256",
-        /// CRC-64/NVME in a header.
-        Crc64nvme = "crc64nvme",
-    }
-}
-
-choice! {
-    /// How much of what is read is compared with what was written.
-    Verify {
-        /// Nothing is compared.
-        Off = "off",
-        /// The first 16 bytes of each 4 KiB block are compared.
-        Sample = "sample",
-        /// Every byte is compared.
-        Full = "full",
     }
 }
 
@@ -218,16 +111,6 @@ choice! {
     }
 }
 
-choice! {
-    /// When preconditioning ends.
-    PreconditionUntil {
-        /// When all of --precondition-size-gb is written.
-        Size = "size",
-        /// When write bandwidth is steady; at the latest when all of that size is written.
-        Steady = "steady",
-    }
-}
-
 /// What is written before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreconditionAsked {
@@ -236,7 +119,7 @@ pub struct PreconditionAsked {
     /// Threads; 0: one a shard.
     pub threads: u32,
     /// Whether preconditioning ends at a size or once bandwidth is steady.
-    pub until: PreconditionUntil,
+    pub until: Until,
 }
 
 /// Where the limits come from that a run is held against.
@@ -246,40 +129,6 @@ pub enum RooflineFrom {
     Fresh,
     /// A file of `ringfall saturate`.
     File(PathBuf),
-}
-
-choice! {
-    /// How the data files get their space.
-    Preallocate {
-        /// Space is reserved in steps as the run needs it, and others may use the rest.
-        Grow = "grow",
-        /// All space is reserved before the run; the first write to each block is still slower.
-        Reserve = "reserve",
-        /// Every block is written once before the run.
-        Write = "write",
-    }
-}
-
-choice! {
-    /// When documents are ingested.
-    RagIngestion {
-        /// Before the measurement, so that every retrieval finds its document.
-        Before = "before",
-        /// While the load runs, one chunk after the other, as in the reference benchmark: a request
-        /// retrieves from the documents that are complete by then, and when there are more than
-        /// workload.rag.max_documents the oldest is deleted.
-        Beside = "beside",
-    }
-}
-
-choice! {
-    /// Which operations of a logical trace are replayed.
-    ReplayTiers {
-        /// Those that reached storage, including evictions to it.
-        Storage = "storage",
-        /// Those that were asked for, whatever tier served them.
-        All = "all",
-    }
 }
 
 choice! {
@@ -333,29 +182,6 @@ choice! {
         Debug = "debug" | "DEBUG",
         /// Also every single step.
         Trace = "trace",
-    }
-}
-
-/// Which phases the requests have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phases {
-    /// Prefill, then decode.
-    Both,
-    /// `--prefill-only`: no decode reads.
-    PrefillOnly,
-    /// `--decode-only`: only reads, of entries populated before.
-    DecodeOnly,
-}
-
-impl Phases {
-    /// As it is reported.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phases::Both => "both",
-            Phases::PrefillOnly => "prefill-only",
-            Phases::DecodeOnly => "decode-only",
-        }
     }
 }
 
@@ -450,7 +276,7 @@ pub enum TraceKind {
     /// JSONL with prefix blocks.
     Mooncake,
     /// Operations on entries.
-    Io(ReplayTiers),
+    Io(ReplayedRows),
 }
 
 /// How users are added and removed.
@@ -486,7 +312,7 @@ pub struct Plan {
     /// Numbers of the GPUs to use; none: the first ones.
     pub gpu_indices: Option<Vec<u32>>,
     /// Prefill, decode, or both.
-    pub phases: Phases,
+    pub phases: PhaseMode,
     /// Documents ingested before the run; 0: no retrieval.
     pub rag_documents: u32,
     /// Where requests come from.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::nearest::nearest;
 use super::values::Auto;
-use super::{GenerationMode, InputError, Options};
+use super::{GenerationMode, InputError, Options, Word};
 
 /// A published invocation. Tokens take no time in any of them, and each runs for 300 s.
 #[derive(Debug, PartialEq)]
@@ -87,7 +87,7 @@ impl Preset {
             max_concurrent_allocs: Some(i64::from(self.max_concurrent_allocs)),
             num_users: Some(i64::from(self.users)),
             duration: Some(DURATION_S),
-            generation_mode: Some(GenerationMode::None),
+            generation_mode: Some(Word(GenerationMode::None)),
             ..Options::default()
         }
     }

@@ -180,21 +180,14 @@ impl Rank {
         }
         .then(|| merged_outputs(settings, &own))
         .flatten();
-        let outputs = [
-            Some(&mut settings.output),
-            settings.xlsx_output.as_mut(),
-            settings.html_output.as_mut(),
-            settings.fio_output.as_mut(),
-            settings.io_trace_log.as_mut(),
-        ];
-        for path in outputs.into_iter().flatten() {
+        settings.change_written(&mut |path| {
             let parent = path.parent().unwrap_or(Path::new("")).to_owned();
             if let (None, false, Some(name)) =
                 (base_of(path, &own), is_device(path), path.file_name())
             {
                 *path = parent.join(&own).join(name);
             }
-        }
+        });
         self.common_output = base_of(&settings.output, &own);
         for path in &mut settings.cache_dirs {
             *path = self.own_directory(path);

@@ -9,12 +9,13 @@ use ringfall_workloads::model::{MODELS, ModelSpec};
 use super::RooflineFrom;
 use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::nearest::nearest;
+use super::needs::Lack;
 use super::options::SETTINGS;
 use super::page::defaults_page;
 use super::values::{Auto, Size};
 use super::{
-    Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, Phases, Plan,
-    PreconditionAsked, Rank, Ranks, Settings, WorkloadSection,
+    Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, PhaseMode,
+    Plan, PreconditionAsked, Rank, Ranks, Settings, Word, WorkloadSection,
 };
 
 /// Farthest that a start may lie ahead, s: a day.
@@ -28,8 +29,8 @@ fn demo() -> Options {
         duration: Some(30),
         cpu_mem_gb: Some(Auto::Given(0.5)),
         storage_capacity_gb: Some(4.0),
-        arrival: Some(Arrival::Closed),
-        generation_mode: Some(GenerationMode::Fast),
+        arrival: Some(Word(Arrival::Closed)),
+        generation_mode: Some(Word(GenerationMode::Fast)),
         ..Options::default()
     }
 }
@@ -163,16 +164,16 @@ impl Check<'_> {
         self.wrong("model", format_args!("{wanted:?} is not a known model; {hint}known: {list}"));
     }
 
-    fn phases(&mut self, settings: &Settings) -> Phases {
+    fn phases(&mut self, settings: &Settings) -> PhaseMode {
         match (settings.prefill_only, settings.decode_only) {
             (true, true) => {
                 let other = self.name_of("decode_only");
                 self.wrong("prefill_only", format_args!("and {other} cannot be combined"));
-                Phases::Both
+                PhaseMode::Both
             }
-            (true, false) => Phases::PrefillOnly,
-            (false, true) => Phases::DecodeOnly,
-            (false, false) => Phases::Both,
+            (true, false) => PhaseMode::PrefillOnly,
+            (false, true) => PhaseMode::DecodeOnly,
+            (false, false) => PhaseMode::Both,
         }
     }
 
@@ -227,20 +228,13 @@ impl Check<'_> {
 
     /// Two results in one file: the second would overwrite the first.
     fn outputs_differ(&mut self, settings: &Settings) {
-        let outputs = [
-            ("output", Some(&settings.output)),
-            ("xlsx_output", settings.xlsx_output.as_ref()),
-            ("html_output", settings.html_output.as_ref()),
-            ("fio_output", settings.fio_output.as_ref()),
-            ("io_trace_log", settings.io_trace_log.as_ref()),
-        ];
-        for (place, (key, path)) in outputs.into_iter().enumerate() {
-            let Some(path) = path else { continue };
+        let outputs = settings.written();
+        for (place, &(key, path)) in outputs.iter().enumerate() {
             if self.file.is_some_and(|file| path.as_os_str() == file.name.as_str()) {
                 let same = path.display();
                 self.wrong(key, format_args!("{same} would overwrite the configuration"));
             }
-            for (other, _) in outputs[place + 1..].iter().filter(|(_, two)| *two == Some(path)) {
+            for (other, _) in outputs[place + 1..].iter().filter(|(_, two)| *two == path) {
                 let flag = self.name_of(other);
                 let same = path.display();
                 self.wrong(key, format_args!("and {flag} are the same file, {same}"));
@@ -296,7 +290,7 @@ impl Check<'_> {
         let phases = self.phases(&settings);
         let rag_documents = self.rag(&settings, phases);
         let precondition = self.precondition(&settings, &typed);
-        self.without_storage(&settings);
+        self.needs(&settings, &typed);
         self.objects(&settings);
         self.idle(&settings, &typed, facts);
         let (queue_depth, depth_search) = self.queue_depth(&mut settings, autoscaler.is_some());
@@ -437,25 +431,24 @@ impl Check<'_> {
         }
     }
 
-    /// What is asked of a tier that is left out.
-    fn without_storage(&mut self, settings: &Settings) {
-        if !settings.is_without_storage {
-            return;
-        }
-        let other = self.name_of("disable_storage");
-        let asked = [
-            ("storage_capacity_gb", settings.storage_capacity_bytes > 0),
-            ("queue_depth", settings.depth == Depth::Auto),
-            ("sqpoll", settings.sqpoll),
-            ("dedupe_ratio", settings.dedupe_ratio > 1.0),
-            ("compress_ratio", settings.compress_ratio > 1.0),
-            ("precondition", settings.is_preconditioned),
-            ("roofline", settings.roofline.is_some()),
-            ("enable_latency_tracing", settings.latency_tracing),
-            ("fio_output", settings.fio_output.is_some() && !settings.latency_tracing),
-        ];
-        for (key, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
-            self.wrong(key, format_args!("has no effect with {other}: leave one of them out"));
+    /// What is asked of storage that is left out, or is no drive.
+    fn needs(&mut self, settings: &Settings, typed: &Options) {
+        for setting in SETTINGS {
+            let Some(lack) = (setting.needs)(settings) else { continue };
+            if setting.is_default(typed) {
+                continue;
+            }
+            match lack {
+                Lack::Storage => {
+                    let other = self.name_of("disable_storage");
+                    let what = format!("has no effect with {other}: leave one of them out");
+                    self.wrong(setting.key, what);
+                }
+                Lack::Drive(url) => self.wrong(
+                    setting.key,
+                    format_args!("works with a drive, not with an object store ({url})"),
+                ),
+            }
         }
     }
 

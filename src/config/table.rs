@@ -2,9 +2,11 @@
 //! the list of all settings.
 
 use clap::Arg;
+use serde_json::{Value, json};
 
+use super::needs::Needs;
 use super::options::SETTINGS;
-
+use super::shared::Shared;
 use super::{Facts, Options, Settings};
 
 /// A setting as declared.
@@ -33,9 +35,27 @@ pub struct Setting {
     /// Whether it changes what is measured. Where results go, how much is shown and how a draw is
     /// repeated do not.
     pub measures: bool,
+    /// The group that other commands take it with, if they do.
+    pub shared: Option<Shared>,
+    /// What a sweep may do with it.
+    pub in_sweep: InSweep,
+    /// What it asks of storage; none where it asks nothing.
+    pub(super) needs: Needs,
+    pub(super) schema: fn() -> Value,
     pub(super) range: fn() -> Option<String>,
     pub(super) choices: fn() -> Vec<(String, String)>,
     pub(super) arg: fn(Arg) -> Arg,
+}
+
+/// What a sweep may do with a setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InSweep {
+    /// Give it, or vary it.
+    Varied,
+    /// Give it, the same for all of its runs.
+    Same,
+    /// Neither, and why.
+    Refused(&'static str),
 }
 
 /// Why a setting has no effect as the others stand.
@@ -89,13 +109,24 @@ impl Setting {
         (self.choices)()
     }
 
+    /// As a schema describes it: its type, its bounds or names, its default and what it is.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut schema = (self.schema)();
+        // Words as they are, all else as JSON has it.
+        let default = serde_json::from_str(self.default);
+        schema["default"] = default.unwrap_or_else(|_| json!(self.default));
+        schema["description"] = json!(self.description());
+        schema
+    }
+
     /// As it is typed: `--num-users`.
     #[must_use]
     pub fn flag(&self) -> String {
         format!("--{}", flag(self.key))
     }
 
-    fn paragraphs(&self) -> impl Iterator<Item = String> {
+    pub(super) fn paragraphs(&self) -> impl Iterator<Item = String> {
         let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         self.comment.split("\n\n").map(joined).filter(|text| !text.is_empty())
     }
@@ -110,16 +141,18 @@ impl Setting {
         }
     }
 
+    /// Its flag of `run`.
     pub(super) fn to_arg(&self) -> Arg {
+        self.arg_told_by(self.paragraphs()).help_heading(self.section)
+    }
+
+    /// Its flag, explained by those of its paragraphs.
+    pub(super) fn arg_told_by(&self, paragraphs: impl Iterator<Item = String>) -> Arg {
         let arg = Arg::new(self.key).long(flag(self.key)).value_name(self.value_name);
         let (summary, remarks) = (self.summary(), self.remarks());
-        let mut paragraphs = vec![summary.clone()];
-        paragraphs.extend(self.details());
+        let mut paragraphs: Vec<String> = paragraphs.collect();
         paragraphs.extend(Some(remarks.trim_start().to_owned()).filter(|text| !text.is_empty()));
-        let arg = arg
-            .help(format!("{summary}{remarks}"))
-            .long_help(paragraphs.join("\n\n"))
-            .help_heading(self.section);
+        let arg = arg.help(format!("{summary}{remarks}")).long_help(paragraphs.join("\n\n"));
         let arg = match self.alias {
             Some(alias) => arg.visible_alias(flag(alias)),
             None => arg,
@@ -158,12 +191,14 @@ fn flag(key: &str) -> String {
 /// ///
 /// /// What else is to be known: for the page of all defaults.
 /// key as field: Kind = "default", "VALUE_NAME", in BOUNDS, alias "other_key", auto worked_out,
-///     keeps demo, real_only "why", idle why_it_has_no_effect, measures nothing;
+///     keeps demo, real_only "why", idle why_it_has_no_effect, measures nothing, shared Group,
+///     in_sweep same, needs what_it_asks_of_storage, writes file;
 /// ```
 ///
 /// of which all after the value's name may be left out, and `as field` where the checked value has
-/// no unit to add to its name. What all settings of a section have in common stands once, in its
-/// head: `section ("Name", keeps demo, real_only "why") { … }`. It makes
+/// no unit to add to its name. `in_sweep` may also say `refused "why"`. What all settings of a
+/// section have in common stands once, in its head: `section ("Name", keeps demo, real_only "why",
+/// shared Group) { … }`. It makes
 ///
 /// - `Options`, one layer of settings as typed, which clap and serde read;
 /// - `Settings`, all of them checked;
@@ -175,7 +210,9 @@ macro_rules! settings {
             $key:ident $(as $field:ident)?: $kind:ty = $default:literal, $value_name:literal
             $(, in $bounds:expr)? $(, alias $alias:literal)? $(, auto $auto:path)?
             $(, keeps $demo:ident)? $(, real_only $why:literal)? $(, idle $idle:path)?
-            $(, measures $nothing:ident)?;
+            $(, measures $nothing:ident)? $(, shared $shared:ident)?
+            $(, in_sweep $sweep:ident $($sweep_why:literal)?)? $(, needs $needs:path)?
+            $(, writes $file:ident)?;
         )+}
     )+) => {
         /// Every setting that is also a flag, in the order of the help.
@@ -192,6 +229,12 @@ macro_rules! settings {
                 real_only: settings!(@or (settings!(@all_real_only $section)) $(Some($why))?),
                 idle: settings!(@or (|_, _| None) $($idle)?),
                 measures: settings!(@or true $(settings!(@measures $nothing))?),
+                shared: settings!(@or (settings!(@all_shared $section)) $(Some(Shared::$shared))?),
+                in_sweep: settings!(
+                    @or (InSweep::Varied) $(settings!(@sweep $sweep $($sweep_why)?))?
+                ),
+                needs: settings!(@or (|_| None) $($needs)?),
+                schema: || <$kind as Kind>::schema(&settings!(@or () $($bounds)?)),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
                 arg: <$kind as Kind>::arg,
@@ -254,10 +297,17 @@ macro_rules! settings {
                 names
             }
 
-            /// What the command line says.
-            fn of_matches(matches: &mut ArgMatches) -> Options {
+            /// What the command line says of those that it `takes`, by their keys.
+            pub(super) fn of_matches(
+                matches: &mut ArgMatches,
+                takes: &dyn Fn(&str) -> bool,
+            ) -> Options {
                 Options {
-                    $($($key: matches.remove_one(stringify!($key)),)+)+
+                    $($(
+                        $key: takes(stringify!($key))
+                            .then(|| matches.remove_one(stringify!($key)))
+                            .flatten(),
+                    )+)+
                     models: None,
                     workload: None,
                 }
@@ -265,7 +315,9 @@ macro_rules! settings {
         }
 
         settings! {
-            @settings [] $($([$key $($field)?] [$($doc)+] $kind = [$($bounds)?];)+)+
+            @settings [] $($(
+                [$key $($field)?] [$($doc)+] $kind = [$($bounds)?] [$($file)?];
+            )+)+
         }
     };
 
@@ -273,25 +325,37 @@ macro_rules! settings {
     (@or $otherwise:tt $given:expr) => { $given };
     (@keeps demo) => { true };
     (@measures nothing) => { false };
+    (@writes file $file:expr) => { $file };
+    (@sweep same) => { InSweep::Same };
+    (@sweep refused $why:literal) => { InSweep::Refused($why) };
     // The head of a section: its name, or that and what its settings have in common.
     (@title $title:literal) => { $title };
-    (@title ($title:literal, keeps demo, real_only $why:literal)) => { $title };
+    (@title ($title:literal, $($rest:tt)+)) => { $title };
     (@demo $title:literal) => { false };
     (@demo ($title:literal, keeps $demo:ident, $($rest:tt)+)) => { settings!(@keeps $demo) };
     (@all_real_only $title:literal) => { None };
-    (@all_real_only ($title:literal, keeps demo, real_only $why:literal)) => { Some($why) };
+    (@all_real_only ($title:literal, keeps demo, real_only $why:literal, $($rest:tt)+)) => {
+        Some($why)
+    };
+    (@all_shared $title:literal) => { None };
+    (@all_shared ($title:literal, keeps demo, real_only $why:literal, shared $shared:ident)) => {
+        Some(Shared::$shared)
+    };
 
     // A field is named like its key where the declaration has no other name for it.
-    (@settings [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*) => {
-        settings! { @settings [$($done)* [$key $key $docs ($kind) $bounds]] $($rest)* }
+    (@settings
+        [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt $file:tt; $($rest:tt)*
+    ) => {
+        settings! { @settings [$($done)* [$key $key $docs ($kind) $bounds $file]] $($rest)* }
     };
     (@settings
-        [$($done:tt)*] [$key:ident $field:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*
+        [$($done:tt)*] [$key:ident $field:ident] $docs:tt $kind:ty = $bounds:tt $file:tt;
+        $($rest:tt)*
     ) => {
-        settings! { @settings [$($done)* [$key $field $docs ($kind) $bounds]] $($rest)* }
+        settings! { @settings [$($done)* [$key $field $docs ($kind) $bounds $file]] $($rest)* }
     };
     (@settings [$([
-        $key:ident $field:ident [$($doc:literal)+] ($kind:ty) [$($bounds:expr)?]
+        $key:ident $field:ident [$($doc:literal)+] ($kind:ty) [$($bounds:expr)?] [$($file:ident)?]
     ])+]) => {
         /// Every setting by itself, within its bounds; sizes in bytes.
         #[derive(Clone, Debug, PartialEq)]
@@ -313,6 +377,25 @@ macro_rules! settings {
                         &mut |what| wrong(stringify!($key), what),
                     ),
                 )+})
+            }
+
+            /// The files that a run writes, by the keys of their settings.
+            #[must_use]
+            pub fn written(&self) -> Vec<(&'static str, &Path)> {
+                let mut files = Vec::new();
+                $($(
+                    let file = settings!(@writes $file NamesFile::file(&self.$field));
+                    files.push((stringify!($key), file));
+                )?)+
+                files.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
+            }
+
+            /// Hands out each of these files, to be changed.
+            pub(super) fn change_written(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+                $($(
+                    let file = settings!(@writes $file NamesFile::file_mut(&mut self.$field));
+                    file.into_iter().for_each(&mut *change);
+                )?)+
             }
         }
     };

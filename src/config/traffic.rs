@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use super::resolve::Check;
-use super::{Arrival, AutoscalerPlan, Origin, Phases, RagIngestion, Settings, TraceKind, Traffic};
+use super::words::RagIngestion;
+use super::{Arrival, AutoscalerPlan, Origin, PhaseMode, Settings, TraceKind, Traffic};
 
 /// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
 /// repository, below the working directory.
@@ -164,11 +165,11 @@ impl Check<'_> {
     }
 
     /// Documents; 0 without retrieval.
-    pub(super) fn rag(&mut self, settings: &Settings, phases: Phases) -> u32 {
+    pub(super) fn rag(&mut self, settings: &Settings, phases: PhaseMode) -> u32 {
         if !settings.enable_rag {
             return 0;
         }
-        if phases == Phases::DecodeOnly && settings.rag_ingestion == RagIngestion::Beside {
+        if phases == PhaseMode::DecodeOnly && settings.rag_ingestion == RagIngestion::Beside {
             let only = self.name_of("decode_only");
             self.wrong(
                 "rag_ingestion",

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use ringfall_workloads::WorkloadConfig;
-use ringfall_workloads::config::{
-    Arrival as WorkloadArrival, GenerationMode as WorkloadGeneration, Persona, PhaseMode,
-    RagConfig, RagIngestion as WorkloadIngestion,
-};
+use ringfall_workloads::config::{Persona, RagConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrival, AutoscalerSteps, Eviction, GenerationMode, GpuLimits, HealthCriteria, Limits, Phases,
-    Plan, QosTargets, RagIngestion, SaturationTargets, Traffic,
+    Arrival, AutoscalerSteps, Eviction, GpuLimits, HealthCriteria, Limits, Plan, QosTargets,
+    SaturationTargets, Traffic,
 };
 
 /// The numbers behind users, conversations and phases, with fields as in [`WorkloadConfig`], and
@@ -110,12 +107,10 @@ impl Plan {
             interactive_share: section.interactive_share,
             responsive_share: section.responsive_share,
             think_jitter: section.think_jitter,
-            arrival: match self.arrival {
+            arrival: match self.traffic {
                 // A trace is paced where it is read.
-                _ if matches!(self.traffic, Traffic::Trace { .. }) => WorkloadArrival::Open,
-                Arrival::Open => WorkloadArrival::Open,
-                Arrival::Poisson => WorkloadArrival::Poisson,
-                Arrival::Closed => WorkloadArrival::Closed,
+                Traffic::Trace { .. } => Arrival::Open,
+                Traffic::Drawn | Traffic::ShareGpt { .. } => self.arrival,
             },
             request_rate_per_s: self.request_rate_per_s,
             multi_turn: !self.disable_multi_turn,
@@ -130,25 +125,14 @@ impl Plan {
             system_prompt_tokens: section.system_prompt_tokens,
             system_prompts_written: section.system_prompts_written,
             rag_documents: self.rag_documents,
-            rag_ingestion: match self.rag_ingestion {
-                RagIngestion::Before => WorkloadIngestion::Before,
-                RagIngestion::Beside => WorkloadIngestion::Beside,
-            },
+            rag_ingestion: self.rag_ingestion,
             rag: section.rag,
             prefill_only_context_tokens: section.prefill_only_context_tokens,
             decode_batch_tokens: section.decode_batch_tokens,
-            generation_mode: match self.generation_mode {
-                GenerationMode::None => WorkloadGeneration::None,
-                GenerationMode::Fast => WorkloadGeneration::Fast,
-                GenerationMode::Realistic => WorkloadGeneration::Realistic,
-            },
+            generation_mode: self.generation_mode,
             generation_fast_ms: section.generation_fast_ms,
             generation_realistic_ms: section.generation_realistic_ms,
-            phases: match self.phases {
-                Phases::Both => PhaseMode::Both,
-                Phases::PrefillOnly => PhaseMode::PrefillOnly,
-                Phases::DecodeOnly => PhaseMode::DecodeOnly,
-            },
+            phases: self.phases,
             decode_only_entries_per_user: section.decode_only_entries_per_user,
             decode_only_entry_tokens: section.decode_only_entry_tokens,
             // With users that come and go, it is not theirs to divide: the run ends at that number.

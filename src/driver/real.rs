@@ -41,8 +41,8 @@ pub enum Command {
     EndInterval,
     /// Answer [`Notice::Drained`] now, whatever is in flight: nobody waits for it any more.
     Report,
-    /// Answer [`Notice::Kept`] now, and go on.
-    Keep,
+    /// Answer [`Notice::Kept`] with this number now, and go on.
+    Keep(u32),
     /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
     Poke,
     /// End the thread.
@@ -133,8 +133,8 @@ pub enum Notice {
     Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
     /// The I/Os of the interval that was asked for.
     Interval(ShardId, Box<IoInterval>),
-    /// What it has measured so far; its seconds are not sent again.
-    Kept(ShardId, Box<ShardReport>),
+    /// What it had measured when it was asked with this number; its seconds are not sent again.
+    Kept(ShardId, u32, Box<ShardReport>),
     /// Stopped, nothing in flight.
     Drained(ShardId, Box<ShardReport>),
 }

@@ -68,8 +68,8 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
             Inbound::Command(Command::Report) => {
                 let _sent = notices.send(Notice::Drained(id, Box::new(driver.report())));
             }
-            Inbound::Command(Command::Keep) => {
-                let _sent = notices.send(Notice::Kept(id, Box::new(driver.report())));
+            Inbound::Command(Command::Keep(number)) => {
+                let _sent = notices.send(Notice::Kept(id, number, Box::new(driver.report())));
             }
             Inbound::Command(Command::SetUsers(users)) => driver.set_users(users),
             Inbound::Command(Command::SetQueueDepth(depth)) => {

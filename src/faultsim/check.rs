@@ -115,12 +115,12 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
             return Err(format!("{tier:?} holds {} bytes, more than it has", used[at]));
         }
     }
-    storage_is_whole(world, settings.storage_capacity_bytes, leased, tier_bytes[2])?;
+    storage_is_whole(world, settings.store.capacity_bytes, leased, tier_bytes[2])?;
     for tier in Tier::ALL {
         same(&format!("{tier:?}: batons"), budgets.baton(tier).available(), 1)?;
     }
     // A request under way when the run stops goes no further and keeps its slot.
-    let slots = i64::from(settings.max_inflight_requests) - i64::from(at_stop.serving);
+    let slots = i64::from(scenario.requests_max) - i64::from(at_stop.serving);
     same("serving slots", world.shared.requests.available(), slots)?;
     if settings.max_concurrent_allocs > 0 {
         let permits = i64::from(settings.max_concurrent_allocs);

@@ -111,7 +111,7 @@ fn build(scenario: &Scenario) -> Result<World, String> {
         SimDrive::flawed(model, time.clock(), blocks, scenario.rates, seed)
     };
     let drives = scenario.drives_bytes.iter().enumerate().map(drive).collect();
-    let cpu = CpuPool::new(settings.cpu_capacity_bytes).map_err(|error| error.to_string())?;
+    let cpu = CpuPool::new(scenario.cpu_bytes).map_err(|error| error.to_string())?;
     cpu.populate(0, 1).map_err(|error| error.to_string())?;
     let parts = WorldParts {
         time,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
-use ringfall_engine::device::{DeviceModel, FlawRates, Preallocate};
-use ringfall_engine::fill::{Shape, VerifyMode};
+use ringfall_engine::device::{DeviceModel, FlawRates};
+use ringfall_engine::engine::Engine;
 use ringfall_engine::placement::{EntryLayout, Watermarks};
 use ringfall_engine::shard::Durability;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
@@ -19,6 +19,7 @@ use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use crate::run::{Load, RunSettings};
+use crate::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
 const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");
@@ -26,6 +27,12 @@ const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");
 /// What is run.
 pub(super) struct Scenario {
     pub(super) settings: RunSettings,
+    /// What the CPU tier holds, bytes; 0: there is none.
+    pub(super) cpu_bytes: u64,
+    /// What the GPU tier holds, bytes; 0: there is none.
+    pub(super) gpu_bytes: u64,
+    /// Requests served at once.
+    pub(super) requests_max: u32,
     pub(super) load: Load,
     pub(super) model: DeviceModel,
     pub(super) rates: FlawRates,
@@ -61,14 +68,13 @@ fn cpu_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
 impl Scenario {
     pub(super) fn draw(rng: &mut Xoshiro256PlusPlus) -> Scenario {
         let (shards, users) = (rng.random_range(1..=4u16), rng.random_range(1..=12u32));
-        let (settings, scale) = settings(rng, shards);
+        let Drawn { mut settings, scale, cpu_bytes, requests_max } = settings(rng, shards);
         let bandwidth = rng.random_range(2.0e6..2.0e7);
         let mut model = DeviceModel::with_bandwidth(bandwidth, bandwidth / 2.0);
         model.flush = time_within(rng, Nanos::ZERO..MILLISECOND);
         let tail = rng.random_range(0..500u64) * MICROSECOND;
         model.read.latency_p99 = model.read.latency + tail;
-        let (drives_bytes, layout, dies) = drives(settings.seed, settings.storage_capacity_bytes);
-        let settings = RunSettings { layout, ..settings };
+        let (drives_bytes, layout, dies) = drives(settings.seed, settings.store.capacity_bytes);
         let is_flawless = rng.random_range(0..10) == 0;
         let rates = rates(rng, is_flawless);
         let load =
@@ -76,15 +82,16 @@ impl Scenario {
         let populates_for =
             (rng.random_range(0..8) == 0).then(|| time_within(rng, Nanos::ZERO..200 * MILLISECOND));
         let gpu_flaws = gpu_flaws(rng, is_flawless);
-        let settings = RunSettings {
-            gpu_capacity_bytes: gpu_capacity_bytes(rng, scale),
-            promotes_on_hit: rng.random_range(0..3) == 0,
-            ..settings
-        };
-        let has_gpu = settings.gpu_capacity_bytes > 0;
-        let (rates, gpu_flaws) = one_kind_of_damage(rates, gpu_flaws, has_gpu);
+        let gpu_bytes = gpu_bytes(rng, scale);
+        let promotes = rng.random_range(0..3) == 0;
+        settings.engine =
+            settings.engine.layout(layout).gpu_bytes(gpu_bytes).promote_on_hit(promotes);
+        let (rates, gpu_flaws) = one_kind_of_damage(rates, gpu_flaws, gpu_bytes > 0);
         Scenario {
             settings,
+            cpu_bytes,
+            gpu_bytes,
+            requests_max,
             load,
             model,
             rates,
@@ -100,15 +107,14 @@ impl Scenario {
 
     /// Opens the GPU tier, if it has one.
     pub(super) fn open_gpu(&mut self) -> Result<Option<Arc<FaultyMemory>>, String> {
-        let settings = &mut self.settings;
-        if settings.gpu_capacity_bytes == 0 {
+        if self.gpu_bytes == 0 {
             return Ok(None);
         }
-        let (bytes, shards) = (settings.gpu_capacity_bytes, settings.shards);
-        let memory = gpu_memory_bytes(bytes, shards, settings);
+        let settings = &mut self.settings;
+        let memory = gpu_memory_bytes(self.gpu_bytes, settings.shards, settings);
         let memory = EmulatedMemory::new(1, memory).map_err(|error| error.to_string())?;
         let memory = FaultyMemory::new(memory, self.gpu_flaws);
-        settings.gpu_memory = Some(memory.clone());
+        settings.engine = std::mem::take(&mut settings.engine).gpu_memory(memory.clone());
         Ok(Some(memory))
     }
 }
@@ -130,7 +136,7 @@ fn rates(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> FlawRates {
 }
 
 /// Half of the systems have a GPU tier.
-fn gpu_capacity_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
+fn gpu_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
     let bytes = scale * rng.random_range(32..=2_048) * KIB;
     if rng.random() { bytes } else { 0 }
 }
@@ -182,52 +188,43 @@ fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
     if rng.random_range(0..8) == 0 { 6 } else { 1 }
 }
 
-/// What the system is given, but for its drives and its GPU tier; how much larger its tiers are
-/// than usual.
-fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> (RunSettings, u64) {
+/// What a system is given, but for its drives and its GPU tier.
+struct Drawn {
+    settings: RunSettings,
+    /// How much larger its tiers are than usual.
+    scale: u64,
+    cpu_bytes: u64,
+    requests_max: u32,
+}
+
+/// Drawn in this order, by which the system of a seed stays what it is.
+fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> Drawn {
     let io_size_bytes = (4 * KIB) << rng.random_range(0..5);
     let queue_depth = rng.random_range(1..=16u32);
     let buffers = rng.random_range(1..=u64::from(queue_depth));
     let scale = scale(rng);
+    let storage_bytes = scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB;
+    let cpu_bytes = cpu_bytes(rng, scale);
+    let watermarks = watermarks(rng);
+    let durability = if rng.random() { Durability::Flush } else { Durability::None };
+    let seed = rng.random();
+    let requests_max = rng.random_range(1..=16);
     let settings = RunSettings {
+        engine: Engine::builder()
+            .cpu_bytes(cpu_bytes)
+            .watermarks(watermarks)
+            .durability(durability)
+            .requests_max(Some(requests_max)),
+        store: StoreRequest { capacity_bytes: storage_bytes, shards, ..StoreRequest::default() },
         shards,
-        cpus: None,
-        cache_dirs: Vec::new(),
-        objects: None,
-        layout: EntryLayout::default(),
-        outlives_drives: false,
-        destroy_device_contents: false,
-        is_strict: false,
-        has_storage: true,
-        storage_capacity_bytes: scale * rng.random_range(u64::from(shards).max(2)..=12) * MIB,
-        storage_free_percent_max: None,
-        gpu_capacity_bytes: 0,
-        gpu_memory: None,
-        promotes_on_hit: false,
-        cpu_capacity_bytes: cpu_bytes(rng, scale),
-        watermarks: watermarks(rng),
-        memory_gauge: None,
-        preallocate: Preallocate::Reserve,
         io_size_bytes,
         queue_depth,
-        depth_search: None,
-        submission_thread: false,
         io_buffer_bytes: buffers * io_size_bytes * u64::from(shards),
-        durability: if rng.random() { Durability::Flush } else { Durability::None },
-        verify: VerifyMode::Full,
-        shape: Shape::default(),
-        seed: rng.random(),
-        start: crate::run::Start::WhenReady,
-        keeps_early: false,
-        warmup: Nanos::ZERO,
-        duration: SECOND,
-        max_inflight_requests: rng.random_range(1..=16),
+        seed,
         max_concurrent_allocs: if rng.random() { rng.random_range(1..=4) } else { 0 },
-        ends_when_exhausted: false,
-        autoscale_requests_max: None,
-        autoscale: None,
+        ..RunSettings::default()
     };
-    (settings, scale)
+    Drawn { settings, scale, cpu_bytes, requests_max }
 }
 
 /// The drives, which a third of the seeds have several of, and of those every second one that dies.

@@ -64,7 +64,7 @@ impl Strangers {
             first_key: KEY_SPACE + self.come_so_far * KEYS,
             sizes: [None; KEYS as usize],
             rng: Xoshiro256PlusPlus::seed_from_u64(self.rng.random()),
-            largest_bytes: scenario.settings.storage_capacity_bytes / 8,
+            largest_bytes: scenario.settings.store.capacity_bytes / 8,
             stopped: Rc::clone(&self.stopped),
             wrong: Rc::clone(&self.wrong),
         };

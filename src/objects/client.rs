@@ -130,6 +130,15 @@ impl Objects {
         options: &ObjectOptions,
         goes_on: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Objects, OpenError> {
+        Objects::open_listed(url, options, goes_on).map(|(objects, _)| objects)
+    }
+
+    /// The same, with an object below the prefix if there is one.
+    pub(super) fn open_listed(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(Objects, Option<String>), OpenError> {
         options.check().map_err(OpenError::Options)?;
         let counters = Arc::<Counters>::default();
         let trust = Trust::new(options.ca_file.clone());
@@ -139,11 +148,11 @@ impl Objects {
         let objects = Objects::over(url.clone(), options.clone(), backends, counters)?;
         let began = Instant::now();
         // Whether the bucket is there and may be listed.
-        objects.wait_watched(objects.listed(1), goes_on).ok_or_else(|| {
+        let listed = objects.wait_watched(objects.listed(1), goes_on).ok_or_else(|| {
             OpenError::Interrupted { place: url.to_string(), seconds: began.elapsed().as_secs() }
         })??;
         *objects.inner.retries.write().unwrap_or_else(PoisonError::into_inner) = options.retries;
-        Ok(objects)
+        Ok((objects, listed.into_iter().next().map(|(name, _)| name)))
     }
 
     /// Over clients that are there.

@@ -49,7 +49,10 @@ pub use counts::{EndpointCounts, ObjectCounts, RetryCounts};
 /// gone.
 #[cfg(feature = "objects")]
 pub use hyper::body::Bytes;
-pub use options::{Balance, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle};
+pub use options::{
+    Balance, CONCURRENCY_MAX, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle,
+    RETRIES_MAX, TIMEOUT_S_MAX,
+};
 #[cfg(feature = "objects")]
 pub use profile::{Profile, ProfileFiles};
 #[cfg(feature = "objects")]

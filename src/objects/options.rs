@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use ringfall_engine::units::{GIB, MIB};
 
 /// Smallest and largest part of an upload, bytes, but for the last, which may be smaller: S3's
@@ -12,8 +11,15 @@ pub const PART_BYTES: (u64, u64) = (5 * MIB, 5 * GIB);
 /// Most parts of an upload, by the same page. Azure allows 50,000.
 pub const PARTS_MAX: u64 = 10_000;
 
+/// Most requests in flight.
+pub const CONCURRENCY_MAX: u32 = 1_024;
+/// Most times that a request is repeated.
+pub const RETRIES_MAX: u32 = 100;
+/// Longest that an attempt, or making a connection, may be allowed to take, s.
+pub const TIMEOUT_S_MAX: u32 = 3_600;
+
 /// Which endpoint the next request goes to.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Balance {
     /// Each in turn.
     RoundRobin,
@@ -23,7 +29,7 @@ pub enum Balance {
 }
 
 /// Where the bucket's name goes.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum PathStyle {
     /// In the path where an endpoint is given, in the host's name otherwise.
     #[default]
@@ -35,7 +41,7 @@ pub enum PathStyle {
 }
 
 /// What protects the bytes on their way to the store.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Checksum {
     /// No checksum; only the connection protects the data.
     None,
@@ -85,7 +91,7 @@ impl Default for ObjectOptions {
             profile: None,
             anonymous: false,
             ca_file: None,
-            concurrency: 16,
+            concurrency: 64,
             retries: 10,
             timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
@@ -106,17 +112,19 @@ impl ObjectOptions {
                 wrong.push(what);
             }
         }
-        if !(1..=1_024).contains(&self.concurrency) {
-            wrong.push(format!("--object-concurrency is {}: choose 1 to 1024", self.concurrency));
+        if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
+            let what = format!("is {}: choose 1 to {CONCURRENCY_MAX}", self.concurrency);
+            wrong.push(format!("--object-concurrency {what}"));
         }
-        if self.retries > 100 {
-            wrong.push(format!("--object-retries is {}: choose 0 to 100", self.retries));
+        if self.retries > RETRIES_MAX {
+            let what = format!("is {}: choose 0 to {RETRIES_MAX}", self.retries);
+            wrong.push(format!("--object-retries {what}"));
         }
         for (flag, time) in
             [("--object-timeout", self.timeout), ("--object-connect-timeout", self.connect_timeout)]
         {
-            if time.is_zero() || time > Duration::from_secs(3_600) {
-                wrong.push(format!("{flag} is {} s: choose 1 to 3600", time.as_secs()));
+            if time.is_zero() || time > Duration::from_secs(TIMEOUT_S_MAX.into()) {
+                wrong.push(format!("{flag} is {} s: choose 1 to {TIMEOUT_S_MAX}", time.as_secs()));
             }
         }
         if self.anonymous && self.profile.is_some() {

@@ -61,9 +61,9 @@ impl TierObjects {
         options: &ObjectOptions,
         goes_on: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<TierObjects, TierError> {
-        let objects = Objects::open_watched(url, options, goes_on)?;
+        let (objects, found) = Objects::open_listed(url, options, goes_on)?;
         let name = url.to_string();
-        if let Some((object, _)) = objects.list(1).map_err(OpenError::from)?.pop() {
+        if let Some(object) = found {
             return Err(TierError::NotEmpty { place: name, name: object });
         }
         let path = PathBuf::from(&name);

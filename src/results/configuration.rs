@@ -126,6 +126,7 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Named as _;
     use crate::results::tests::nothing;
 
     #[test]

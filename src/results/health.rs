@@ -7,7 +7,7 @@ use ringfall_engine::tier::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{PerformanceProfile, Phases};
+use crate::config::{PerformanceProfile, PhaseMode};
 use crate::results::RunResult;
 use crate::results::simulation::is_without_drive;
 
@@ -169,10 +169,10 @@ fn throughput(result: &RunResult) -> Vec<Criterion> {
     };
     let (reads, writes) = (result.engine.io_read.bytes, result.engine.io_write.bytes);
     let mut criteria = Vec::new();
-    if result.plan.phases != Phases::PrefillOnly {
+    if result.plan.phases != PhaseMode::PrefillOnly {
         criteria.push(bandwidth("Storage KV Read Bandwidth", asked.read_gib_per_s_min, reads));
     }
-    if result.plan.phases != Phases::DecodeOnly {
+    if result.plan.phases != PhaseMode::DecodeOnly {
         criteria.push(bandwidth("Storage KV Write Bandwidth", asked.write_gib_per_s_min, writes));
     }
     let tokens = result.requests.generated_tokens as f64;

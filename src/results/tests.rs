@@ -8,7 +8,7 @@ use ringfall_workloads::contract::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Facts, Options, PerformanceProfile, Phases, resolve};
+use crate::config::{Facts, Options, PerformanceProfile, PhaseMode, resolve};
 use crate::facts::{CacheStats, RequestStats, SAMPLES_MAX, TimelineSecond, WatchdogReport, Window};
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 
@@ -421,7 +421,7 @@ fn health_judges_by_its_profile() {
     result.requests.generated_tokens = tokens;
     result.engine.io_write.bytes = 0;
     assert_eq!(health::judge(&result).overall_status, "FAIL");
-    result.plan.phases = Phases::DecodeOnly;
+    result.plan.phases = PhaseMode::DecodeOnly;
     let verdict = health::judge(&result);
     assert_eq!(verdict.overall_status, "PASS", "this mode never writes");
     let criterion = serde_json::to_value(&verdict.criteria[0]).unwrap();

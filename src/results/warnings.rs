@@ -154,8 +154,8 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
                 "drive {} failed {at:.1} s into the measurement: {} entries ({:.2} GiB) that had a \
                  part on {place} were lost; look at dmesg and the drive's SMART log",
                 drive.path,
-                result.engine.lost_entries,
-                gib(result.engine.lost_bytes)
+                result.engine.counts.lost_entries,
+                gib(result.engine.counts.lost_bytes)
             );
             warnings.push(warning("drive_failed", text, None));
         }
@@ -301,11 +301,11 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
             .to_owned();
         warnings.push(warning("gpu_emulated", text, Some("--gpu-backend cuda")));
     }
-    if result.engine.passed_over_entries > 0 {
+    if result.engine.counts.passed_over_entries > 0 {
         let text = format!(
             "{} entries were not kept in the GPU tier although it had free space: that space \
              belonged to other shards",
-            result.engine.passed_over_entries
+            result.engine.counts.passed_over_entries
         );
         warnings.push(warning("gpu_passed_over", text, Some("--gpu-mem-gb")));
     }

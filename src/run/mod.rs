@@ -15,22 +15,18 @@ mod timeline;
 mod virtual_run;
 mod watchdog;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{Nanos, monotonic_now};
-use ringfall_engine::device::Preallocate;
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
-use ringfall_engine::fill::{Shape, VerifyMode};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::metrics::Metrics;
-use ringfall_engine::placement::{EntryLayout, Shortage, SpaceFigures, TierCounts, Watermarks};
-use ringfall_engine::shard::{Durability, ShardFacts, ShardSpec};
+use ringfall_engine::placement::{Shortage, SpaceFigures, TierCounts};
+use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
-use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_engine::tier::gpu::GpuMemory;
+use ringfall_engine::units::MIB;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -54,63 +50,33 @@ pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
 
-/// What a run is given.
+/// What a run is given. What is not asked for is as in [`RunSettings::default`].
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// Threads.
+    /// What the engine is asked to be, but for what the run reads too: that is below, and the
+    /// engine is given it when it is made.
+    pub engine: EngineBuilder,
+    /// Where the data goes, and how much of it; for as many shards as the run has.
+    pub store: StoreRequest,
+    /// The object store in place of drives; none: the data goes to drives.
+    pub objects: Option<(ObjectUrl, ObjectOptions)>,
+    /// Whether there is a storage tier.
+    pub has_storage: bool,
+    /// Whether the run goes on with the others when one of several drives fails.
+    pub outlives_drives: bool,
+    /// Number of shards, each of which is a thread.
     pub shards: u16,
     /// Core of each shard; none: not pinned.
     pub cpus: Option<Vec<usize>>,
-    /// Where the data goes, a directory or device on each drive; none: a fresh directory under the
-    /// system's temp.
-    pub cache_dirs: Vec<PathBuf>,
-    /// The object store in place of them; none: the data goes to drives.
-    pub objects: Option<(ObjectUrl, ObjectOptions)>,
-    /// How an entry lies on several drives.
-    pub layout: EntryLayout,
-    /// Whether the run goes on with the others when one of several drives fails.
-    pub outlives_drives: bool,
-    /// Whether a raw device may be written over.
-    pub destroy_device_contents: bool,
-    /// Whether storage that has less room than asked for is refused.
-    pub is_strict: bool,
-    /// Most that the storage tier may hold, bytes; 0: 95 % of what is free.
-    pub storage_capacity_bytes: u64,
-    /// Whether there is a storage tier.
-    pub has_storage: bool,
-    /// At most this part of the free space, percent.
-    pub storage_free_percent_max: Option<u64>,
-    /// What the GPU tier holds, bytes; 0: there is none.
-    pub gpu_capacity_bytes: u64,
-    /// Its memory; none where entries have no bytes.
-    pub gpu_memory: Option<Arc<dyn GpuMemory>>,
-    /// Whether a hit below the fastest tier moves the entry up.
-    pub promotes_on_hit: bool,
-    /// Most that the CPU tier may hold, bytes.
-    pub cpu_capacity_bytes: u64,
-    /// When a tier above storage makes room, and what passes it by.
-    pub watermarks: Watermarks,
-    /// Says how much memory it may still take; none: as much as the kernel gives.
-    pub memory_gauge: Option<MemoryGauge>,
-    /// How data files get their space.
-    pub preallocate: Preallocate,
     /// Size of one I/O, bytes.
     pub io_size_bytes: u64,
     /// I/Os in flight a shard on each drive, at most.
     pub queue_depth: u32,
     /// Whether the warm-up finds a smaller one that is enough; and the depth where it can't.
     pub depth_search: Option<u32>,
-    /// Whether a kernel thread takes each shard's submissions.
-    pub submission_thread: bool,
     /// Memory for I/O buffers, whole engine, bytes.
     pub io_buffer_bytes: u64,
-    /// Flush after each entry or not.
-    pub durability: Durability,
-    /// How much of what is read is checked.
-    pub verify: VerifyMode,
-    /// To which degree storage can reduce the content.
-    pub shape: Shape,
-    /// Seed of everything.
+    /// Seed of all that is drawn at random.
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
@@ -120,10 +86,8 @@ pub struct RunSettings {
     pub keeps_early: bool,
     /// Unmeasured time at the start.
     pub warmup: Nanos,
-    /// Measured time.
+    /// Length of the measurement window.
     pub duration: Nanos,
-    /// Requests served at once.
-    pub max_inflight_requests: u32,
     /// Prefill writes at once; 0: unbounded.
     pub max_concurrent_allocs: u32,
     /// Whether the run ends when the workload has no more requests.
@@ -132,6 +96,35 @@ pub struct RunSettings {
     pub autoscale_requests_max: Option<u64>,
     /// The autoscaler, if users come and go.
     pub autoscale: Option<autoscale::Settings>,
+}
+
+/// A second of load on one shard, in a fresh directory, without tiers above storage.
+impl Default for RunSettings {
+    fn default() -> RunSettings {
+        let (io_size_bytes, queue_depth) = (MIB, 16);
+        RunSettings {
+            engine: Engine::builder(),
+            store: StoreRequest::default(),
+            objects: None,
+            has_storage: true,
+            outlives_drives: false,
+            shards: 1,
+            cpus: None,
+            io_size_bytes,
+            queue_depth,
+            depth_search: None,
+            io_buffer_bytes: io_size_bytes * u64::from(queue_depth),
+            seed: 0,
+            start: Start::WhenReady,
+            keeps_early: false,
+            warmup: Nanos::ZERO,
+            duration: SECOND,
+            max_concurrent_allocs: 0,
+            ends_when_exhausted: false,
+            autoscale_requests_max: None,
+            autoscale: None,
+        }
+    }
 }
 
 /// What is run: the workload's settings, and where its requests come from.
@@ -407,21 +400,12 @@ fn open_store(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Store, StoreError> {
-    let request = StoreRequest {
-        places: settings.cache_dirs.clone(),
-        destroy_device_contents: settings.destroy_device_contents,
-        capacity_bytes: settings.storage_capacity_bytes,
-        capacity_flag: "--storage-capacity-gb",
-        is_strict: settings.is_strict,
-        free_percent_max: settings.storage_free_percent_max,
-        shards: settings.shards,
-        preallocate: settings.preallocate,
-    };
+    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
     match (settings.has_storage, &settings.objects) {
         (false, _) => Store::nowhere(),
         #[cfg(feature = "objects")]
         (true, Some((url, options))) => {
-            let bytes = settings.storage_capacity_bytes;
+            let bytes = settings.store.capacity_bytes;
             Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
                 observer.awaits_store(url, waited);
                 !interrupt.is_set()
@@ -438,35 +422,18 @@ fn open_store(
 /// The engine that a run asks for, with a storage tier on drives of those sizes.
 fn engine_of(settings: &RunSettings, drives_bytes: &[u64]) -> EngineBuilder {
     let permits = settings.max_concurrent_allocs;
-    let mut engine = match &settings.memory_gauge {
-        Some(gauge) => Engine::builder().memory_gauge(gauge.clone()),
-        None => Engine::builder(),
-    };
-    if let Some(memory) = &settings.gpu_memory {
-        engine = engine.gpu_memory(Arc::clone(memory));
-    }
+    let engine = settings.engine.clone().gives_drives_up(true);
     let mut engine = drives_bytes.iter().fold(engine, |engine, &bytes| engine.drive_bytes(bytes));
     if !settings.has_storage {
         engine = engine.without_storage();
     }
     engine
-        .gpu_bytes(settings.gpu_capacity_bytes)
-        .promote_on_hit(settings.promotes_on_hit)
         .shards(settings.shards)
         .seed(settings.seed)
-        .shape(settings.shape)
-        .layout(settings.layout)
-        .gives_drives_up(true)
-        .cpu_bytes(settings.cpu_capacity_bytes)
-        .watermarks(settings.watermarks)
         .io_bytes(settings.io_size_bytes)
         .queue_depth(settings.queue_depth)
-        .submission_thread(settings.submission_thread)
         .buffer_bytes(settings.io_buffer_bytes)
-        .durability(settings.durability)
-        .verify(settings.verify)
         .allocations_max((permits > 0).then_some(permits))
-        .requests_max(Some(settings.max_inflight_requests))
 }
 
 /// An engine's refusal as the error of a run that can't begin.

@@ -1,5 +1,6 @@
-//! Looks whether the store is still there, on a thread of its own: to ask a mount that hangs takes
-//! for ever, and nobody who leads a run may wait that long.
+//! Looks whether the store is still there, on a thread of its own for each drive: to ask a mount
+//! that hangs takes for ever, and neither whoever leads a run nor the look at another drive may wait
+//! that long.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
@@ -16,11 +17,11 @@ const END_PATIENCE: Duration = Duration::from_millis(100);
 /// Failures that wait to be heard, a drive: each look finds the same again.
 const NEWS_A_DRIVE: usize = 1;
 
-/// The thread, and what it found.
+/// The threads, and what they found.
 pub(super) struct StoreWatch {
     news: Receiver<(usize, IoError)>,
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    ends: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl StoreWatch {
@@ -31,29 +32,39 @@ impl StoreWatch {
 
     fn looking<T: Send + Sync + 'static>(
         files: Vec<Arc<T>>,
-        check: impl Fn(&T) -> Result<(), IoError> + Send + 'static,
+        check: impl Fn(&T) -> Result<(), IoError> + Send + Sync + 'static,
         period: Duration,
     ) -> StoreWatch {
         let (teller, news) = sync_channel(files.len() * NEWS_A_DRIVE);
-        let (end, ended) = channel::<()>();
-        let look = move || {
-            while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                for (index, file) in files.iter().enumerate() {
-                    if let Err(error) = check(file) {
+        let check = Arc::new(check);
+        let (mut ends, mut threads) = (Vec::new(), Vec::new());
+        for (index, file) in files.into_iter().enumerate() {
+            let (teller, check) = (teller.clone(), Arc::clone(&check));
+            let (end, ended) = channel::<()>();
+            let look = move || {
+                while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                    if let Err(error) = check(&file) {
                         // Where there is no room, the same was found before.
                         let _told_before = teller.try_send((index, error));
                     }
                 }
+            };
+            let thread = std::thread::Builder::new().name("ringfall-store".to_owned());
+            match thread.spawn(look) {
+                Ok(thread) => {
+                    ends.push(end);
+                    threads.push(thread);
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        "no thread can be started to see whether drive {} is still there \
+                         ({error}): if it goes away, that is noticed by its I/O errors only",
+                        index + 1
+                    );
+                }
             }
-        };
-        let thread = std::thread::Builder::new().name("ringfall-store".to_owned()).spawn(look);
-        if let Err(error) = &thread {
-            tracing::warn!(
-                "no thread can be started to see whether the store is still there ({error}): a \
-                 drive that goes away is noticed by its I/O errors only"
-            );
         }
-        StoreWatch { news, end: Some(end), thread: thread.ok() }
+        StoreWatch { news, ends, threads }
     }
 
     /// A drive, by its place, whose file is not what it was, and why; the same comes again as long
@@ -65,10 +76,10 @@ impl StoreWatch {
 
 impl Drop for StoreWatch {
     fn drop(&mut self) {
-        drop(self.end.take());
-        let Some(thread) = self.thread.take() else { return };
+        self.ends.clear();
         let deadline = Instant::now() + END_PATIENCE;
-        while !thread.is_finished() && Instant::now() < deadline {
+        let all_ended = |threads: &[JoinHandle<()>]| threads.iter().all(JoinHandle::is_finished);
+        while !all_ended(&self.threads) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -105,20 +116,27 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_does_not_answer_holds_up_nobody() {
+    fn a_mount_that_does_not_answer_holds_up_neither_a_run_nor_the_look_at_others() {
         // Held as long as the test wants it.
         let mount = Arc::new(Mutex::new(()));
         let held = mount.lock().unwrap();
         let (asked, is_asked) = channel();
-        let check = move |mount: &Mutex<()>| {
-            let _waiting = asked.send(());
-            drop(mount.lock());
+        let asked = Mutex::new(asked);
+        let hanging = Arc::clone(&mount);
+        let check = move |is_mount: &bool| {
+            if !is_mount {
+                return Err(gone());
+            }
+            let _waiting = asked.lock().unwrap().send(());
+            drop(hanging.lock());
             Ok(())
         };
-        let files = vec![Arc::clone(&mount)];
+        let files = vec![Arc::new(true), Arc::new(false)];
         let watch = StoreWatch::looking(files, check, Duration::from_millis(1));
         is_asked.recv().unwrap();
-        assert!(watch.news().is_none());
+        // The first drive hangs from here on.
+        while watch.news().is_some() {}
+        assert_eq!(watch.news.recv().unwrap().0, 1);
         drop(watch);
         drop(held);
     }

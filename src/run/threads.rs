@@ -63,6 +63,8 @@ pub(super) struct Threads<'a> {
     why_it_ends: Ending,
     /// As what kind of end what was measured has been handed over, while something was in flight.
     kept: Option<Ending>,
+    /// How often that was asked for: the number of the last question.
+    keeps: u32,
     /// Operations that had ended in the drain when that number last grew, and when that was.
     drained: (u64, Nanos),
     /// The first shard that was lost, or what happened to the store.
@@ -120,6 +122,7 @@ impl<'a> Threads<'a> {
             window_ended: None,
             why_it_ends: Ending::Complete,
             kept: None,
+            keeps: 0,
             drained: (0, Nanos::ZERO),
             failure: None,
             store_watch: StoreWatch::start(store.files()),
@@ -159,10 +162,13 @@ impl<'a> Threads<'a> {
                     tuner.add(&interval);
                 }
             }
-            Notice::Kept(id, mut report) => {
+            Notice::Kept(id, number, mut report) => {
                 // They come once, also to one who waits for them no more.
                 self.timeline.add(std::mem::take(&mut report.seconds));
-                self.shards[id.index()].kept = Some(report);
+                // A late answer to an earlier question has less than there is now.
+                if number == self.keeps {
+                    self.shards[id.index()].kept = Some(report);
+                }
             }
             Notice::Drained(id, mut report) => {
                 self.timeline.add(std::mem::take(&mut report.seconds));
@@ -303,7 +309,8 @@ impl<'a> Threads<'a> {
         }
         self.kept = Some(ending.clone());
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
-        self.fleet.tell(Command::Keep);
+        self.keeps += 1;
+        self.fleet.tell(Command::Keep(self.keeps));
         let deadline = monotonic_now() + KEEP_PATIENCE;
         while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
             if let Some(notice) = self.fleet.next_notice(LOOK) {

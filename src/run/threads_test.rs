@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfall_engine::device::Preallocate;
-use ringfall_engine::fill::{Shape, VerifyMode};
+use ringfall_engine::engine::Engine;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::{Durability, ShardFacts};
 use ringfall_engine::units::MIB;
@@ -63,42 +63,20 @@ impl Shards for Dying<'_> {
 
 fn settings(directory: &std::path::Path) -> RunSettings {
     RunSettings {
+        engine: Engine::builder().durability(Durability::None).requests_max(Some(8)),
+        store: StoreRequest {
+            places: vec![directory.to_owned()],
+            capacity_bytes: 64 * MIB,
+            shards: 2,
+            preallocate: Preallocate::Reserve,
+            ..StoreRequest::default()
+        },
         shards: 2,
-        cpus: None,
-        cache_dirs: vec![directory.to_owned()],
-        objects: None,
-        layout: Default::default(),
-        outlives_drives: false,
-        destroy_device_contents: false,
-        has_storage: true,
-        storage_capacity_bytes: 64 * MIB,
-        storage_free_percent_max: None,
-        gpu_capacity_bytes: 0,
-        gpu_memory: None,
-        promotes_on_hit: false,
-        cpu_capacity_bytes: 0,
-        memory_gauge: None,
-        is_strict: false,
-        watermarks: ringfall_engine::placement::Watermarks::default(),
-        preallocate: Preallocate::Reserve,
-        io_size_bytes: MIB,
         queue_depth: 4,
-        depth_search: None,
-        submission_thread: false,
         io_buffer_bytes: 8 * MIB,
-        durability: Durability::None,
-        verify: VerifyMode::Sample,
-        shape: Shape::default(),
         seed: 5,
-        start: crate::run::Start::WhenReady,
-        keeps_early: false,
-        warmup: Nanos::ZERO,
         duration: 300 * SECOND,
-        max_inflight_requests: 8,
-        max_concurrent_allocs: 0,
-        ends_when_exhausted: false,
-        autoscale_requests_max: None,
-        autoscale: None,
+        ..RunSettings::default()
     }
 }
 
@@ -117,17 +95,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
         prefix_caching: false,
         ..WorkloadConfig::default()
     });
-    let request = StoreRequest {
-        is_strict: false,
-        places: settings.cache_dirs.clone(),
-        destroy_device_contents: false,
-        capacity_bytes: settings.storage_capacity_bytes,
-        capacity_flag: "--storage-capacity-gb",
-        free_percent_max: None,
-        shards: settings.shards,
-        preallocate: settings.preallocate,
-    };
-    let store = Store::open(&request, &mut |_, _| true).unwrap();
+    let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
     let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();

@@ -11,7 +11,7 @@ use ringfall_workloads::contract::Class;
 use super::latency::{latencies, ms};
 use super::who::who;
 use super::{depth, gpu, prose, total, verdict};
-use crate::config::Plan;
+use crate::config::{Named as _, Plan};
 use crate::escape;
 use crate::facts::{Bucket, GpuOutcome, TierShortage, class_index, metrics_by_drive, quotient};
 use crate::host::counted;

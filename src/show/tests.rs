@@ -21,7 +21,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
     result.plan.traffic = Traffic::ShareGpt {
         path: hostile.into(),
         conversations_max: 0,
-        tokenizer: crate::config::Tokenizer::Estimate,
+        tokenizer: ringfall_workloads::source::tokenizer::Tokenizer::Estimate,
     };
     result.failure = Some(hostile.into());
     let kernel = result.kernel.as_mut().unwrap();

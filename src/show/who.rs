@@ -1,6 +1,6 @@
 //! Who asks for what when, in the words of the banner.
 
-use crate::config::{Arrival, Plan, Traffic};
+use crate::config::{Arrival, Named as _, Plan, Traffic};
 use crate::host::counted;
 
 /// Who asks when, in a few words.

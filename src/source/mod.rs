@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_workloads::Source;
+use ringfall_workloads::source::tokenizer::Tokenizer;
 use ringfall_workloads::source::{
     BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
     Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
@@ -19,9 +20,7 @@ use ringfall_workloads::source::{
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use reading::Reading;
 
-use crate::config::{
-    Arrival, BURST_TRACE, InputError, Plan, ReplayTiers, Tokenizer, TraceKind, Traffic,
-};
+use crate::config::{Arrival, BURST_TRACE, InputError, Plan, TraceKind, Traffic};
 use crate::facts::SourceFacts;
 use crate::host::Room;
 
@@ -74,10 +73,7 @@ fn open_dataset(
 ) -> Result<OpenSource, InputError> {
     let limits = ShareGptLimits {
         conversations_max,
-        tokenizer: match tokenizer {
-            Tokenizer::Cl100k => ringfall_workloads::source::tokenizer::Tokenizer::Cl100k,
-            Tokenizer::Estimate => ringfall_workloads::source::tokenizer::Tokenizer::Estimate,
-        },
+        tokenizer,
         context_tokens_max: plan.workload.dataset_context_tokens_max,
         generate_tokens_max: plan.workload.dataset_generate_tokens_max,
         memory_bytes_max: memory_for_lists(),
@@ -176,7 +172,7 @@ fn rows_of(kind: TraceKind, paths: Vec<PathBuf>, beside: Reading) -> Open {
             }
             TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
             TraceKind::Io(tiers) => {
-                let rows = IoTrace::new(reader, replayed(tiers));
+                let rows = IoTrace::new(reader, tiers);
                 Box::new(rows.map_err(|e| named(e.to_string()))?)
             }
         };
@@ -214,19 +210,12 @@ impl Rows for NamedRows {
     }
 }
 
-fn replayed(tiers: ReplayTiers) -> ReplayedRows {
-    match tiers {
-        ReplayTiers::Storage => ReplayedRows::Storage,
-        ReplayTiers::All => ReplayedRows::Asked,
-    }
-}
-
 /// Reads a logical trace once to its end: every row must be one, and what it reads before it writes
 /// must be known.
 fn read_operations(
     path: &Path,
     paths: &[PathBuf],
-    tiers: ReplayTiers,
+    tiers: ReplayedRows,
     reading: &Reading,
 ) -> Result<(u64, Vec<ReplayObject>), InputError> {
     let wrong = |what: String| wrong("--replay-trace", path, what);
@@ -237,8 +226,7 @@ fn read_operations(
         return Err(wrong("it is not a plain file, and a replay reads the trace twice".to_owned()));
     }
     let reader = files::open(file, reading).map_err(wrong)?;
-    let mut rows =
-        IoTrace::new(reader, replayed(tiers)).map_err(|error| wrong(error.to_string()))?;
+    let mut rows = IoTrace::new(reader, tiers).map_err(|error| wrong(error.to_string()))?;
     let found = objects_read_first(&mut rows, memory_for_lists())
         .map_err(|error| wrong(error.to_string()))?;
     if found.0 == 0 {

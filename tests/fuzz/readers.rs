@@ -11,7 +11,7 @@ use ringfall::audit::{Settings, audit};
 use ringfall::batch::{Batch, Ended, Job, Screen};
 use ringfall::checkpoint::{self, FileTarget, Io, Layout};
 use ringfall::cli::{self, Command};
-use ringfall::config::{ConfigFile, DeviceFile, Facts, Options, Plan, render, resolve};
+use ringfall::config::{ConfigFile, DeviceFile, Facts, Named as _, Options, Plan, render, resolve};
 use ringfall::group::{Group, Meeting, Party, Session, Topic};
 use ringfall::host::{MemoryRoom, Room};
 use ringfall::mlperf::metadata::Departures;

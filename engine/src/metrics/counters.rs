@@ -1,6 +1,6 @@
 //! Everything a shard counts in a measurement window.
 
-use super::Histogram;
+use super::{Counts, Histogram};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::key::{TIER_COUNT, Tier};
 use crate::units::BLOCK_BYTES;
@@ -166,13 +166,8 @@ pub struct Metrics {
     pub first_touch_bytes: u64,
     /// Entries refused because they were larger than the last tier.
     pub refused_entries: u64,
-    /// Times that an entry passed a tier by that had promised it room and had none in pieces it
-    /// could use.
-    pub passed_over_entries: u64,
-    /// Entries dropped because a drive that held some of them was lost.
-    pub lost_entries: u64,
-    /// Bytes of those entries.
-    pub lost_bytes: u64,
+    /// What else was counted.
+    pub counts: Counts,
     /// Short transfers that were resumed.
     pub short_transfers: u64,
     /// I/Os retried after `EAGAIN` or `EINTR`.
@@ -316,9 +311,7 @@ impl Metrics {
         self.verify.blocks_bad += other.verify.blocks_bad;
         self.first_touch_bytes += other.first_touch_bytes;
         self.refused_entries += other.refused_entries;
-        self.passed_over_entries += other.passed_over_entries;
-        self.lost_entries += other.lost_entries;
-        self.lost_bytes += other.lost_bytes;
+        self.counts.merge(&other.counts);
         self.short_transfers += other.short_transfers;
         self.retries += other.retries;
         for row in &other.errors {

@@ -1,6 +1,7 @@
 //! What a shard measured: plain values; merging is addition.
 
 mod counters;
+mod counts;
 mod encoding;
 mod histogram;
 mod octaves;
@@ -9,6 +10,7 @@ pub use counters::{
     DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,
     PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
 };
+pub use counts::{Counters, Counts};
 pub use encoding::HistogramDecodeError;
 pub use histogram::Histogram;
 

@@ -309,9 +309,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
         refused_entries,
-        passed_over_entries,
-        lost_entries,
-        lost_bytes,
+        counts,
         short_transfers,
         retries,
         errors: _,
@@ -355,7 +353,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
     for count in [blocks_checked, blocks_bad, first_touch_bytes, refused_entries] {
         *count += next();
     }
-    for count in [lost_entries, lost_bytes, short_transfers, retries, passed_over_entries] {
+    for count in counts.each_mut().into_iter().chain([short_transfers, retries]) {
         *count += next();
     }
     let errno = [libc::EIO, libc::ENOSPC, libc::EINVAL][(random % 3) as usize];

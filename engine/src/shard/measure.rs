@@ -350,8 +350,8 @@ impl Measure {
     /// Entries were lost with a drive.
     pub fn lost(&self, counts: VictimCounts, now: Nanos) {
         self.record(now, |metrics| {
-            metrics.lost_entries += counts.entries;
-            metrics.lost_bytes += counts.bytes;
+            metrics.counts.lost_entries += counts.entries;
+            metrics.counts.lost_bytes += counts.bytes;
         });
     }
 

@@ -132,7 +132,7 @@ impl Shard {
             // Blocks that lie idle elsewhere, or a reader that still holds what has moved.
             let (tier, now) = (held.tier(), self.clock.now());
             drop(held);
-            self.measure.record(now, |metrics| metrics.passed_over_entries += 1);
+            self.measure.record(now, |metrics| metrics.counts.passed_over_entries += 1);
             state.pass_over(tier);
         }
     }

@@ -72,7 +72,7 @@ fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<
             ));
         }
     };
-    let opened = ObjectTarget::open(url, &stream.objects.options(), &mut awaited);
+    let opened = ObjectTarget::open(url, &stream.objects.options, &mut awaited);
     Ok(AnyTarget::Objects(opened.map_err(failed)?))
 }
 

@@ -72,8 +72,8 @@ pub(super) fn manifest(job: &JobArgs, chunk_bytes: u64) -> Result<Manifest> {
         shard_bytes,
         shared_file: job.shared_file,
         chunk_bytes,
-        dedupe_ratio: job.dedupe_ratio,
-        compress_ratio: job.compress_ratio,
+        dedupe_ratio: job.content.shape.dedupe_ratio,
+        compress_ratio: job.content.shape.compress_ratio,
     };
     manifest.check().map_err(|why| {
         InputError::new(format!("such a checkpoint is not possible: {why}; ask for less"))

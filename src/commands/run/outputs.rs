@@ -10,32 +10,32 @@ use crate::results::{Document, write_json};
 use crate::show::{Named, fio_job, write_html, write_sheet};
 
 /// Files that the run writes, by flag.
-pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
-    let log = plan.io_trace_log.as_deref().map(|path| ("--io-trace-log", path));
-    outputs(plan).chain(log)
+pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (String, &Path)> {
+    let flag = |key: &str| format!("--{}", key.replace('_', "-"));
+    plan.written().into_iter().map(move |(key, path)| (flag(key), path))
 }
 
-/// Where results go, by flag.
-pub(super) fn outputs(plan: &Plan) -> impl Iterator<Item = (&'static str, &Path)> {
-    let more = [
-        ("--xlsx-output", &plan.xlsx_output),
-        ("--html-output", &plan.html_output),
-        ("--fio-output", &plan.fio_output),
-    ];
-    let more = more.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
-    std::iter::once(("--output", plan.output.as_path())).chain(more)
+/// Where results go.
+pub(super) fn outputs(plan: &Plan) -> impl Iterator<Item = &Path> {
+    let results = plan.written().into_iter().filter(|(key, _)| *key != "io_trace_log");
+    results.map(|(_, path)| path)
 }
 
 /// Two results in one file: the second would overwrite the first.
 pub(in crate::commands) fn check_outputs_apart(
-    outputs: &[(&str, &Path)],
+    outputs: &[(impl AsRef<str>, &Path)],
 ) -> Result<(), InputError> {
     for (place, (flag, path)) in outputs.iter().enumerate() {
         let mut others = outputs[place + 1..].iter();
         if let Some((other, _)) =
             others.find(|(_, other)| crate::commands::is_same_file(path, other))
         {
-            let what = format!("{flag} and {other} are the same file, {}", path.display());
+            let what = format!(
+                "{} and {} are the same file, {}",
+                flag.as_ref(),
+                other.as_ref(),
+                path.display()
+            );
             return Err(InputError::new(what));
         }
     }
@@ -45,7 +45,7 @@ pub(in crate::commands) fn check_outputs_apart(
 /// Results that can't be written are found before the run, not after it.
 pub(super) fn check_outputs(plan: &Plan) -> Result<()> {
     check_outputs_apart(&all_outputs(plan).collect::<Vec<_>>())?;
-    all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(flag, path))
+    all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(&flag, path))
 }
 
 /// Writes all that was asked for; the first failure is told when all was tried.

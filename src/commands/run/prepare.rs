@@ -12,12 +12,12 @@ use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::settings::pinned_cores;
 use crate::blocktrace::BlockTrace;
-use crate::config::{Plan, PreconditionUntil, RooflineFrom};
+use crate::config::{Plan, RooflineFrom};
 use crate::escape::terminal;
 use crate::facts::{Measured, PreconditionReport, Roofline};
 use crate::host::{Machine, human, live_line};
 use crate::interrupt::Interrupt;
-use crate::precondition::{PreconditionPlan, Until, precondition};
+use crate::precondition::{PreconditionPlan, precondition};
 use crate::saturate::{SaturateError, SaturateSettings, Watcher, find};
 use crate::store::Store;
 
@@ -143,10 +143,7 @@ fn fill(
         &PreconditionPlan {
             bytes,
             range_bytes: capacity,
-            until: match asked.until {
-                PreconditionUntil::Size => Until::Bytes,
-                PreconditionUntil::Steady => Until::Steady,
-            },
+            until: asked.until,
             cpus: cores(plan, asked.threads),
             seed: plan.seed,
         },

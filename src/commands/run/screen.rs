@@ -36,7 +36,7 @@ pub(super) fn show(
         let mut out = page(stream(plan));
         print_summary(&mut out, style(plan), result, document)?;
         let mut label = "results";
-        for (_, path) in outputs(plan).filter(|_| is_written) {
+        for path in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
         }

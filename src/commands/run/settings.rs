@@ -3,75 +3,38 @@
 use std::path::{Path, PathBuf};
 
 use ringfall_engine::clock::SECOND;
-use ringfall_engine::placement::EntryLayout;
+use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_engine::{device, fill, shard};
-
 use ringfall_workloads::autoscale;
 
 use super::ranks;
-use crate::config::{
-    AutoscalerMode, Durability, Layout, OnDeviceFailure, Plan, Preallocate, Promotion, Rank,
-    Traffic, Verify,
-};
+use crate::config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
 use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
 use crate::run::{RunSettings, Start};
+use crate::store::StoreRequest;
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
 
-/// The engine's side of a plan.
-pub fn engine(plan: &Plan) -> RunSettings {
+/// A plan as the run wants it; without the memory of a GPU tier, which is opened first.
+pub fn of(plan: &Plan) -> RunSettings {
     RunSettings {
+        engine: engine(plan),
+        store: store(plan),
+        objects: plan.object_url().map(|url| (url, plan.object_options())),
+        has_storage: !plan.is_without_storage,
+        outlives_drives: plan.on_device_failure == OnDeviceFailure::Continue,
         shards: plan.shards,
         cpus: pinned_cores(plan),
-        cache_dirs: plan.cache_dirs.clone(),
-        objects: plan.object_url().map(|url| (url, plan.object_options())),
-        layout: match plan.layout {
-            Layout::Stripe => EntryLayout::Stripe,
-            Layout::Whole => EntryLayout::Whole,
-        },
-        outlives_drives: plan.on_device_failure == OnDeviceFailure::Continue,
-        destroy_device_contents: plan.destroy_device_contents,
-        is_strict: plan.strict,
-        storage_capacity_bytes: match plan.storage_capacity_bytes {
-            0 => ranks::storage_share_bytes(plan),
-            bytes => bytes,
-        },
-        has_storage: !plan.is_without_storage,
-        storage_free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
-        gpu_capacity_bytes: plan.gpu_memory_bytes,
-        gpu_memory: None,
-        promotes_on_hit: plan.promotion == Promotion::OnHit,
-        cpu_capacity_bytes: plan.cpu_memory_bytes,
-        watermarks: plan.workload.eviction.watermarks(),
-        memory_gauge: Some(MemoryGauge::new(Room::memory_left)),
-        preallocate: match plan.preallocate {
-            Preallocate::Grow => device::Preallocate::Grow,
-            Preallocate::Reserve => device::Preallocate::Reserve,
-            Preallocate::Write => device::Preallocate::Write,
-        },
         io_size_bytes: u64::from(plan.io_size_bytes),
         queue_depth: plan.queue_depth,
         depth_search: plan.depth_search,
-        submission_thread: plan.sqpoll,
         io_buffer_bytes: plan.io_buffer_bytes,
-        durability: match plan.durability {
-            Durability::Flush => shard::Durability::Flush,
-            Durability::None => shard::Durability::None,
-        },
-        verify: match plan.verify {
-            Verify::Off => fill::VerifyMode::Off,
-            Verify::Sample => fill::VerifyMode::Sample,
-            Verify::Full => fill::VerifyMode::Full,
-        },
-        shape: fill::Shape { dedupe_ratio: plan.dedupe_ratio, compress_ratio: plan.compress_ratio },
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
         keeps_early: is_plain(&plan.output),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
-        max_inflight_requests: plan.max_inflight_requests,
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
         ends_when_exhausted: plan.max_requests.is_some()
             || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
@@ -80,14 +43,43 @@ pub fn engine(plan: &Plan) -> RunSettings {
     }
 }
 
+/// What only the engine is asked: a setting that it knows is handed to it here, and nowhere else.
+fn engine(plan: &Plan) -> EngineBuilder {
+    Engine::builder()
+        .layout(plan.layout)
+        .gpu_bytes(plan.gpu_memory_bytes)
+        .promote_on_hit(plan.promotion == Promotion::OnHit)
+        .cpu_bytes(plan.cpu_memory_bytes)
+        .watermarks(plan.workload.eviction.watermarks())
+        .memory_gauge(MemoryGauge::new(Room::memory_left))
+        .submission_thread(plan.sqpoll)
+        .durability(plan.durability)
+        .verify(plan.verify)
+        .shape(plan.shape())
+        .requests_max(Some(plan.max_inflight_requests))
+}
+
+/// Where the data goes.
+fn store(plan: &Plan) -> StoreRequest {
+    StoreRequest {
+        places: plan.cache_dirs.clone(),
+        destroy_device_contents: plan.destroy_device_contents,
+        capacity_bytes: match plan.storage_capacity_bytes {
+            0 => ranks::storage_share_bytes(plan),
+            bytes => bytes,
+        },
+        is_strict: plan.strict,
+        free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
+        shards: plan.shards,
+        preallocate: plan.preallocate,
+        ..StoreRequest::default()
+    }
+}
+
 /// The autoscaler's side of a plan; none where users stay.
 fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
     plan.autoscaler.map(|scale| autoscale::Settings {
-        mode: match scale.mode {
-            AutoscalerMode::Qos => autoscale::Mode::Qos,
-            AutoscalerMode::Slo => autoscale::Mode::Slo,
-            AutoscalerMode::Capacity => autoscale::Mode::Capacity,
-        },
+        mode: scale.mode,
         initial_users: scale.initial_users,
         users_min: plan.workload.autoscaler.users_min,
         users_max: plan.workload.autoscaler.users_max,

@@ -134,8 +134,8 @@ pub fn run(
     let gpu = gpu::simulated(&mut given, device);
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
-    let mut settings = settings::engine(plan);
-    settings.storage_capacity_bytes = match settings.storage_capacity_bytes {
+    let mut settings = settings::of(plan);
+    settings.store.capacity_bytes = match settings.store.capacity_bytes {
         _ if !settings.has_storage => 0,
         0 => STORAGE_BYTES_DEFAULT,
         bytes => bytes,
@@ -144,7 +144,7 @@ pub fn run(
     // touches the memory.
     settings.io_buffer_bytes *= u64::from(device.drives);
     let mut teller = Teller::new(plan, &workload, interrupt);
-    teller.storage_bytes = settings.storage_capacity_bytes;
+    teller.storage_bytes = settings.store.capacity_bytes;
     teller.gpu = gpu.outcome;
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let system = VirtualSystem {
@@ -170,7 +170,7 @@ pub fn run(
     if device.drives > 1 {
         let drive = |number| DriveOutcome {
             path: format!("simulated drive {number}"),
-            capacity_bytes: settings.storage_capacity_bytes / u64::from(device.drives),
+            capacity_bytes: settings.store.capacity_bytes / u64::from(device.drives),
             ..DriveOutcome::default()
         };
         result.drives = (1..=device.drives).map(drive).collect();

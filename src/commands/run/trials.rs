@@ -156,10 +156,13 @@ impl Trials<'_> {
                 complete.together.push(ResultFile { path, document });
             }
         }
-        cleaned?;
         let exit = exit_of(&result);
         if exit == Exit::Done {
             complete.own.push(ResultFile { path, document: document.outline() });
+        }
+        // A trial whose files can't be deleted counts, and takes the room of the next.
+        super::heed_cleaning(&result, cleaned)?;
+        if exit == Exit::Done {
             return Ok(exit);
         }
         let what = match result.interrupted {

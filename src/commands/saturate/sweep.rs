@@ -108,7 +108,7 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     if let Some(count) = in_flight.iter().find(|count| !(1..=1_024).contains(*count)) {
         wrong.push(format!("--object-in-flight has {count}: give 1 to 1024"));
     }
-    if args.objects.object_concurrency.is_some() {
+    if args.objects.is_given("object_concurrency") {
         let what = "--object-concurrency: a sweep is told by --object-in-flight";
         wrong.push(what.to_owned());
     }

@@ -12,7 +12,7 @@ use crate::batch::Job;
 use crate::cli::{self, Command, RunArgs, SweepArgs};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
 use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
+use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, Plan};
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.

@@ -1,24 +1,10 @@
 //! What is varied: settings and their values, and all combinations of them.
 
 use crate::config::nearest::nearest;
-use crate::config::{InputError, Options, SETTINGS, Setting};
+use crate::config::{InSweep, InputError, Options, SETTINGS, Setting};
 
 /// Combinations that a sweep may have, before trials and drives.
 const POINTS_MAX: usize = 20_000;
-
-/// What belongs to a sweep as a whole or to a single run, and why it can't be varied or given.
-const REFUSED: &[(&str, &str)] = &[
-    ("output", "every run of a sweep has a result of its own: give --results DIR"),
-    ("xlsx_output", "`ringfall report DIR --output all.xlsx` makes a workbook of all results"),
-    ("html_output", "`ringfall report FILE --output page.html` makes a page of a result"),
-    ("fio_output", "`ringfall report FILE --output run.fio` makes a job of a result"),
-    ("io_trace_log", "all runs would write to the same file"),
-    ("json", "the results are in the files of --results"),
-    ("fail_on_health", "a run that fails is not a result that a sweep keeps"),
-    ("start_at", "only one of the runs can begin at that time"),
-];
-/// What is one value for the whole sweep.
-const OF_THE_SWEEP: &[&str] = &["trials", "quiet"];
 
 /// A setting and its values, as typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +55,7 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
     let setting = setting(name)?;
     let key = setting.key;
     check_allowed(key)?;
-    if OF_THE_SWEEP.contains(&key) {
+    if setting.in_sweep == InSweep::Same {
         let what = format!("--vary {name}: {} is the same for the whole sweep", setting.flag());
         return Err(InputError::new(what));
     }
@@ -90,12 +76,12 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
 /// # Errors
 /// It is one of those.
 pub(super) fn check_allowed(key: &str) -> Result<(), InputError> {
-    match REFUSED.iter().find(|(refused, _)| *refused == key) {
-        Some((_, why)) => {
+    match SETTINGS.iter().find(|setting| setting.key == key) {
+        Some(Setting { in_sweep: InSweep::Refused(why), .. }) => {
             let flag = key.replace('_', "-");
             Err(InputError::new(format!("--{flag} can't be used in a sweep: {why}")))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::config::typed_places;
-use crate::config::{Origin, SETTINGS, Setting};
+use crate::config::{Named as _, Origin, SETTINGS, Setting};
 use crate::results::RunResult;
 
 /// What was run. A setting is null when it was not used, or when merged results differ in it.
@@ -104,13 +104,23 @@ fn described(schema: &mut Schema) {
     }
 }
 
-/// A property for each setting, with what a configuration file says of it.
+/// A property for each setting, as it is declared.
 fn of_settings(_: &mut SchemaGenerator) -> Schema {
-    let property = |setting: &Setting| {
-        (setting.key.to_owned(), json!({ "description": setting.description() }))
-    };
+    let property = |setting: &Setting| (setting.key.to_owned(), or_null(setting.schema()));
     let properties: Map<String, Value> = SETTINGS.iter().map(property).collect();
     json_schema!({ "type": "object", "properties": properties, "additionalProperties": true })
+}
+
+/// The same, which is null where merged results differ in it.
+fn or_null(mut schema: Value) -> Value {
+    schema["type"] = match schema["type"].take() {
+        Value::Array(names) => names.into_iter().chain([json!("null")]).collect(),
+        name => json!([name, "null"]),
+    };
+    if let Some(names) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        names.push(Value::Null);
+    }
+    schema
 }
 
 /// Keys under which a result of the reference benchmark, or a program around it, may hold the

@@ -9,6 +9,7 @@
 mod cache;
 mod cache_stats;
 mod config;
+mod counted;
 mod depth;
 mod derive;
 mod drives;

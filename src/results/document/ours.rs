@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
 use super::config::ConfigReport;
+use super::counted::Counted;
 use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
@@ -19,6 +20,7 @@ use super::rank::RankReport;
 use super::requests::RequestsReport;
 use super::served::ServedReport;
 use super::timeline::SecondReport;
+use crate::config::Named as _;
 use crate::facts::{BlockTraceFigures, PreconditionReport, TierShortage};
 use crate::host::Machine;
 use crate::objects::ObjectCounts;
@@ -26,6 +28,7 @@ use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
 use crate::results::source::{self, SourceReport, ValidationReport};
 use crate::results::{RunResult, SimulationReport, Warning};
+use ringfall_engine::metrics::Counts;
 use ringfall_engine::units::GIB;
 
 shapes!(
@@ -127,6 +130,9 @@ pub struct Ours {
     pub watchdog: Part<HeartbeatReport>,
     /// What the engine got from the kernel, and how its space on storage is divided.
     pub engine: Part<EngineReport>,
+    /// What the engine counted in the window that no other part holds.
+    #[serde(default)]
+    pub counters: Counted<Counts>,
     /// What the workload counted from the start of the run, warm-up included.
     pub workload: Part<WorkloadReport>,
     /// Tiers that got less space than they were meant to have.
@@ -431,6 +437,7 @@ impl Ours {
                 heartbeats: Sum::of(watchdog.heartbeats),
             }),
             engine: Part(EngineReport::of(result)),
+            counters: Counted::of(&result.engine.counts),
             workload: Part(WorkloadReport {
                 decode_misses: Sum::of(workload.decode_misses),
                 decode_rewrites: Sum::of(workload.decode_rewrites),

@@ -94,7 +94,7 @@ pub fn simulate(
     let kept = Rc::clone(&memories);
     let parts = WorldParts {
         drives: (0..drives).map(|_| SimDrive::new(model, time.clock())).collect(),
-        drives_bytes: equal_parts(settings.storage_capacity_bytes, drives),
+        drives_bytes: equal_parts(settings.store.capacity_bytes, drives),
         time,
         cpu: CpuPool::hollow(),
         content: Box::new(move || {

@@ -1,0 +1,67 @@
+//! Settings of a run that other commands take too: the same names, bounds, defaults and words.
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, Error};
+
+use super::options::SETTINGS;
+use super::{ConfigFile, Facts, Options, Setting, Settings, defaults_page};
+
+/// A group of such settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// How an object store is reached: `checkpoint` and `saturate` take them.
+    Objects,
+    /// What content is like: `checkpoint` and `datagen` take them.
+    Content,
+}
+
+/// What the command line says of a group.
+pub struct Taken {
+    /// The settings of the group, checked; what was not given has its default. All others are as
+    /// they happen to be.
+    pub settings: Settings,
+    /// Keys of those that were given.
+    pub given: Vec<&'static str>,
+}
+
+impl Shared {
+    /// Its settings, in the order of the help.
+    pub fn settings(self) -> impl Iterator<Item = &'static Setting> {
+        SETTINGS.iter().filter(move |setting| setting.shared == Some(self))
+    }
+
+    /// A command that takes them.
+    #[must_use]
+    pub fn add_to(self, command: Command) -> Command {
+        command.args(self.settings().map(|setting| {
+            // What is said of other settings of a run is not said of this command.
+            let arg = setting.arg_told_by(setting.paragraphs().filter(|text| !text.contains("--")));
+            match self {
+                Shared::Objects => arg.help_heading(setting.section),
+                Shared::Content => arg,
+            }
+        }))
+    }
+
+    /// Takes them from what was typed.
+    ///
+    /// # Errors
+    /// A value is out of bounds: each said with its flag.
+    pub fn take(self, matches: &mut ArgMatches) -> Result<Taken, Error> {
+        let wrong = |sentence: String| Error::raw(ErrorKind::ValueValidation, sentence);
+        let is_its_own = |key: &str| self.settings().any(|setting| setting.key == key);
+        let typed = Options::of_matches(matches, &is_its_own);
+        let given = typed.given();
+        let defaults = ConfigFile::parse("the built-in defaults".into(), defaults_page());
+        let mut all = typed.over(defaults.map_err(|error| wrong(error.to_string()))?.options);
+        all.work_out(&Facts::of_nothing());
+        let mut sentences = Vec::new();
+        let checked = Settings::of(&all, &mut |key, what| {
+            sentences.push(format!("--{} {what}", key.replace('_', "-")));
+        });
+        match checked {
+            Some(settings) if sentences.is_empty() => Ok(Taken { settings, given }),
+            _ => Err(wrong(sentences.join("; "))),
+        }
+    }
+}

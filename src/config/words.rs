@@ -1,0 +1,277 @@
+//! Choices that the engine, the workloads or another room make between values of their own: what
+//! each value is called on the command line, in YAML and in JSON, and what it means. They need no
+//! second type here, and those who define them need not know how they are typed.
+
+use std::marker::PhantomData;
+
+use clap::builder::{EnumValueParser, PossibleValue};
+use clap::{Arg, ValueEnum};
+pub use ringfall_engine::device::Preallocate;
+pub use ringfall_engine::fill::VerifyMode;
+pub use ringfall_engine::placement::EntryLayout;
+pub use ringfall_engine::shard::Durability;
+pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
+pub use ringfall_workloads::config::{Arrival, GenerationMode, PhaseMode, RagIngestion};
+pub use ringfall_workloads::source::ReplayedRows;
+pub use ringfall_workloads::source::tokenizer::Tokenizer;
+use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::kinds::{Kind, Wrong, choices_of, one_of};
+use crate::objects::{Balance, Checksum, PathStyle};
+use crate::precondition::Until;
+
+/// A type whose values have names, which people type and read.
+pub trait Named: Copy + PartialEq + Send + Sync + 'static {
+    /// All values, in the order of the help.
+    const WORDS: &'static [Word<Self>];
+    /// Their names, in the same order.
+    const NAMES: &'static [&'static str];
+
+    /// As it is typed and reported.
+    #[must_use]
+    fn name(self) -> &'static str;
+
+    /// What it means, in a sentence or two.
+    #[must_use]
+    fn meaning(self) -> &'static str;
+}
+
+/// A value as typed, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word<T>(pub T);
+
+/// Gives names to the values of a type that is defined elsewhere; each value's comment is its help.
+macro_rules! named {
+    ($($name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal),+ $(,)? })+) => {$(
+        impl Named for $name {
+            const WORDS: &'static [Word<$name>] = &[$(Word($name::$variant)),+];
+            const NAMES: &'static [&'static str] = &[$($text),+];
+
+            fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+
+            fn meaning(self) -> &'static str {
+                match self { $($name::$variant => concat!($($doc),+)),+ }
+            }
+        }
+    )+};
+}
+
+named! {
+    GenerationMode {
+        /// Tokens take no time.
+        None = "none",
+        /// A token takes 2 ms.
+        Fast = "fast",
+        /// A token takes 30 ms.
+        Realistic = "realistic",
+    }
+    Arrival {
+        /// After a think time, even if the last answer is still missing; requests queue up.
+        Open = "open",
+        /// After the last answer and a think time.
+        Closed = "closed",
+        /// At random times, --request-rate requests per second in total.
+        Poisson = "poisson",
+    }
+    PhaseMode {
+        /// Prefill, then decode.
+        Both = "both",
+        /// No decode reads.
+        PrefillOnly = "prefill-only",
+        /// Only reads, of entries written before.
+        DecodeOnly = "decode-only",
+    }
+    AutoscalerMode {
+        /// The largest number of users up to a saturation of the storage tier: its latency and
+        /// throughput, and what waits for it.
+        Qos = "qos",
+        /// The largest number of users for which every QoS class is within its latency target, from
+        /// the request to its last token.
+        Slo = "slo",
+        /// The number of users at which throughput peaks.
+        Capacity = "capacity",
+    }
+    EntryLayout {
+        /// A part of each entry on each drive, so that it moves at the speed of all of them.
+        Stripe = "stripe",
+        /// Each entry on one drive, so that a failed drive loses only the entries stored on it.
+        Whole = "whole",
+    }
+    Tokenizer {
+        /// Exactly, with the vocabulary of GPT-4.
+        Cl100k = "cl100k",
+        /// As one token for every four characters.
+        Estimate = "estimate",
+    }
+    Durability {
+        /// When its data has been synced.
+        Flush = "flush",
+        /// When the device has accepted it.
+        None = "none",
+    }
+    VerifyMode {
+        /// Nothing is compared.
+        Off = "off",
+        /// The first 16 bytes of each 4 KiB block are compared.
+        Sample = "sample",
+        /// Every byte is compared.
+        Full = "full",
+    }
+    Preallocate {
+        /// Space is reserved in steps as the run needs it, and others may use the rest.
+        Grow = "grow",
+        /// All space is reserved before the run; the first write to each block is still slower.
+        Reserve = "reserve",
+        /// Every block is written once before the run.
+        Write = "write",
+    }
+    RagIngestion {
+        /// Before the measurement, so that every retrieval finds its document.
+        Before = "before",
+        /// While the load runs, one chunk after the other, as in the reference benchmark: a request
+        /// retrieves from the documents that are complete by then, and when there are more than
+        /// workload.rag.max_documents the oldest is deleted.
+        Beside = "beside",
+    }
+    ReplayedRows {
+        /// Those that reached storage, including evictions to it.
+        Storage = "storage",
+        /// Those that were asked for, whatever tier served them.
+        Asked = "all",
+    }
+    Until {
+        /// When all of --precondition-size-gb is written.
+        Bytes = "size",
+        /// When write bandwidth is steady; at the latest when all of that size is written.
+        Steady = "steady",
+    }
+    Balance {
+        /// Each in turn.
+        RoundRobin = "round-robin",
+        /// The one with the fewest requests in flight.
+        LeastInFlight = "least-in-flight",
+    }
+    PathStyle {
+        /// Into the path where an endpoint is given, into the host's name otherwise.
+        Auto = "auto",
+        /// Into the path.
+        On = "on",
+        /// Into the host's name.
+        Off = "off",
+    }
+    Checksum {
+        /// No checksum; only the connection protects the data.
+        None = "none",
+        /// SHA-256 in the signature.
+        Sha256 = "sha256",
+        /// CRC-64/NVME in a header.
+        Crc64nvme = "crc64nvme",
+    }
+}
+
+impl<T: Named> ValueEnum for Word<T> {
+    fn value_variants<'a>() -> &'a [Self] {
+        T::WORDS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        // As clap takes a doc comment: in one line, without its full stop.
+        let meaning = self.0.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(PossibleValue::new(self.0.name()).help(meaning.trim_end_matches('.').to_owned()))
+    }
+}
+
+impl<T: Named> Kind for T {
+    type Typed = Word<T>;
+    type Checked = T;
+    type Bounds = ();
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(EnumValueParser::<Word<T>>::new()).ignore_case(true)
+    }
+
+    fn check(typed: &Word<T>, (): &(), _: Wrong<'_>) -> T {
+        typed.0
+    }
+
+    fn choices() -> Vec<(String, String)> {
+        choices_of::<Word<T>>()
+    }
+
+    fn schema((): &()) -> Value {
+        one_of(T::NAMES)
+    }
+}
+
+impl<T: Named> Serialize for Word<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.0.name())
+    }
+}
+
+// As serde derives it for an enum: in YAML `off` is a name here, and no switch.
+impl<'de, T: Named> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_enum("choice", T::NAMES, OfName(PhantomData))
+    }
+}
+
+struct OfName<T>(PhantomData<T>);
+
+impl<'de, T: Named> Visitor<'de> for OfName<T> {
+    type Value = Word<T>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "one of {}", T::NAMES.join(", "))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Word<T>, A::Error> {
+        let (Name(name), rest) = data.variant()?;
+        rest.unit_variant()?;
+        let found = T::WORDS.iter().find(|word| word.0.name() == name);
+        found.copied().ok_or_else(|| A::Error::unknown_variant(&name, T::NAMES))
+    }
+}
+
+/// A name, before it is known whether it is one.
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
+                Ok(Name(name.to_owned()))
+            }
+        }
+
+        from.deserialize_identifier(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_reads_back_as_what_it_was_written_for() {
+        for word in VerifyMode::WORDS {
+            let text = serde_json::to_string(word).unwrap();
+            assert_eq!(text, format!("{:?}", word.0.name()));
+            assert_eq!(serde_json::from_str::<Word<VerifyMode>>(&text).unwrap(), *word);
+        }
+        let wrong = serde_json::from_str::<Word<VerifyMode>>("\"some\"").unwrap_err().to_string();
+        assert!(wrong.contains("some") && wrong.contains("`sample`"), "{wrong}");
+    }
+}
