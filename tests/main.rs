@@ -27,6 +27,7 @@ mod objects;
 #[cfg(feature = "objects")]
 mod objects_checkpoint;
 mod published;
+mod published_runs;
 mod ranks;
 mod ranks_mpirun;
 mod ranks_together;

@@ -228,11 +228,11 @@ settings! {
         /// Number of threads that --precondition writes with; 0 uses one per shard
         precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
             idle idle::precondition;
-        /// When --precondition ends
+        /// When --precondition ends; without --precondition it has no effect
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
-        precondition_until: Until = "size", "END", keeps demo;
+        precondition_until: Until = "size", "END", keeps demo, idle idle::precondition;
         /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }

@@ -30,7 +30,7 @@ pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use shortage::TierShortage;
 pub use simulation::SimulationFigures;
 pub use source::{FeedFigures, SourceFacts};
-pub use survival::{Quantile, Survival};
+pub use survival::{Quantile, ShareWithin, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use window::{KernelSecond, TierState, WatchdogReport, Window};
 
