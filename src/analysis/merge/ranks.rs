@@ -76,6 +76,7 @@ fn row(document: &Document) -> Option<RankRow> {
             .latency_of(|summary| &summary.end_to_end_latency_ms)
             .and_then(|latency| latency.p95.known()),
         share_of_mean: None,
+        queue_depth: ours.config.as_ref().and_then(|config| config.queue_depth),
         failure: ours.window.failure.as_ref().cloned().or_else(|| {
             let is_interrupted = ours.window.interrupted.known() == Some(true);
             is_interrupted.then(|| "a signal ended it".to_owned())
@@ -174,6 +175,28 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
             launch.overlap_share * 100.0
         );
         warn("windows_apart", what);
+    }
+    let depths: BTreeMap<u32, Vec<u32>> = rows
+        .iter()
+        .filter_map(|row| Some((row.queue_depth?, row.rank)))
+        .fold(BTreeMap::new(), |mut depths, (depth, rank)| {
+            depths.entry(depth).or_insert_with(Vec::new).push(rank);
+            depths
+        });
+    if depths.len() > 1 {
+        let named: Vec<String> = depths
+            .iter()
+            .map(|(depth, ranks)| {
+                let which = if ranks.len() == 1 { "rank" } else { "ranks" };
+                format!("{depth} ({which} {})", numbers(ranks))
+            })
+            .collect();
+        let what = format!(
+            "the ranks did not have one queue depth, but {}: latencies of different depths are \
+             merged; ranks that begin together search for one depth",
+            named.join(", ")
+        );
+        warn("depths_differ", what);
     }
     if !launch.stragglers.is_empty() {
         let slow = rows.iter().filter(|row| launch.stragglers.contains(&row.rank));

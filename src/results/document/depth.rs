@@ -16,13 +16,17 @@ pub struct QueueDepthReport {
     pub chosen: u32,
     /// Largest depth that was tried.
     pub deepest: u32,
-    /// Number of queues: shards times drives.
+    /// Number of queues: shards times drives; those of all ranks where they searched together.
     pub queues: u32,
+    /// Number of ranks that searched together, with one decision for all; null when a single
+    /// process searched.
+    #[serde(default)]
+    pub ranks: Option<u32>,
     /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or has I/Os wait, a larger
     /// one only adds latency), `still_rises` (bandwidth still rises at the largest depth that was
     /// tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard depth was
     /// taken), `out_of_time` (the warm-up was over first) or
-    /// `no_answer` (a shard did not say what it had measured).
+    /// `no_answer` (a shard or another rank did not say what it had measured).
     pub reason: String,
     /// Outcome of the search as a sentence, with its figures.
     pub text: String,
@@ -63,6 +67,7 @@ impl QueueDepthReport {
             chosen: figures.chosen,
             deepest: figures.deepest,
             queues: figures.queues,
+            ranks: figures.ranks,
             reason: figures.reason.name().to_owned(),
             text: figures.told(),
             seconds: figures.seconds,

@@ -92,7 +92,8 @@ pub struct Ours {
     /// The drives of the storage tier, one row each; of merged results, those of each.
     #[serde(default)]
     pub drives: Rows<DriveReport>,
-    /// What the search for a queue depth tried, and what it chose; null without --queue-depth auto.
+    /// What the search for a queue depth tried, and what it chose; null without --queue-depth auto,
+    /// and where merged results did not search together.
     #[serde(default)]
     pub queue_depth: OfRun<QueueDepthReport>,
     /// CPU time, memory and context switches of this process in the window.
@@ -222,11 +223,29 @@ pub struct RooflineReport {
     /// Highest bandwidth that the device reaches with writes alone, GiB/s.
     pub write_gib_per_s: Option<f64>,
     /// Share of the device that the run used, from 0 to 1: the time that the device would need at
-    /// its limits for what the run read and wrote, divided by the length of the window.
+    /// its limits for what the run read and wrote, divided by the length of the window. Of merged
+    /// ranks, what all of them read and wrote.
     pub share: Option<f64>,
 }
 
 impl RooflineReport {
+    /// Whether both are what one search has found, or one file says.
+    pub(super) fn is_of_the_same_search(&self, other: &RooflineReport) -> bool {
+        *other == RooflineReport { share: other.share, ..self.clone() }
+    }
+
+    /// The same limits, of which reads and writes of so many bytes a second use a part.
+    pub(super) fn used(self, bytes_per_s: Option<(f64, f64)>) -> RooflineReport {
+        let part = |rate: f64, limit_gib_per_s: Option<f64>| match rate {
+            0.0 => Some(0.0),
+            rate => Some(rate / (limit_gib_per_s? * GIB as f64)),
+        };
+        let share = bytes_per_s.and_then(|(read, write)| {
+            Some(part(read, self.read_gib_per_s)? + part(write, self.write_gib_per_s)?)
+        });
+        RooflineReport { share, ..self }
+    }
+
     fn of(result: &RunResult) -> Option<RooflineReport> {
         let (source, roofline) = result.roofline.as_ref()?;
         let seconds = result.window.seconds;

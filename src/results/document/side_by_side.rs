@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Document;
+use super::depth::QueueDepthReport;
 use super::engine::{KernelCounters, KernelSecondReport};
 use super::figure::{OfRun, Same, Sum};
 use super::list::Timeline;
 use super::merge::{Inputs, Merge};
+use super::ours::RooflineReport;
 use super::summary::ThroughputSecond;
 use super::timeline::{SecondReport, SecondTier, SecondTierDirection};
 use crate::results::autoscaling::{AutoscalerReport, AutoscalingRow, AutoscalingSummary};
@@ -27,6 +29,10 @@ pub(super) struct Together {
     unknown: Vec<Seen>,
     /// What the rank found that decided for all, under our key and the reference's two.
     autoscaling: Option<Autoscaling>,
+    /// What the search found that was one for all ranks.
+    queue_depth: OfRun<QueueDepthReport>,
+    /// The limits that all ranks know that know any; none where they differ.
+    limits: Option<Option<RooflineReport>>,
 }
 
 type Autoscaling = (OfRun<AutoscalerReport>, Same<Vec<AutoscalingRow>>, OfRun<AutoscalingSummary>);
@@ -51,6 +57,8 @@ impl Together {
             devices: BTreeMap::new(),
             unknown: Vec::new(),
             autoscaling: None,
+            queue_depth: OfRun::default(),
+            limits: None,
         }
     }
 
@@ -82,6 +90,17 @@ impl Together {
                 _ => drop(self.devices.insert(place, seen)),
             },
         }
+        let is_of_all = ours.queue_depth.as_ref().is_some_and(|found| found.ranks.is_some());
+        if self.queue_depth.is_unknown() && is_of_all {
+            self.queue_depth = std::mem::take(&mut ours.queue_depth);
+        }
+        if let Some(limits) = ours.roofline.as_ref() {
+            let is_same = |known: &RooflineReport| known.is_of_the_same_search(limits);
+            self.limits = Some(match self.limits.take() {
+                None => Some(limits.clone()),
+                Some(known) => known.filter(is_same),
+            });
+        }
         // One rank decides for all; ranks that decide each for itself have found nothing together.
         let is_of_all = ours.autoscaler.as_ref().is_some_and(|found| found.ranks.is_some());
         if self.autoscaling.is_none() && is_of_all {
@@ -108,6 +127,14 @@ impl Together {
             merged.summary.autoscaling_stats = stats;
             merged.summary.autoscaling_summary = summary;
         }
+        ours.queue_depth = self.queue_depth;
+        let bytes = ours.io.read.bytes.known().zip(ours.io.write.bytes.known());
+        ours.roofline = OfRun::maybe(self.limits.flatten().map(|limits| {
+            let rates = bytes.zip(span_s).filter(|&(_, seconds)| seconds > 0.0);
+            limits.used(rates.map(|((read, written), seconds)| {
+                (read as f64 / seconds, written as f64 / seconds)
+            }))
+        }));
         merged.throughput_timeline = throughput(&merged.ringfall.timeline);
         let mut seen: Vec<Seen> = self.devices.into_values().chain(self.unknown).collect();
         let device = &mut merged.ringfall.device;

@@ -23,7 +23,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
-use super::depth::{Tuner, TunerOrder};
+use super::depth::{TunerOrder, Tuning};
 use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
 use super::scaling::Scaling;
 use super::{Load, RunOutcome, RunSettings, Timeline};
@@ -149,7 +149,7 @@ struct Simulation<'a> {
     timeline: Timeline,
     scaling: Option<Scaling>,
     /// The search for a queue depth.
-    tuner: Option<Tuner>,
+    tuner: Option<Tuning>,
     feed: Option<Feed>,
     steps: u32,
     found: Found,
