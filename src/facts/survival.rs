@@ -49,11 +49,10 @@ impl Survival {
     pub fn of(finished: &Histogram, unfinished: &Histogram) -> Survival {
         let all = finished.count() + unfinished.count();
         let counts = |histogram: &Histogram| -> Vec<(u64, u64)> {
-            let recorded = histogram.hdr().iter_recorded();
             // A counter stands for the top of its range, the last for the longest that it holds.
             let longest = histogram.max_ns().unwrap_or_default();
             let at = |top: u64| top.min(longest);
-            recorded.map(|step| (at(step.value_iterated_to()), step.count_at_value())).collect()
+            histogram.buckets().map(|(top_ns, count)| (at(top_ns), count)).collect()
         };
         let (ended, censored) = (counts(finished), counts(unfinished));
         let mut times: Vec<u64> = ended.iter().chain(&censored).map(|(at, _)| *at).collect();

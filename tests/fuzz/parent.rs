@@ -25,7 +25,7 @@ pub enum Defect {
     /// Its process ended: how, and what it said last. Also when it wanted more memory than a
     /// gibibyte.
     Died(String),
-    /// It did not answer in time.
+    /// It did not answer in time, though it had a core.
     Hang,
 }
 
@@ -49,6 +49,7 @@ impl Plan {
 struct Reading {
     child: Child,
     socket: UnixStream,
+    patience: Duration,
     said: PathBuf,
     _scratch: Scratch,
 }
@@ -69,7 +70,7 @@ impl Reading {
             .stderr(std::fs::File::create(&said).unwrap())
             .spawn()
             .unwrap();
-        Reading { child, socket, said, _scratch: scratch }
+        Reading { child, socket, patience, said, _scratch: scratch }
     }
 
     /// What the reader says of this input.
@@ -87,15 +88,56 @@ impl Reading {
     fn exchange(&mut self, input: &[u8]) -> std::io::Result<Result<String, Defect>> {
         let mut message = (input.len() as u32).to_le_bytes().to_vec();
         message.extend(input);
+        let asked = Asked { at: Instant::now(), waited: self.waited_for_a_core() };
         self.socket.write_all(&message)?;
         let mut head = [0; 5];
-        self.socket.read_exact(&mut head)?;
+        self.fill(&mut head, &asked)?;
         let [kind, length @ ..] = head;
         let mut text = vec![0; u32::from_le_bytes(length) as usize];
-        self.socket.read_exact(&mut text)?;
+        self.fill(&mut text, &asked)?;
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok(if kind == b'.' { Ok(text) } else { Err(Defect::Panic(text)) })
     }
+}
+
+impl Reading {
+    /// Reads so many bytes of an answer. A child that gets no core is not late: an hour of this
+    /// runs at the lowest priority, beside whatever else a machine does.
+    fn fill(&mut self, mut rest: &mut [u8], asked: &Asked) -> std::io::Result<()> {
+        while !rest.is_empty() {
+            match self.socket.read(rest) {
+                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => rest = &mut rest[read..],
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    let starved = self.waited_for_a_core().saturating_sub(asked.waited);
+                    if asked.at.elapsed().saturating_sub(starved) >= self.patience {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// How long the child's threads stood in line for a core, all together; nothing where the
+    /// kernel does not tell (`/proc/PID/task/TID/schedstat`: time on a core, time in line, turns).
+    fn waited_for_a_core(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let of_task = |task: std::fs::DirEntry| -> Option<u64> {
+            let figures = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            figures.split_whitespace().nth(1)?.parse().ok()
+        };
+        let waits = tasks.into_iter().flatten().flatten().filter_map(of_task);
+        Duration::from_nanos(waits.sum())
+    }
+}
+
+/// When an answer was asked for, and how long the child had been in line for a core by then.
+struct Asked {
+    at: Instant,
+    waited: Duration,
 }
 
 impl Drop for Reading {

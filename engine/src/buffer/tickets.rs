@@ -98,7 +98,14 @@ impl Tickets {
         Acquire { tickets: Rc::clone(self), urgency, waiter: None }
     }
 
-    fn try_take(&self) -> Option<Buffer> {
+    /// A ticket, if one is free and nobody is in line for it.
+    #[must_use]
+    #[inline]
+    pub fn take(self: &Rc<Self>) -> Option<Ticket> {
+        Some(Ticket::new(self.take_buffer()?, Rc::clone(self)))
+    }
+
+    fn take_buffer(&self) -> Option<Buffer> {
         let mut state = self.state.borrow_mut();
         if state.out >= state.limit || state.queues.iter().any(|q| !q.is_empty()) {
             return None;
@@ -202,11 +209,11 @@ impl Future for Acquire {
     type Output = Ticket;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ticket> {
-        let tickets = Rc::clone(&self.tickets);
         let Some(index) = self.waiter else {
-            if let Some(buffer) = tickets.try_take() {
-                return Poll::Ready(Ticket::new(buffer, tickets));
+            if let Some(ticket) = self.tickets.take() {
+                return Poll::Ready(ticket);
             }
+            let tickets = Rc::clone(&self.tickets);
             let state = &mut *tickets.state.borrow_mut();
             let index = state.waiters_free.pop().unwrap_or_else(|| {
                 state.waiters.push(Waiter::Free);
@@ -217,6 +224,7 @@ impl Future for Acquire {
             self.waiter = Some(index);
             return Poll::Pending;
         };
+        let tickets = Rc::clone(&self.tickets);
         let state = &mut *tickets.state.borrow_mut();
         let slot = &mut state.waiters[index as usize];
         match std::mem::replace(slot, Waiter::Free) {

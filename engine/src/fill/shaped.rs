@@ -46,12 +46,14 @@ impl Default for Shape {
 impl Shape {
     /// Whether both ratios are in bounds.
     #[must_use]
+    #[inline]
     pub fn is_possible(&self) -> bool {
         (1.0..=DEDUPE_RATIO_MAX).contains(&self.dedupe_ratio)
             && (1.0..=COMPRESS_RATIO_MAX).contains(&self.compress_ratio)
     }
 
     /// Random bytes of each 4 KiB.
+    #[inline]
     fn kept_bytes(&self) -> usize {
         if self.compress_ratio <= 1.0 {
             return BLOCK_LENGTH;
@@ -79,10 +81,14 @@ impl NamedContent {
     /// # Panics
     /// On a shape that is not possible: a bug of the caller.
     #[must_use]
+    #[inline]
     pub fn new(name: ContentName, bytes: u64, shape: &Shape) -> NamedContent {
         assert!(shape.is_possible(), "{shape:?} was checked before");
         let units = bytes.div_ceil(DUPLICATE_BYTES).max(1);
-        let unique_units = ((units as f64 / shape.dedupe_ratio).round() as u64).clamp(1, units);
+        let unique_units = match shape.dedupe_ratio {
+            1.0 => units,
+            ratio => ((units as f64 / ratio).round() as u64).clamp(1, units),
+        };
         NamedContent {
             name,
             unique_units,

@@ -12,7 +12,7 @@ use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use super::Histogram;
-use super::histogram::{HIGHEST_NS, LOWEST_NS, SIGNIFICANT_DIGITS};
+use super::histogram::{HIGHEST_NS, Hdr, LOWEST_NS, SIGNIFICANT_DIGITS};
 
 /// First word of the compressed encoding.
 const COMPRESSED_COOKIE: [u8; 4] = 0x1c84_9314_u32.to_be_bytes();
@@ -58,7 +58,7 @@ impl Histogram {
     pub fn to_base64_v2(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(self.hdr(), &mut bytes)
+            .serialize(&self.to_hdr(), &mut bytes)
             .expect("a Vec takes every write, and no count reaches 2^63");
         STANDARD.encode(bytes)
     }
@@ -70,10 +70,10 @@ impl Histogram {
     pub fn from_base64_v2(text: &str, sum_ns: u128) -> Result<Histogram, HistogramDecodeError> {
         let plain = inflate(&STANDARD.decode(text)?)?;
         check_plain(&plain)?;
-        let inner = Deserializer::new()
+        let inner: Hdr = Deserializer::new()
             .deserialize(&mut plain.as_slice())
             .map_err(|error| HistogramDecodeError::Format(error.to_string()))?;
-        Ok(Histogram::from_parts(inner, sum_ns))
+        Ok(Histogram::from_hdr(&inner, sum_ns))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A latency histogram: HDR, 1 µs to 1 h at 3 significant digits, mergeable exactly.
 
 use std::fmt;
-use std::sync::OnceLock;
 
+use super::octaves::Octaves;
 use crate::clock::{MICROSECOND, SECOND};
 
 /// Lowest latency told apart from zero.
@@ -14,11 +14,11 @@ pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Latencies of one kind of event. Records nanoseconds, at a resolution of 512 ns below 1 ms.
 ///
-/// One in which nothing was recorded has no counters. The 192 KiB of the others are touched only
-/// where something was recorded, also where they are copied or merged: a shard has dozens of them.
-#[derive(Default)]
+/// One in which nothing was recorded has no counters; the others have 8 KiB for each octave of
+/// latencies that they saw, at most 192 KiB: a shard has dozens of them.
+#[derive(Clone, Default)]
 pub struct Histogram {
-    inner: Option<Box<Counters>>,
+    inner: Option<Box<Octaves>>,
     sum_ns: u128,
     /// The longest latency, at most `HIGHEST_NS`; 0 when empty. Its counter has only its bucket,
     /// whose top is above all that was recorded. (The shortest needs no such field: no quantile is
@@ -26,45 +26,11 @@ pub struct Histogram {
     longest_ns: u64,
 }
 
-type Counters = hdrhistogram::Histogram<u64>;
-
-fn counters() -> Box<Counters> {
-    let made = Counters::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS);
-    Box::new(made.expect("the bounds are constants that the crate accepts"))
-}
-
-/// Adds what was recorded in one to another, counter by counter: the crate's own ways to copy touch
-/// every counter.
-fn add_recorded(from: &Counters, to: &mut Counters) {
-    for step in from.iter_recorded() {
-        // The top of a counter's range is in it.
-        to.saturating_record_n(step.value_iterated_to(), step.count_at_value());
-    }
-}
-
-impl Clone for Histogram {
-    fn clone(&self) -> Self {
-        let copy = |from: &Counters| {
-            let mut to = counters();
-            add_recorded(from, &mut to);
-            to
-        };
-        let inner = self.recorded().map(copy);
-        Histogram { inner, sum_ns: self.sum_ns, longest_ns: self.longest_ns }
-    }
-}
-
 /// Equal when the same latencies, to the resolution, were recorded equally often, with the same
-/// sum. (The crate's own equality also compares its bookkeeping, which differs after `clear`.)
+/// sum.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        let recorded = |histogram: &Histogram| -> Vec<(u64, u64)> {
-            let steps = histogram.hdr().iter_recorded();
-            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
-        };
-        self.sum_ns == other.sum_ns
-            && self.count() == other.count()
-            && recorded(self) == recorded(other)
+        self.sum_ns == other.sum_ns && self.buckets().eq(other.buckets())
     }
 }
 
@@ -88,17 +54,15 @@ impl Histogram {
     }
 
     /// Its counters, if anything was recorded.
-    fn recorded(&self) -> Option<&Counters> {
-        self.inner.as_deref().filter(|inner| !inner.is_empty())
+    fn recorded(&self) -> Option<&Octaves> {
+        self.inner.as_deref().filter(|inner| inner.total() > 0)
     }
 
     /// Counts one event of this latency, ns; one beyond the highest bound is counted at that bound.
+    #[inline]
     pub fn record(&mut self, latency_ns: u64) {
-        // The crate's counters reach past the bound it was given (to 4398 s); only what is past
-        // those does it count as the bound, which would put 5000 s below 4000 s.
-        let inner = self.inner.get_or_insert_with(counters);
         let counted_ns = latency_ns.min(HIGHEST_NS);
-        inner.saturating_record(counted_ns);
+        self.inner.get_or_insert_default().add(counted_ns, 1);
         self.sum_ns += u128::from(latency_ns);
         self.longest_ns = self.longest_ns.max(counted_ns);
     }
@@ -107,18 +71,15 @@ impl Histogram {
     pub fn merge(&mut self, other: &Histogram) {
         self.sum_ns += other.sum_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
-        let Some(theirs) = other.recorded() else { return };
-        let inner = self.inner.get_or_insert_with(counters);
-        match inner.is_empty() {
-            true => add_recorded(theirs, inner),
-            false => inner.add(theirs).expect("all histograms have the same bounds"),
+        if let Some(theirs) = other.recorded() {
+            self.inner.get_or_insert_default().merge(theirs);
         }
     }
 
     /// Number of events recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.inner.as_ref().map_or(0, |inner| inner.len())
+        self.inner.as_ref().map_or(0, |inner| inner.total())
     }
 
     /// Sum of the recorded latencies, exact.
@@ -137,8 +98,7 @@ impl Histogram {
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         // A value is reported as the top of its bucket: never above the highest that was recorded.
-        let value = |inner: &Counters| inner.value_at_quantile(quantile).min(self.longest_ns);
-        self.recorded().map(value)
+        self.recorded().map(|inner| inner.quantile(quantile).min(self.longest_ns))
     }
 
     /// Longest latency, exact up to an hour, and an hour beyond it; `None` when empty. Of one that
@@ -152,7 +112,9 @@ impl Histogram {
     /// from what was stored beside them. False, and nothing is done, when it is in another bucket.
     #[must_use]
     pub fn set_max_ns(&mut self, max_ns: u64) -> bool {
-        let fits = self.recorded().is_some_and(|inner| inner.equivalent(max_ns, inner.max()));
+        let fits = self.count() > 0
+            && max_ns <= HIGHEST_NS
+            && Octaves::top_ns(max_ns) == Octaves::top_ns(self.longest_ns);
         if fits {
             self.longest_ns = max_ns;
         }
@@ -162,27 +124,45 @@ impl Histogram {
     /// Events of at most `limit_ns` (to the histogram's resolution).
     #[must_use]
     pub fn count_at_most(&self, limit_ns: u64) -> u64 {
-        self.recorded().map_or(0, |inner| inner.count_between(0, limit_ns))
+        self.recorded().map_or(0, |inner| inner.count_at_most(limit_ns))
     }
 
     /// Removes all events, and keeps the memory of the counters.
     pub fn clear(&mut self) {
         if let Some(inner) = &mut self.inner {
-            inner.reset();
+            inner.clear();
         }
         (self.sum_ns, self.longest_ns) = (0, 0);
     }
 
-    /// One of these around counters that have the right bounds.
-    pub(super) fn from_parts(inner: hdrhistogram::Histogram<u64>, sum_ns: u128) -> Histogram {
-        let longest_ns = if inner.is_empty() { 0 } else { inner.max() };
+    /// The buckets in which something was recorded: the highest latency that each counts, ns, and
+    /// how many it counted, the shortest first.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.inner.iter().flat_map(|inner| inner.recorded())
+    }
+
+    /// One of these from counters that have the right bounds.
+    pub(super) fn from_hdr(counters: &Hdr, sum_ns: u128) -> Histogram {
+        let mut inner = Octaves::default();
+        // The top of a counter's range is in it; the last one reaches past the highest bound.
+        let steps = counters.iter_recorded();
+        inner.extend(
+            steps.map(|step| (step.value_iterated_to().min(HIGHEST_NS), step.count_at_value())),
+        );
+        let longest_ns = inner.recorded().last().map_or(0, |(top_ns, _)| top_ns);
         Histogram { inner: Some(Box::new(inner)), sum_ns, longest_ns }
     }
 
-    /// The HDR histogram itself, for serialisation.
-    #[must_use]
-    pub fn hdr(&self) -> &hdrhistogram::Histogram<u64> {
-        static EMPTY: OnceLock<Box<Counters>> = OnceLock::new();
-        self.inner.as_ref().unwrap_or_else(|| EMPTY.get_or_init(counters))
+    /// The same counters as the crate has them that knows the format.
+    pub(super) fn to_hdr(&self) -> Hdr {
+        let made = Hdr::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS);
+        let mut counters = made.expect("the bounds are constants that the crate accepts");
+        for (top_ns, count) in self.buckets() {
+            counters.saturating_record_n(top_ns, count);
+        }
+        counters
     }
 }
+
+/// HdrHistogram's own counters.
+pub(super) type Hdr = hdrhistogram::Histogram<u64>;

@@ -3,6 +3,7 @@
 mod counters;
 mod encoding;
 mod histogram;
+mod octaves;
 
 pub use counters::{
     DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,

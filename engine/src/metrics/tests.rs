@@ -74,6 +74,28 @@ proptest! {
         }
     }
 
+    /// The crate's own recording is the measure of ours.
+    #[test]
+    fn counters_are_those_of_hdr_histogram(
+        all in prop::collection::vec(latency_ns(), 1..300),
+        quantile in 0.0..=1.0,
+        limit in latency_ns(),
+    ) {
+        let ours = histogram_of(&all);
+        let mut crates = Histogram::new().to_hdr();
+        for latency_ns in &all {
+            crates.saturating_record((*latency_ns).min(HIGHEST_NS));
+        }
+        prop_assert_eq!(&ours.to_hdr(), &crates);
+        let steps = crates.iter_recorded();
+        let steps: Vec<_> =
+            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
+        prop_assert_eq!(ours.buckets().collect::<Vec<_>>(), steps);
+        let theirs = crates.value_at_quantile(quantile);
+        prop_assert_eq!(ours.quantile_ns(quantile), Some(theirs.min(ours.max_ns().unwrap())));
+        prop_assert_eq!(ours.count_at_most(limit), crates.count_between(0, limit));
+    }
+
     #[test]
     fn text_brings_back_what_was_counted(all in prop::collection::vec(latency_ns(), 0..300)) {
         let histogram = histogram_of(&all);
@@ -106,7 +128,7 @@ proptest! {
         let mut plain = Vec::new();
         hdrhistogram::serialization::Serializer::serialize(
             &mut hdrhistogram::serialization::V2Serializer::new(),
-            histogram_of(&all).hdr(),
+            &histogram_of(&all).to_hdr(),
             &mut plain,
         ).unwrap();
         for (at, byte) in damage {
@@ -201,7 +223,9 @@ fn an_empty_histogram_has_no_latencies_and_clearing_makes_one() {
 
 #[test]
 fn counters_take_as_many_bytes_as_their_documentation_says() {
-    assert_eq!(Histogram::new().hdr().distinct_values() * size_of::<u64>(), 192 * 1024);
+    assert_eq!(super::octaves::BYTES_MAX, 192 * 1024);
+    let whole = Histogram::new().to_hdr().distinct_values() * size_of::<u64>();
+    assert_eq!(whole, super::octaves::BYTES_MAX);
 }
 
 #[test]

@@ -170,6 +170,7 @@ pub struct IoFuture<B: 'static> {
 impl<B: 'static> Future for IoFuture<B> {
     type Output = (Completion, Option<B>);
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(!self.collected, "polled after it was ready");
         let token = self.token;

@@ -340,16 +340,14 @@ impl Transfer<'_> {
                 continue;
             }
             let (tickets, urgency) = (&path.config.tickets[lane.drive.index()], self.spec.urgency);
-            let mut look = || *now.get_or_insert_with(|| path.config.clock.now());
-            let (acquire, since) =
-                lane.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
-            let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else {
-                since.get_or_insert_with(look);
-                self.note_waiting();
-                continue;
+            let look = || *now.get_or_insert_with(|| path.config.clock.now());
+            let (ticket, wait) = match lane.take_ticket(tickets, urgency, cx, look) {
+                Some(taken) => taken,
+                None => {
+                    self.note_waiting();
+                    continue;
+                }
             };
-            let wait = since.map_or(Nanos::ZERO, |since| look() - since);
-            lane.acquire = None;
             refused = 0;
             self.waiting = None;
             self.has_begun = true;

@@ -1,6 +1,11 @@
 //! The drives of one entry, each moved at its own pace.
 
-use crate::buffer::Acquire;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
 use crate::clock::Nanos;
 use crate::drive::{DriveId, DriveSet};
 use crate::placement::Extent;
@@ -18,6 +23,33 @@ pub(super) struct Lane {
     pub(super) acquire: Option<(Acquire, Option<Nanos>)>,
 }
 
+impl Lane {
+    /// A ticket for its next I/O, and how long it was waited for; none while there is none.
+    #[inline]
+    pub(super) fn take_ticket(
+        &mut self,
+        tickets: &Rc<Tickets>,
+        urgency: Urgency,
+        cx: &mut Context<'_>,
+        mut look: impl FnMut() -> Nanos,
+    ) -> Option<(Ticket, Nanos)> {
+        if self.acquire.is_none() {
+            // Most need not wait, and then there is nothing to keep.
+            if let Some(ticket) = tickets.take() {
+                return Some((ticket, Nanos::ZERO));
+            }
+        }
+        let (acquire, since) = self.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
+        let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else {
+            since.get_or_insert_with(look);
+            return None;
+        };
+        let wait = since.map_or(Nanos::ZERO, |since| look() - since);
+        self.acquire = None;
+        Some((ticket, wait))
+    }
+}
+
 /// The lanes of an entry: without an allocation where there is one.
 pub(super) struct Lanes {
     first: Lane,
@@ -25,7 +57,18 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    #[inline]
     pub(super) fn of(extents: &[Extent], blocks: u64) -> Lanes {
+        if let [only] = extents {
+            let (drive, _) = DriveId::of_block(only.start_block);
+            let left = only.blocks.min(blocks);
+            let first = Lane { drive, extent: (0, 0), next_block: 0, left, acquire: None };
+            return Lanes { first, others: Vec::new() };
+        }
+        Lanes::of_several(extents, blocks)
+    }
+
+    fn of_several(extents: &[Extent], blocks: u64) -> Lanes {
         let mut lanes: Option<Lanes> = None;
         let mut next_block = 0;
         for (index, extent) in extents.iter().enumerate() {

@@ -128,6 +128,8 @@ struct Inner {
     end: Nanos,
     metrics: Box<Metrics>,
     second: Second,
+    /// When that second ends.
+    second_end: Nanos,
     /// Finished seconds that nobody has collected: at most one a second of the run.
     finished: Vec<Second>,
     /// Failures ever, inside the window or not: an error never goes unseen.
@@ -159,6 +161,7 @@ impl Default for Measure {
                 end: Nanos::MAX,
                 metrics: Box::default(),
                 second: Second::default(),
+                second_end: Nanos::MAX,
                 finished: Vec::new(),
                 errors_ever: Vec::new(),
                 error_count_ever: 0,
@@ -179,6 +182,7 @@ impl Measure {
         inner.end = end;
         *inner.metrics = Metrics::default();
         inner.second = Second::default();
+        inner.second_end = start.saturating_add(SECOND);
         inner.finished.clear();
     }
 
@@ -386,6 +390,7 @@ impl Measure {
             inner.second.gauges = gauges;
             // None comes twice, whoever asks again.
             let next = Second { index: inner.second.index + 1, ..Second::default() };
+            inner.second_end = inner.second_end.saturating_add(SECOND);
             seconds.push(std::mem::replace(&mut inner.second, next));
         }
         seconds
@@ -430,16 +435,23 @@ impl Measure {
 
 impl Inner {
     /// Closes seconds up to the one that `now` is in.
+    #[inline]
     fn roll(&mut self, now: Nanos) {
-        if now < self.start {
-            return;
+        if now >= self.second_end {
+            self.roll_on(now);
         }
+    }
+
+    /// Closes at least the second under way, unless the window is over.
+    #[cold]
+    fn roll_on(&mut self, now: Nanos) {
         let index = (now.min(self.end) - self.start) / SECOND;
         while self.second.index < index {
             self.add_waits(self.start + (self.second.index + 1) * SECOND);
             let next = Second { index: self.second.index + 1, ..Second::default() };
             self.finished.push(std::mem::replace(&mut self.second, next));
         }
+        self.second_end = self.start.saturating_add((self.second.index + 1) * SECOND);
     }
 
     /// Brings the time waited up to `now`.

@@ -402,11 +402,13 @@ impl Shard {
         Ok(OperationTimes { device, ..OperationTimes::default() })
     }
 
+    #[inline]
     pub(super) fn content_name(&self, key: EntryKey, version: u32) -> ContentName {
         ContentName { seed: self.seed, key, version }
     }
 
     /// What an entry of so many bytes holds.
+    #[inline]
     pub(super) fn named_content(&self, key: EntryKey, version: u32, bytes: u64) -> NamedContent {
         NamedContent::new(self.content_name(key, version), bytes, &self.shape)
     }
