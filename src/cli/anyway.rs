@@ -1,5 +1,5 @@
-//! What can still be read of a command line that is wrong: where the other ranks of its launch wait,
-//! so that they can be told.
+//! What can still be read of a command line that is wrong: where the other ranks of its launch
+//! wait, so that they can be told.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;

@@ -145,10 +145,6 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let mut warn = |code: &str, text: String| {
         warnings.push(Warning { code: code.to_owned(), text, flag_to_try: None });
     };
-    let numbers = |ranks: &[u32]| {
-        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-        ranks.join(", ")
-    };
     if let (false, Some(size)) = (launch.missing.is_empty(), launch.size) {
         let what = format!(
             "{} of {size} ranks have no result here ({}): what they moved is in none of these \
@@ -176,26 +172,7 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         );
         warn("windows_apart", what);
     }
-    let depths: BTreeMap<u32, Vec<u32>> = rows
-        .iter()
-        .filter_map(|row| Some((row.queue_depth?, row.rank)))
-        .fold(BTreeMap::new(), |mut depths, (depth, rank)| {
-            depths.entry(depth).or_insert_with(Vec::new).push(rank);
-            depths
-        });
-    if depths.len() > 1 {
-        let named: Vec<String> = depths
-            .iter()
-            .map(|(depth, ranks)| {
-                let which = if ranks.len() == 1 { "rank" } else { "ranks" };
-                format!("{depth} ({which} {})", numbers(ranks))
-            })
-            .collect();
-        let what = format!(
-            "the ranks did not have one queue depth, but {}: latencies of different depths are \
-             merged; ranks that begin together search for one depth",
-            named.join(", ")
-        );
+    if let Some(what) = depths_differ(rows) {
         warn("depths_differ", what);
     }
     if !launch.stragglers.is_empty() {
@@ -210,6 +187,30 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         warn("stragglers", what);
     }
     warnings
+}
+
+/// That the ranks did not have one queue depth, where they had not.
+fn depths_differ(rows: &[RankRow]) -> Option<String> {
+    let mut depths: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (depth, rank) in rows.iter().filter_map(|row| Some((row.queue_depth?, row.rank))) {
+        depths.entry(depth).or_default().push(rank);
+    }
+    let named = depths.iter().map(|(depth, ranks)| {
+        let which = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{depth} ({which} {})", numbers(ranks))
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    (depths.len() > 1).then(|| {
+        format!(
+            "the ranks did not have one queue depth, but {named}: latencies of different depths \
+             are merged; ranks that begin together search for one depth"
+        )
+    })
+}
+
+fn numbers(ranks: &[u32]) -> String {
+    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    ranks.join(", ")
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ struct Follow {
 }
 
 impl Tuning {
-    /// Of one process.
+    /// The search of one process for itself.
     #[must_use]
     pub fn alone(tuner: Tuner) -> Tuning {
         Tuning(Part::Alone(tuner))
