@@ -28,6 +28,8 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
         _ => return None,
     };
     let ranks = value("--ranks").and_then(|ranks| Ranks::from_str(ranks, true).ok());
+    // Those that the harness starts never meet by MPI.
+    let ranks = ranks.or((words[0] == "mlperf").then_some(Ranks::Directory));
     // A time that can't be understood is one all the same.
     let start_at = value("--start-at").map(|time| i64::from_str(time).unwrap_or(0));
     Some(RunArgs {
@@ -67,6 +69,7 @@ mod tests {
         assert_eq!(of("ringfall run --wrong").unwrap().options.output, None);
         let rank = of("ringfall mlperf rank --wrong --rank-output-base trial_0").unwrap();
         assert_eq!(rank.options.output, Some("trial_0/result.json".into()));
+        assert_eq!(rank.options.ranks, Some(Ranks::Directory));
         for alone in ["ringfall", "ringfall mlperf rank --wrong", "ringfall merge --output x"] {
             assert!(of(alone).is_none(), "{alone}");
         }

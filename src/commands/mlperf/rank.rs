@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::{RankArgs, RunArgs};
 use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, Facts, Places, Plan};
+use crate::config::{self, ConfigFile, Facts, Places, Plan, Ranks};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::Launcher;
@@ -79,6 +79,8 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     own.options.seed = Some(Auto::Given(place.seed));
     own.options.output = Some(place.output.clone());
     own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
+    // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.
+    own.options.ranks.get_or_insert(Ranks::Directory);
     (own, place)
 }
 
