@@ -125,6 +125,8 @@ codes! {
         WindowsApart = "windows_apart",
         /// Ranks moved much less than the others.
         Stragglers = "stragglers",
+        /// The ranks did not have one queue depth.
+        DepthsDiffer = "depths_differ",
     }
     /// Those that the trials of a run raise.
     OF_TRIALS {

@@ -244,11 +244,18 @@ impl RunSettings {
         drives: usize,
         places: u32,
         (origin, window): (Nanos, Nanos),
-    ) -> Option<depth::Tuner> {
+    ) -> Option<depth::Tuning> {
         let standard = self.depth_search?;
         // At most 1,024 shards on 64 drives.
         let queues = u32::from(self.shards) * drives.max(1) as u32;
-        Some(depth::Tuner::new([self.queue_depth, places, standard], queues, (origin, window)))
+        let warmup = (origin, window);
+        let tuner = depth::Tuner::new([self.queue_depth, places, standard], queues, warmup);
+        Some(match &self.start {
+            Start::Together(group) => {
+                depth::Tuning::with_ranks(tuner, Arc::clone(group), queues, warmup)
+            }
+            Start::WhenReady | Start::AtUnix(_) => depth::Tuning::alone(tuner),
+        })
     }
 
     /// Cores that the shards may run on.

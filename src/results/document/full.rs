@@ -58,6 +58,7 @@ pub(super) fn full() -> RunResult {
         deepest: 64,
         lacks_buffers: false,
         queues: 2,
+        ranks: Some(1),
         reason: DepthReason::Knee,
         steps: vec![DepthStep { depth: 16, seconds: 1.0, ios: 7, ..DepthStep::default() }],
         seconds: 3.0,
