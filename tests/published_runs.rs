@@ -1,6 +1,6 @@
-//! The command lines of the benchmark's four founding documents, run for real: each as published but
-//! for a number of requests at which it ends, a directory, small contexts, and memory and storage
-//! that are as much smaller.
+//! The command lines of the benchmark's founding documents, run for real: each as published but for
+//! a number of requests at which it ends, a directory, small contexts, and memory and storage that
+//! are as much smaller.
 
 use std::process::{Command, Stdio};
 

@@ -193,7 +193,8 @@ fn a_validation_trace_in_the_reference_s_form_has_tokens_bytes_and_latencies() {
     // A cell that says that nothing is there takes nothing from its row, in CSV as in JSON.
     let csv = "cache_hit,read_bytes,context_tokens\n1,NaN,300\n0,null,nan\n1,5,N/A\n";
     let json = "{\"cache_hit\": 1, \"read_bytes\": null, \"context_tokens\": 300}\n\
-                {\"cache_hit\": 0, \"read_bytes\": \"nan\"}\n{\"cache_hit\": 1, \"read_bytes\": 5}\n";
+                {\"cache_hit\": 0, \"read_bytes\": \"nan\"}\n\
+                {\"cache_hit\": 1, \"read_bytes\": 5}\n";
     for text in [csv, json] {
         let trace = read_validation(text.as_bytes()).unwrap();
         assert_eq!((trace.requests, trace.hits, trace.skipped.rows), (3, 2, 0), "{text}");
