@@ -17,7 +17,7 @@ const PROGRAM: Table = &[
     ("group", &[]),
     ("outlet", &[]),
     ("stderr", &["outlet"]),
-    ("host", &["escape", "stderr"]),
+    ("host", &["escape", "outlet", "stderr"]),
     ("facts", &["host"]),
     ("blocktrace", &["escape", "facts"]),
     ("precondition", &["facts"]),
