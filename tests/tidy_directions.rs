@@ -41,6 +41,7 @@ const PROGRAM: Table = &[
             "driver",
             "facts",
             "group",
+            "host",
             "interrupt",
             "iotrace",
             "objects",

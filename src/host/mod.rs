@@ -1,5 +1,6 @@
 //! What the machine says about itself. Every figure that can't be read is `None`, never 0.
 
+mod awaited;
 mod blockstat;
 mod cost;
 mod cpus;
@@ -12,6 +13,7 @@ mod room;
 mod screen;
 pub mod survey;
 
+pub use awaited::Awaited;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};

@@ -33,6 +33,7 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStat
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::facts::{DepthFigures, FeedFigures};
+use crate::host::Awaited;
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::{Feed, OpenTrace};
@@ -412,10 +413,14 @@ fn open_store(
             })
         }
         // Without the feature such a place is refused with the other settings.
-        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
-            observer.giving_space(done_bytes, all_bytes);
-            !interrupt.is_set()
-        }),
+        (true, _) => {
+            let awaited = Awaited::new("the storage to be opened".to_owned());
+            Store::open(&request, &mut |done_bytes, all_bytes| {
+                awaited.moves();
+                observer.giving_space(done_bytes, all_bytes);
+                !interrupt.is_set()
+            })
+        }
     }
 }
 

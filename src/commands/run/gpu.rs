@@ -10,6 +10,7 @@ use ringfall_engine::units::gib;
 
 use crate::config::{DeviceFile, GpuBackend, GpuLimits, InputError, Origin, Plan};
 use crate::facts::GpuOutcome;
+use crate::host::Awaited;
 
 /// Taken of each GPU for a moment, to find out how much of it is free.
 const TRIED_BYTES: u64 = 64 << 20;
@@ -80,6 +81,7 @@ fn cuda(plan: &Plan) -> Result<Arc<dyn GpuMemory>, String> {
 
 /// Takes so much memory on each GPU of the plan.
 fn taken(plan: &Plan, device_bytes: u64) -> Result<Arc<CudaMemory>, String> {
+    let _awaited = Awaited::new("the GPU's driver to open its devices".to_owned());
     CudaMemory::open(plan.gpu_indices.as_deref(), plan.gpus, device_bytes)
         .map_err(|why| format!("{why}; --gpu-backend emulated has host memory stand in for a GPU"))
 }
