@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ringfall::audit::{Audit, Finding, Kind, Level, Settings, Value as Given, audit};
+use ringfall::audit::{Audit, AuditSettings, Finding, Kind, Level, Value as Given, audit};
 use serde_json::{Value, json};
 
 use crate::audit_published::{leaf_of, rank_json, rows};
@@ -53,10 +53,10 @@ impl Tree {
     }
 
     fn audit(&self) -> Audit {
-        self.audit_with(Settings::default())
+        self.audit_with(AuditSettings::default())
     }
 
-    fn audit_with(&self, settings: Settings) -> Audit {
+    fn audit_with(&self, settings: AuditSettings) -> Audit {
         audit(std::slice::from_ref(&self.scratch.path), &settings)
     }
 
@@ -99,7 +99,7 @@ fn lost_ranks_are_counted_against_the_summary() {
     assert!(found.skipped[0].why.contains("cut off"), "{:?}", found.skipped);
     // A part of the run says nothing of what is elsewhere.
     let part = tree.scratch.file(LEAF).join("option_1/trial_0/rank_3");
-    let found = audit(&[part], &Settings::default());
+    let found = audit(&[part], &AuditSettings::default());
     assert_eq!(found.read.rank_files, 1);
     assert!(of(&found, Kind::SummaryDiffers).is_empty());
     assert_eq!(one(&found, Kind::LostRanks).weight, 0.0);
@@ -228,7 +228,7 @@ fn a_drive_s_specification_is_a_bound_on_each_host() {
     let tree = Tree::new("audit-drive");
     tree.rank(1, 0, 0, |_| ());
     let with = |read, write| {
-        let settings = Settings { drive_read_mb_per_s: read, drive_write_mb_per_s: write };
+        let settings = AuditSettings { drive_read_mb_per_s: read, drive_write_mb_per_s: write };
         tree.audit_with(settings)
     };
     // 7.86 GiB/s are 8,435 MB/s, and at most 6.27 GiB/s over the real span 6,731.
@@ -397,7 +397,7 @@ fn single_results_are_read_by_themselves_also_ours() {
     let reference = scratch.file("reference.json");
     std::fs::write(&reference, rank_json(&rows()[9], true).to_string()).unwrap();
     std::fs::write(scratch.file("note.json"), "{\"a\": 1}").unwrap();
-    let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+    let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     assert_eq!((found.read.rank_files, found.read.other_json), (2, 1), "{:#?}", found.skipped);
     let groups = &found.runs[0].groups;
     let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
@@ -409,7 +409,7 @@ fn single_results_are_read_by_themselves_also_ours() {
     let about_ours = of(&found, Kind::CountedAfterTheRun);
     assert!(about_ours.iter().all(|f| f.group.as_deref() == Some("reference.json")));
     // The same by the file itself.
-    let alone = audit(&[reference], &Settings::default());
+    let alone = audit(&[reference], &AuditSettings::default());
     assert_eq!(alone.findings.len(), of(&alone, Kind::CountedAfterTheRun).len() + 4);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfall::audit::{Audit, Kind, Level, RankRow, Settings, audit};
+use ringfall::audit::{Audit, AuditSettings, Kind, Level, RankRow, audit};
 use serde_json::{Value, json};
 
 use crate::support::Scratch;
@@ -145,7 +145,7 @@ fn the_computed_columns_of_19_published_rank_files_are_reproduced() {
     let rows = rows();
     assert_eq!(rows.len(), 19);
     rebuild(&scratch.path, &rows);
-    let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+    let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     assert_eq!((found.read.rank_files, found.read.logs, found.read.skipped), (19, 18, 0));
     let ranks = ranks(&found);
     for row in &rows {
@@ -190,7 +190,7 @@ const BOUNDS: [(&str, [f64; 2], [f64; 2]); 12] = [
 fn the_bounds_of_each_published_system_are_those_of_its_trials() {
     let scratch = Scratch::new("audit-bounds");
     rebuild(&scratch.path, &rows());
-    let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+    let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     for (system, real, over) in BOUNDS {
         let all = ranks(&found);
         let of_option_1 =
@@ -215,7 +215,7 @@ fn the_bounds_of_each_published_system_are_those_of_its_trials() {
 fn the_heaviest_finding_of_the_published_tree_is_the_largest_overstatement() {
     let scratch = Scratch::new("audit-heaviest");
     rebuild(&scratch.path, &rows());
-    let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+    let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     let over: Vec<_> = found
         .findings
         .iter()
@@ -238,7 +238,7 @@ fn the_heaviest_finding_of_the_published_tree_is_the_largest_overstatement() {
 fn fsync_times_that_no_drive_has_are_those_of_three_systems() {
     let scratch = Scratch::new("audit-fsync");
     rebuild(&scratch.path, &rows());
-    let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+    let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     let mut systems: Vec<String> = found
         .findings
         .iter()
@@ -281,7 +281,7 @@ fn summaries_are_recomputed_from_their_ranks_and_differences_named() {
         std::fs::write(leaf.join("summary.json"), summary.to_string()).unwrap();
     };
     let differing = || {
-        let found = audit(std::slice::from_ref(&scratch.path), &Settings::default());
+        let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
         assert_eq!(found.read.summaries, 2);
         found.findings.into_iter().filter(|f| f.kind == Kind::SummaryDiffers).collect::<Vec<_>>()
     };

@@ -50,7 +50,7 @@ const PROGRAM: Table = &[
             "store",
         ],
     ),
-    ("faultsim", &["run", "store"]),
+    ("faultsim", &["driver", "run", "store"]),
     ("results", &["config", "escape", "facts", "host", "objects", "remedy"]),
     ("audit", &["iostat"]),
     ("analysis", &["config", "host", "iostat", "results"]),
@@ -116,7 +116,7 @@ const ENGINE: Table = &[
     ("tier", &["buffer", "clock", "error", "fill", "key", "space", "units"]),
     ("ring", &["buffer", "clock", "error", "units"]),
     ("device", &["buffer", "clock", "drive", "error", "key", "ring", "space", "units"]),
-    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "units"]),
+    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "tier", "units"]),
     (
         "shard",
         &[
@@ -198,7 +198,7 @@ const WORKLOADS: Table = &[
 
 /// A source without the tests at its end and without comments, in which a path is a link for
 /// readers.
-fn production_code(text: &str) -> String {
+pub(super) fn production_code(text: &str) -> String {
     let mut lines = text.lines().peekable();
     let mut code = String::new();
     while let Some(line) = lines.next() {
@@ -216,7 +216,7 @@ fn production_code(text: &str) -> String {
 }
 
 /// The word that a path begins with.
-fn first_word(path: &str) -> String {
+pub(super) fn first_word(path: &str) -> String {
     let path = path.trim_start();
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_'));
     path[..end.unwrap_or(path.len())].to_owned()
@@ -321,6 +321,50 @@ fn every_folder_of_the_engine_imports_only_what_lies_below_it() {
 #[test]
 fn every_module_of_the_workloads_imports_only_what_lies_below_it() {
     hold("workloads/src", WORKLOADS);
+}
+
+/// The rooms of each row of a README's first table, from the top down: what stands in backquotes in
+/// its first column, as a folder or a file without its ending.
+fn rows_of(readme: &str) -> Vec<Vec<String>> {
+    let rows = readme.lines().filter(|line| line.starts_with("| `"));
+    let rooms = rows.filter_map(|row| row.split('|').nth(1));
+    let names = |rooms: &str| {
+        let quoted = rooms.split('`').skip(1).step_by(2);
+        quoted.map(|name| name.trim_end_matches('/').to_owned()).collect()
+    };
+    rooms.map(names).collect()
+}
+
+#[test]
+fn each_room_knows_only_rooms_above_it_in_the_readme() {
+    let readme = super::tidy::root().join("src/README.md");
+    let rows = rows_of(&std::fs::read_to_string(readme).unwrap());
+    let mut named: Vec<&String> = rows.iter().flatten().collect();
+    named.sort_unstable();
+    let found = imports_by_folder("src");
+    assert_eq!(
+        named,
+        found.keys().collect::<Vec<_>>(),
+        "left: the table's rooms; right: all rooms"
+    );
+    for (place, row) in rows.iter().enumerate() {
+        let known: BTreeSet<&String> = rows[..=place].iter().flatten().collect();
+        for room in row {
+            let below: Vec<_> = found[room].iter().filter(|other| !known.contains(other)).collect();
+            assert!(
+                below.is_empty(),
+                "{room} imports {below:?}, which stand below it in src/README.md: cut the arrow, \
+                 or move the row of {room} down"
+            );
+        }
+    }
+}
+
+#[test]
+fn rooms_are_read_from_a_table() {
+    let table =
+        "| room | what |\n|---|---|\n| `exit`, `escape/` | `no` |\ntext `no`\n| `a/` | b |\n";
+    assert_eq!(rows_of(table), [vec!["exit", "escape"], vec!["a"]]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::leaf::{Group, Leaf, Trial, division_by_path};
 use super::log::Log;
 use super::rank::{NotRead, Rank, read_rank};
 use super::report::{AUDIT_VERSION, Audit, LeafReport, Read, Skipped};
+use super::settings::AuditSettings;
 use super::span::{FromLog, START_DELAY_S};
 use super::summary::read_summary;
 use super::walk::{Name, Tree, name_of, rank_of, trial_of, walk};
@@ -20,18 +21,9 @@ const SKIPPED_MAX: usize = 1000;
 /// Files of one directory that are looked at for logs and the like.
 const DIRECTORY_MAX: usize = 10_000;
 
-/// What an audit is told beside the paths.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// What the storage of one host is specified to read, MB/s (10^6 B/s).
-    pub drive_read_mb_per_s: Option<f64>,
-    /// What it is specified to write, MB/s.
-    pub drive_write_mb_per_s: Option<f64>,
-}
-
 /// Audits whatever results lie at the paths.
 #[must_use]
-pub fn audit(paths: &[PathBuf], settings: &Settings) -> Audit {
+pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
     let mut finder = Finder::default();
     let mut runs: BTreeMap<PathBuf, Files> = BTreeMap::new();
     for given in paths {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Audit, Settings, audit};
+use super::{Audit, AuditSettings, audit};
 
 /// A directory of its own, removed at the end.
 struct Scratch(PathBuf);
@@ -81,7 +81,8 @@ fn of(files: &[(&str, &[u8])]) -> Audit {
         std::fs::create_dir_all(file.parent().unwrap_or(Path::new("/"))).unwrap();
         std::fs::write(file, bytes).unwrap();
     }
-    let settings = Settings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(1.0) };
+    let settings =
+        AuditSettings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(1.0) };
     audit(std::slice::from_ref(&scratch.0), &settings)
 }
 

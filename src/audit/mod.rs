@@ -29,14 +29,16 @@ mod preload;
 mod rank;
 mod rates;
 mod report;
+mod settings;
 mod span;
 mod summary;
 mod walk;
 
-pub use find::{Settings, audit};
+pub use find::audit;
 pub use finding::{Finding, Input, Kind, Level, Value};
 pub use rates::{Direction, Rate};
 pub use report::{AUDIT_VERSION, Audit, GroupReport, LeafReport, RankRow, Read, Skipped, SlaRow};
+pub use settings::AuditSettings;
 
 #[cfg(test)]
 mod hostile_test;

@@ -32,7 +32,7 @@ pub use datagen::{
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs};
+pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;

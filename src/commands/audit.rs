@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{print, print_json, refuse_input};
-use crate::audit::{Audit, Level, Settings, audit};
+use crate::audit::{Audit, AuditSettings, Level, audit};
 use crate::cli::AuditArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
@@ -27,7 +27,7 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
             refuse_input(flag, output, args.paths.iter().map(PathBuf::as_path))?;
         }
     }
-    let settings = Settings {
+    let settings = AuditSettings {
         drive_read_mb_per_s: args.drive_read_mb_s,
         drive_write_mb_per_s: args.drive_write_mb_s,
     };

@@ -13,6 +13,7 @@ use crate::cli::FaultsArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
 use crate::faultsim::{self, FaultRun};
+use crate::run::Ending;
 
 /// Failures told one by one.
 const FAILURES_SHOWN: usize = 20;
@@ -28,6 +29,11 @@ struct Sums {
     damaged: u64,
     wrong_blocks: u64,
     gpu: GpuFlawCounts,
+    complete: u64,
+    interrupted: u64,
+    failed: u64,
+    /// Runs whose results were handed over before they had ended.
+    kept: u64,
     failures: Vec<(u64, String)>,
 }
 
@@ -46,6 +52,12 @@ impl Sums {
                 self.gpu.failed += run.gpu_flaws.failed;
                 self.gpu.wrong_blocks += run.gpu_flaws.wrong_blocks;
                 self.gpu.late += run.gpu_flaws.late;
+                match run.ending {
+                    Ending::Complete => self.complete += 1,
+                    Ending::Interrupted => self.interrupted += 1,
+                    Ending::Failed(_) => self.failed += 1,
+                }
+                self.kept += u64::from(run.is_kept);
             }
             Err(what) => self.failures.push((seed, what)),
         }
@@ -92,7 +104,9 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
          drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
          read\n\
-         GPUs: {} jobs failed, {} late, {} with wrong bytes",
+         GPUs: {} jobs failed, {} late, {} with wrong bytes\n\
+         runs: {} came to their end, {} were interrupted, {} failed; {} handed their results over \
+         early",
         sums.runs,
         began.elapsed().as_secs_f64(),
         sums.requests,
@@ -104,7 +118,11 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         sums.wrong_blocks,
         sums.gpu.failed,
         sums.gpu.late,
-        sums.gpu.wrong_blocks
+        sums.gpu.wrong_blocks,
+        sums.complete,
+        sums.interrupted,
+        sums.failed,
+        sums.kept
     );
     for (seed, what) in sums.failures.iter().take(FAILURES_SHOWN) {
         let _infallible =

@@ -186,9 +186,11 @@ fn measure(
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::of(plan);
+    let memory = gpu.memory.clone();
     if let Some(memory) = gpu.memory {
         settings.engine = settings.engine.gpu_memory(memory);
     }
+    settings.gpu_direct = gpu.direct;
     settings.start = group.map_or(settings.start, Start::Together);
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
@@ -197,6 +199,9 @@ fn measure(
     (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
+    if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
+        gpu.driver_use = memory.driver_use();
+    }
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     if let Some(progress) = &mut teller.progress {
         // Whoever can't be told this can't be told the results either, which are written first.

@@ -4,6 +4,7 @@ mod objects;
 #[cfg(feature = "objects")]
 mod sweep;
 mod table;
+mod vram;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 use super::run::{
     LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
 };
-use crate::cli::SaturateArgs;
+use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
@@ -51,6 +52,9 @@ const TIME_LIMIT_S_MAX: u32 = 86_400;
 /// # Errors
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
+    if args.what == SaturateTarget::Vram {
+        return vram::run(args);
+    }
     match objects::target(args)? {
         #[cfg(feature = "objects")]
         Some(Place::Objects(url)) => sweep::run(args, &url),

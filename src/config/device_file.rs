@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::InputError;
-use super::file::{explain, read_small};
+use super::file::read_small;
+use super::yaml::explain;
 
 /// MB here are 10⁶ bytes, as on data sheets.
 const MB: f64 = 1e6;

@@ -12,6 +12,7 @@ mod file;
 mod gpu;
 mod health;
 mod idle;
+mod input_error;
 mod judging;
 mod kinds;
 pub mod nearest;
@@ -31,6 +32,7 @@ mod traffic;
 pub mod values;
 mod words;
 mod workload;
+mod yaml;
 
 pub use bounds::advice;
 pub use depth::{Depth, SEARCH_WARMUP_S};
@@ -41,52 +43,27 @@ pub use facts::{Facts, compact_utc};
 pub use file::ConfigFile;
 pub use gpu::GpuLimits;
 pub use health::HealthCriteria;
+pub use input_error::InputError;
 pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub(crate) use judging::{TARGET_MS_MAX, WAITING_MAX};
 pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    AutoscalerPlan, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile,
-    Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch, TraceKind, Traffic,
+    AutoscalerPlan, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
+    PerformanceProfile, Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch,
+    TraceKind, Traffic,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
-pub use shared::{Shared, Taken};
-pub use table::{InSweep, Setting};
+pub use shared::Taken;
+pub use table::{InSweep, Setting, Shared};
 pub use traffic::BURST_TRACE;
 pub use words::{
     Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,
 };
 pub use workload::WorkloadSection;
-
-use crate::escape::terminal;
-
-/// What was typed can't be run: each sentence says what is wrong, the value, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InputError {
-    /// Sentences for the user, at least one, each with the value and what to do.
-    pub sentences: Vec<String>,
-}
-
-impl InputError {
-    /// An error of one sentence.
-    pub fn new(sentence: impl Into<String>) -> InputError {
-        InputError { sentences: vec![sentence.into()] }
-    }
-}
-
-impl std::fmt::Display for InputError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // They are shown to people, and name files and values.
-        let sentences: Vec<String> =
-            self.sentences.iter().map(|sentence| terminal(sentence)).collect();
-        f.write_str(&sentences.join("\nerror: "))
-    }
-}
-
-impl std::error::Error for InputError {}
 
 #[cfg(test)]
 mod tests;

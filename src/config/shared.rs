@@ -4,16 +4,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, Error};
 
 use super::options::SETTINGS;
+use super::table::Shared;
 use super::{ConfigFile, Facts, Options, Setting, Settings, defaults_page};
-
-/// A group of such settings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shared {
-    /// How an object store is reached: `checkpoint` and `saturate` take them.
-    Objects,
-    /// What content is like: `checkpoint` and `datagen` take them.
-    Content,
-}
 
 /// What the command line says of a group.
 pub struct Taken {

@@ -6,8 +6,16 @@ use serde_json::{Value, json};
 
 use super::needs::Needs;
 use super::options::SETTINGS;
-use super::shared::Shared;
 use super::{Facts, Options, Settings};
+
+/// A group of settings of a run that other commands take too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// How an object store is reached: `checkpoint` and `saturate` take them.
+    Objects,
+    /// What content is like: `checkpoint` and `datagen` take them.
+    Content,
+}
 
 /// A setting as declared.
 pub struct Setting {

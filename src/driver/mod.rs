@@ -2,6 +2,7 @@
 //! outcomes become the workload's events. Decides nothing.
 
 mod feed;
+mod ledger;
 mod operate;
 mod real;
 mod shard_main;
@@ -22,6 +23,7 @@ use ringfall_workloads::contract::{
 };
 
 use crate::iotrace::OperationLog;
+use ledger::Ledger;
 use operate::urgency;
 pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
 pub use shard_main::shard_main;
@@ -41,16 +43,14 @@ pub struct Driver {
     spawn: Spawn,
     /// Tasks that are being begun, each inside of the one before.
     nested: Cell<u32>,
+    /// Events that the workload is being told of, each because of the one before.
+    events: Cell<u32>,
     requests: std::sync::Arc<SharedGate>,
-    /// Requests being served here, and those the autoscaler's figures need at a glance.
-    serving: Cell<u32>,
+    /// Requests and operations under way.
+    ledger: Ledger,
     /// Entries of the population written or given up, and all of them.
     populated: Cell<(u64, u64)>,
     waits: RefCell<BinaryHeap<Reverse<(SinceStart, RequestId)>>>,
-    /// Operations of the engine running for us.
-    operations: Cell<u32>,
-    /// Of these, writes of documents, which no request waits for.
-    ingesting: Cell<u32>,
     totals: RefCell<Box<Totals>>,
     /// Requests under way that began with a system prompt.
     prompted: RefCell<BTreeSet<RequestId>>,
@@ -87,12 +87,11 @@ impl Driver {
             origin: Cell::new(Nanos::MAX),
             spawn,
             nested: Cell::new(0),
+            events: Cell::new(0),
             requests,
-            serving: Cell::new(0),
+            ledger: Ledger::default(),
             populated: Cell::default(),
             waits: RefCell::default(),
-            operations: Cell::new(0),
-            ingesting: Cell::new(0),
             totals: RefCell::default(),
             prompted: RefCell::default(),
             window: Cell::new((Nanos::MAX, Nanos::MAX)),
@@ -114,6 +113,9 @@ impl Driver {
 
     /// Begins the workload at `origin` on the engine's clock and counts what ends in `window`.
     pub fn start(self: &Rc<Self>, origin: Nanos, window: (Nanos, Nanos)) {
+        assert_eq!(self.origin.get(), Nanos::MAX, "a workload begins once");
+        assert!(!self.stopped.get(), "nothing begins after the end");
+        assert!(origin <= window.0 && window.0 <= window.1, "{origin:?}, {window:?}");
         self.origin.set(origin);
         self.window.set(window);
         self.workload.borrow_mut().start(SinceStart::ZERO);
@@ -125,7 +127,7 @@ impl Driver {
 
     /// No new requests; those under way end at their next step.
     pub fn stop(&self, window_end: Nanos) {
-        self.stopped.set(true);
+        assert!(!self.stopped.replace(true), "a driver stops once");
         let (start, end) = self.window.get();
         self.window.set((start, end.min(window_end)));
         self.note_unfinished();
@@ -145,19 +147,19 @@ impl Driver {
     /// Operations of the engine still running for this driver.
     #[must_use]
     pub fn operations(&self) -> u32 {
-        self.operations.get()
+        self.ledger.operations()
     }
 
     /// Steps of requests that will end: waits and operations under way.
     #[must_use]
     pub fn steps_under_way(&self) -> usize {
-        self.waits.borrow().len() + (self.operations.get() - self.ingesting.get()) as usize
+        self.waits.borrow().len() + self.ledger.awaited() as usize
     }
 
     /// Requests being served here.
     #[must_use]
     pub fn serving(&self) -> u32 {
-        self.serving.get()
+        self.ledger.serving()
     }
 
     /// Whether [`Driver::stop`] was called.
@@ -170,6 +172,12 @@ impl Driver {
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.totals.borrow().requests.completed()
+    }
+
+    /// Requests that ended so far, in the window or not, well or not.
+    #[must_use]
+    pub fn ended_ever(&self) -> u64 {
+        self.ledger.ended()
     }
 
     /// Looks into the workload.
@@ -198,7 +206,7 @@ impl Driver {
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.origin.get() != Nanos::MAX
-            && self.serving.get() == 0
+            && self.serving() == 0
             && self.workload.borrow().is_exhausted()
     }
 
@@ -258,6 +266,7 @@ impl Driver {
                 }
             };
             let Some(Reverse((_, request))) = due else { break };
+            self.ledger.answer(request);
             self.event(Event::StepDone { request, outcome: Outcome::Waited, io_ns: 0 });
         }
         let due = self.workload.borrow().next_wake().is_some_and(|wake| wake <= now);
@@ -284,7 +293,7 @@ impl Driver {
     }
 
     fn serve_next(self: &Rc<Self>) {
-        self.serving.set(self.serving.get() + 1);
+        self.ledger.serve();
         self.event(Event::SlotGranted);
     }
 
@@ -313,22 +322,31 @@ impl Driver {
 
     fn event(self: &Rc<Self>, event: Event) {
         let mut actions = Vec::new();
+        let events = self.events.get();
+        self.events.set(events + 1);
         self.workload.borrow_mut().on_event(self.workload_now(), event, &mut actions);
         for action in actions {
             self.act(action);
+        }
+        self.events.set(events);
+        // Once everything that follows from an event is carried out.
+        if events == 0 && !self.stopped.get() {
+            let (steps, serving) = (self.steps_under_way(), self.serving() as usize);
+            assert_eq!(steps, serving, "steps under way, and requests being served");
         }
     }
 
     fn act(self: &Rc<Self>, action: Action) {
         match action {
             Action::Wait { request, until } => {
+                self.ledger.step(request);
                 self.waits.borrow_mut().push(Reverse((until, request)));
                 self.poke.notify_all();
             }
             Action::Done { request, record } => {
                 self.prompted.borrow_mut().remove(&request);
                 self.note_late(&record);
-                self.serving.set(self.serving.get() - 1);
+                self.ledger.done(request);
                 self.record(record.finished, |totals, index| {
                     totals.requests.record(&record);
                     if record.end == RequestEnd::Served {
@@ -348,12 +366,10 @@ impl Driver {
             Action::Ingest { .. } | Action::Forget { .. } if self.stopped.get() => {}
             Action::Ingest { key, bytes } => {
                 let driver = Rc::clone(self);
-                self.operations.set(self.operations.get() + 1);
-                self.ingesting.set(self.ingesting.get() + 1);
+                self.ledger.begin_ingest();
                 self.begin(async move {
                     let outcome = driver.ingest(key, bytes).await;
-                    driver.operations.set(driver.operations.get() - 1);
-                    driver.ingesting.set(driver.ingesting.get() - 1);
+                    driver.ledger.end_ingest();
                     match driver.stopped.get() {
                         true => driver.idle.notify_all(),
                         false => driver.event(Event::Ingested { outcome }),
@@ -363,13 +379,14 @@ impl Driver {
             Action::Forget { key } => self.forget(key),
             // Stopping: the request goes no further, and its slot is of no use to anybody.
             Action::Read { .. } | Action::Write { .. } if self.stopped.get() => {
-                self.serving.set(self.serving.get() - 1);
+                self.ledger.abandon();
                 self.idle.notify_all();
             }
             Action::Read { request, key, scope, class, purpose, times } => {
                 let driver = Rc::clone(self);
                 let has_prompt = self.note_prompt(request, purpose);
-                self.operations.set(self.operations.get() + 1);
+                self.ledger.step(request);
+                self.ledger.begin_operation();
                 self.begin(async move {
                     let purpose = (purpose, has_prompt);
                     let (outcome, io_ns) = driver.read((key, scope), class, purpose, times).await;
@@ -378,7 +395,8 @@ impl Driver {
             }
             Action::Write { request, key, scope, class, purpose, bytes } => {
                 let driver = Rc::clone(self);
-                self.operations.set(self.operations.get() + 1);
+                self.ledger.step(request);
+                self.ledger.begin_operation();
                 self.begin(async move {
                     let (outcome, io_ns) = driver.write(key, scope, class, purpose, bytes).await;
                     driver.step_done(request, outcome, io_ns);
@@ -400,9 +418,10 @@ impl Driver {
     }
 
     fn step_done(self: &Rc<Self>, request: RequestId, outcome: Outcome, io_ns: u64) {
-        self.operations.set(self.operations.get() - 1);
+        self.ledger.end_operation();
+        self.ledger.answer(request);
         if self.stopped.get() {
-            self.serving.set(self.serving.get() - 1);
+            self.ledger.abandon();
             self.idle.notify_all();
             return;
         }

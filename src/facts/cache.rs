@@ -27,23 +27,24 @@ pub struct CacheStats {
     pub prefix_saved_bytes: u64,
     /// Entries written for turns (and again after a decode miss), system prompts and blocks.
     pub prefill_writes: u64,
-    /// Bytes of those.
+    /// Bytes written by `prefill_writes`.
     pub prefill_written_bytes: u64,
     /// RAG chunks written in the window: among the writes that the tiers count.
     pub ingested: u64,
-    /// Bytes of those.
+    /// Bytes of the RAG chunks written in the window.
     pub ingested_bytes: u64,
-    /// RAG chunks ingested before the window: no tier's counts have them.
+    /// RAG chunks ingested before the window, be it before the load or beside it in the warm-up: no
+    /// tier's counts have them.
     pub ingested_before: u64,
-    /// Bytes of those.
+    /// Bytes of the RAG chunks ingested before the window.
     pub ingested_before_bytes: u64,
     /// Successful reads of a turn's own entry, of earlier turns and of RAG chunks.
     pub decode_reads: u64,
-    /// Bytes of those.
+    /// Bytes read by `decode_reads`.
     pub decode_read_bytes: u64,
     /// Successful reads of a turn's own entry while generating.
     pub own_turn_reads: u64,
-    /// Bytes of those.
+    /// Bytes read by `own_turn_reads`.
     pub own_turn_read_bytes: u64,
 }
 

@@ -17,7 +17,7 @@ const SAMPLING_SEED: u64 = 0x5eed_0f5a_3b1e_5eed;
 pub struct RequestSample {
     /// Intended arrival to end.
     pub end_to_end_ns: u64,
-    /// Its storage I/O.
+    /// Time the request spent on storage I/O.
     pub storage_io_ns: u64,
     /// Waiting for generated tokens.
     pub generation_ns: u64,
@@ -33,21 +33,21 @@ pub struct RequestStats {
     /// Requests that finished without a failed step, by class in the order of `Class::ALL`:
     /// intended arrival to end.
     pub end_to_end: [Histogram; 3],
-    /// Their storage I/O.
+    /// Time that each of these requests spent on storage I/O, ns.
     pub storage_io: Histogram,
-    /// Their waiting for generated tokens.
+    /// Time that each waited for generated tokens, ns.
     pub generation: Histogram,
-    /// Their prefill phase, where they had one.
+    /// Time of the prefill phase of each that had one, ns.
     pub prefill: Histogram,
-    /// Their decode phase, where they had one.
+    /// Time of the decode phase of each that had one, ns.
     pub decode: Histogram,
     /// From intended arrival to the start of serving.
     pub queued: Histogram,
     /// Requests that had arrived and not ended when the window closed, by class: their age then.
     pub unfinished: [Histogram; 3],
-    /// Tokens generated.
+    /// Number of tokens generated for requests that finished in the window.
     pub generated_tokens: u64,
-    /// Tokens of context.
+    /// Number of tokens of context of requests that finished in the window.
     pub context_tokens: u64,
     /// Requests with a step whose I/O failed: kept out of everything above.
     pub failed: u64,

@@ -12,21 +12,19 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
 use super::scenario::Scenario;
+use crate::driver::Driver;
 use crate::run::World;
 
-/// How things stood when the run was stopped.
+/// How things stood with the shards when they were stopped.
+#[derive(Default)]
 pub(super) struct AtStop {
     serving: u32,
 }
 
 impl AtStop {
-    /// Before anything was served.
-    pub(super) fn of_nothing() -> AtStop {
-        AtStop { serving: 0 }
-    }
-
-    pub(super) fn of(world: &World) -> AtStop {
-        AtStop { serving: world.drivers.iter().map(|driver| driver.serving()).sum() }
+    /// One more is about to be stopped.
+    pub(super) fn add(&mut self, driver: &Driver) {
+        self.serving += driver.serving();
     }
 }
 
@@ -162,9 +160,13 @@ fn requests(world: &World, at_stop: &AtStop) -> Result<(), String> {
     let mut ended = 0;
     for driver in &world.drivers {
         stats.merge(&driver.with_workload(|workload| workload.stats()));
-        let totals = driver.totals();
+        let (totals, of_driver) = (driver.totals(), driver.ended_ever());
         let requests = &totals.requests;
-        ended += requests.completed() + requests.failed + requests.refused;
+        let in_window = requests.completed() + requests.failed + requests.refused;
+        if in_window > of_driver {
+            return Err(format!("{in_window} requests ended in the window, {of_driver} in all"));
+        }
+        ended += of_driver;
     }
     let known = ended + stats.dropped + u64::from(at_stop.serving);
     same("requests that ended, were dropped or being served", known, stats.arrived)
@@ -214,8 +216,7 @@ pub(super) fn report_tells_what_happened(
     }
     let failed = errors(&|error| error.errno != 0);
     counted("failed in all", IoKind::Write, failed, flaws.failures())?;
-    let is_flawless = scenario.rates == Default::default() && scenario.dies.is_none();
-    if is_flawless && gpu.failed + gpu.wrong_blocks == 0 {
+    if scenario.is_flawless() && gpu.failed + gpu.wrong_blocks == 0 {
         same("errors of a drive without flaws", metrics.error_count(), 0)?;
     }
     Ok(())

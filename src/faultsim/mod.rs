@@ -1,13 +1,17 @@
 //! Whole systems, small and on a simulated clock, whose drive goes wrong in ways drawn from a seed.
 //!
-//! Everything is real but the clock, the drive and the GPU: users, placement, the data path with
-//! its bytes and their verification. After each run every sum must hold, nothing may be held, and
-//! what the engine reports must be what drive and GPU did, to the byte.
+//! Everything is real but the clock, the drive and the GPU: the phases of the run, users, placement,
+//! the data path with its bytes and their verification. After each run every sum must hold, nothing
+//! may be held, what the engine reports must be what drive and GPU did, to the byte, and the phases
+//! must have kept their promises (`promises`).
 
 mod check;
+mod fate;
+mod promises;
 mod scenario;
 mod stranger;
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,17 +21,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::device::{FlawCounts, SimDrive};
 use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawCounts};
 use ringfall_engine::units::BLOCK_BYTES;
 
+use crate::driver::Driver;
 use crate::run::{
-    BEGIN, ERRORS_MAX, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World, WorldParts,
-    conduct,
+    BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,
+    WorldParts, conduct,
 };
 use check::AtStop;
+use fate::What;
+use promises::Diary;
 use scenario::{Scenario, time_within};
 use stranger::Strangers;
 
@@ -37,13 +45,13 @@ const STEPS_MAX: u64 = 5_000_000;
 const PAUSE_MAX: Nanos = Nanos::from_ms(100);
 
 /// What a run came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FaultRun {
     /// What the drive did wrong.
     pub flaws: FlawCounts,
     /// What the GPU tier did wrong.
     pub gpu_flaws: GpuFlawCounts,
-    /// Number of requests that finished without a failed step.
+    /// Number of requests that finished without a failed step in the measurement window.
     pub requests: u64,
     /// Operations that were dropped half-way.
     pub cancelled: u64,
@@ -51,6 +59,13 @@ pub struct FaultRun {
     pub lost_drives: u64,
     /// Steps of the simulation.
     pub steps: u64,
+    /// Why the run ended.
+    pub ending: Ending,
+    /// Whether what was measured was handed over before everything had ended.
+    pub is_kept: bool,
+    /// Phases in which something happened to the run from outside: an interruption, a failure, a
+    /// drive or a shard that was lost.
+    pub incidents: Vec<Phase>,
 }
 
 /// Runs the system of that seed.
@@ -79,6 +94,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     // Of a stream of its own, so that the system of a seed stays what it is.
     let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
     world.runtime.draw_order_of_spawns(move || order.random());
+    let drivers = world.drivers.len();
     let mut faulty = Faulty {
         strangers: Strangers::new(rng.random()),
         scenario: &scenario,
@@ -86,19 +102,16 @@ fn one(seed: u64) -> Result<FaultRun, String> {
         gpu,
         rng,
         steps: 0,
-        is_still: false,
-        at_stop: AtStop::of_nothing(),
+        phase: (Phase::Open, BEGIN),
+        to_come: Vec::new(),
+        failure: None,
+        lost: vec![false; drivers],
+        has_happened: vec![false; scenario.fate.incidents.len()],
+        unpopulated: Rc::new(RefCell::new(vec![true; drivers])),
+        diary: Diary::default(),
+        at_stop: AtStop::default(),
     };
-    let plan = PhasePlan {
-        start_delay: Nanos::ZERO,
-        gathers: false,
-        warmup: Nanos::ZERO,
-        duration: scenario.runs_for,
-        ends_when_exhausted: false,
-        errors_max: ERRORS_MAX,
-        silence_max: SILENCE_MAX,
-    };
-    conduct(plan, &mut faulty)?;
+    conduct(faulty.plan(), &mut faulty)?;
     faulty.shut_down()
 }
 
@@ -136,9 +149,31 @@ struct Faulty<'a> {
     strangers: Strangers,
     rng: Xoshiro256PlusPlus,
     steps: u64,
-    /// Nothing can happen any more by itself.
-    is_still: bool,
+    /// The phase, and when it began.
+    phase: (Phase, Nanos),
+    /// What follows from incidents, and when.
+    to_come: Vec<(Nanos, Sequel)>,
+    /// Why the run can't go on.
+    failure: Option<String>,
+    /// Shards from which nothing is expected any more.
+    lost: Vec<bool>,
+    /// Which of the incidents have happened.
+    has_happened: Vec<bool>,
+    /// Shards whose population is not written.
+    unpopulated: Rc<RefCell<Vec<bool>>>,
+    diary: Diary,
     at_stop: AtStop,
+}
+
+/// What follows from an incident, later.
+#[derive(Clone, Copy, Debug)]
+enum Sequel {
+    /// Another interruption.
+    Interrupt,
+    /// The drives answer again, and no shard is stuck.
+    Answer,
+    /// The watchdog gives a shard up.
+    GiveUp(u16),
 }
 
 impl Shards for Faulty<'_> {
@@ -146,92 +181,223 @@ impl Shards for Faulty<'_> {
 
     fn sight(&mut self, phase: Phase) -> Result<Sight, String> {
         let now = self.world.time.now();
-        let measures = self.world.drivers.iter().map(|driver| driver.shard().measure());
+        if self.phase.0 != phase {
+            self.phase = (phase, now);
+        }
+        self.diary.look();
+        let drivers = &self.world.drivers;
+        let measures = drivers.iter().map(|driver| driver.shard().measure());
         let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
             (errors + measure.error_count_ever(), ended + measure.ended_ever())
         });
-        // A system that is stopped in the middle of its population is one that is interrupted then.
-        let populates_until = self.scenario.populates_for.map(|length| BEGIN + length);
-        let is_cut_short = phase == Phase::Populate && populates_until.is_some_and(|at| now >= at);
-        let is_over = phase == Phase::Populate && self.is_still && populates_until.is_none();
-        if is_over && self.world.runtime.task_count() > 0 {
-            return Err("writing the population never ends".to_owned());
-        }
+        let mut is_unheard = drivers.iter().zip(&self.lost).map(|(driver, is_lost)| {
+            let id = driver.shard().id();
+            self.world.is_stuck(id) && !is_lost
+        });
         Ok(Sight {
             now,
-            is_populated: self.is_still && populates_until.is_none(),
-            is_drained: self.is_still,
-            is_interrupted: is_cut_short,
+            is_done: self.is_done(phase, now),
+            is_exhausted: drivers.iter().all(|driver| driver.is_exhausted()),
+            is_interrupted: self.diary.is_interrupted(),
             errors,
-            in_flight: self.world.drivers.iter().map(|driver| driver.shard().in_flight()).sum(),
-            operations: self.world.drivers.iter().map(|driver| driver.operations()).sum(),
+            in_flight: drivers.iter().map(|driver| driver.shard().in_flight()).sum(),
+            operations: drivers.iter().map(|driver| driver.operations()).sum(),
+            is_unheard: is_unheard.any(|is_it| is_it),
             ended,
+            failure: self.failure.clone(),
             ..Sight::default()
         })
     }
 
     fn obey(&mut self, order: Order) -> Result<(), String> {
-        self.is_still = false;
+        self.diary.order(self.world.time.now(), &order);
         match order {
-            Order::Populate => {
-                for driver in &self.world.drivers {
-                    let driver = Rc::clone(driver);
-                    self.world.runtime.spawn(Box::pin(async move {
-                        let _refused_or_failed = driver.populate_all().await;
-                    }));
+            Order::Open | Order::Precondition | Order::Assemble | Order::Report { .. } => {}
+            Order::Populate => self.populate(),
+            Order::Start { origin, window } => {
+                for (index, driver) in self.awake() {
+                    for row in self.scenario.fate.rows.iter().flat_map(|rows| &rows[index]) {
+                        driver.supply(row.clone());
+                    }
+                    if self.scenario.fate.rows.is_some() {
+                        driver.supply_end();
+                    }
+                    // The engine is measured from the beginning: this window is the requests'.
+                    driver.start(origin, window);
                 }
             }
-            // The measurement's window is open already; this one is the requests'.
-            Order::Start { origin, .. } => self.world.start_clocks(origin, (origin, Nanos::MAX)),
             Order::BeginWindow => {}
-            Order::Stop { .. } => {
-                self.at_stop = AtStop::of(&self.world);
-                self.world.drivers.iter().for_each(|driver| driver.stop(Nanos::MAX));
+            Order::Stop { window_end } => {
+                let awake: Vec<_> = self.awake().map(|(_, driver)| Rc::clone(driver)).collect();
+                for driver in awake {
+                    self.stop(&driver, window_end);
+                }
                 self.strangers.stop();
+            }
+            Order::Keep { .. } => {
+                let ended = self.world.drivers.iter().map(|driver| driver.ended_ever());
+                self.diary.keep(ended.collect());
             }
         }
         Ok(())
     }
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), String> {
-        match phase {
-            // It never gathers.
-            Phase::Populate | Phase::Gather => {
-                let until = self.scenario.populates_for.map_or(until, |length| BEGIN + length);
-                self.run_until(until)?;
-                self.is_still = true;
-            }
-            Phase::WarmUp => self.run_until(until)?,
-            Phase::Measure => {
-                self.interfere();
-                if let Some((drive, at)) = self.scenario.dies
-                    && self.world.time.now() >= BEGIN + at
-                {
-                    self.world.drives[drive].die();
-                }
-                let pause = time_within(&mut self.rng, Nanos::ZERO..PAUSE_MAX);
-                self.run_until((self.world.time.now() + pause).min(until))?;
-                check::nobody_is_forgotten(&self.world)?;
-            }
-            Phase::Drain => {
-                // What has begun ends by itself, without being told that there is no use in
-                // waiting; or it is told so in the middle of everything.
-                if self.scenario.ends_gently {
-                    self.run_until(Nanos::MAX)?;
-                }
-                self.is_still = true;
-            }
+        if phase == Phase::Measure {
+            self.interfere();
+        }
+        self.strike(phase)?;
+        let pause = time_within(&mut self.rng, Nanos::ZERO..PAUSE_MAX);
+        let deadline = (self.world.time.now() + pause).min(until).min(self.next_incident(phase));
+        self.run_until(deadline)?;
+        self.strike(phase)?;
+        if phase == Phase::Measure {
+            check::nobody_is_forgotten(&self.world)?;
         }
         Ok(())
     }
 }
 
 impl Faulty<'_> {
+    fn plan(&self) -> PhasePlan {
+        let fate = &self.scenario.fate;
+        PhasePlan {
+            start_delay: Nanos::ZERO,
+            gathers: false,
+            warmup: fate.warmup,
+            duration: self.scenario.runs_for,
+            ends_when_exhausted: fate.ends_when_exhausted,
+            errors_max: ERRORS_MAX,
+            silence_max: if fate.has_silence() { fate.silence_max } else { SILENCE_MAX },
+        }
+    }
+
+    /// The shards that are not stuck, by index.
+    fn awake(&self) -> impl Iterator<Item = (usize, &Rc<Driver>)> {
+        let all = self.world.drivers.iter().enumerate();
+        all.filter(|(_, driver)| !self.world.is_stuck(driver.shard().id()))
+    }
+
+    /// Whether what the phase asks for is done, as a real run sees it.
+    fn is_done(&self, phase: Phase, now: Nanos) -> bool {
+        let expected = || (0..self.lost.len()).filter(|&index| !self.lost[index]);
+        match phase {
+            Phase::Open | Phase::Precondition | Phase::Assemble | Phase::Report => {
+                now >= self.phase.1 + self.scenario.fate.takes(phase)
+            }
+            Phase::Populate => expected().all(|index| !self.unpopulated.borrow()[index]),
+            Phase::Drain => expected().all(|index| {
+                let driver = &self.world.drivers[index];
+                let shard = driver.shard();
+                driver.operations() == 0 && shard.in_flight() == 0 && shard.moves() == 0
+            }),
+            Phase::Gather | Phase::WarmUp | Phase::Measure => false,
+        }
+    }
+
+    fn populate(&self) {
+        for (index, driver) in self.awake() {
+            let (driver, unpopulated) = (Rc::clone(driver), Rc::clone(&self.unpopulated));
+            self.world.runtime.spawn(Box::pin(async move {
+                let _refused_or_failed = driver.populate_all().await;
+                unpopulated.borrow_mut()[index] = false;
+            }));
+        }
+    }
+
+    /// Stops a shard: what has begun ends by itself, without being told that there is no use in
+    /// waiting; or it is told so in the middle of everything.
+    fn stop(&mut self, driver: &Driver, window_end: Nanos) {
+        self.at_stop.add(driver);
+        driver.stop(window_end);
+        if !self.scenario.ends_gently {
+            driver.shard().stop();
+        }
+    }
+
+    /// When something happens from outside, if the phase goes on until then.
+    fn next_incident(&self, phase: Phase) -> Nanos {
+        let now = self.world.time.now();
+        let of_phase = self.scenario.fate.incidents.iter().filter(|one| one.phase == phase);
+        let starts = of_phase.map(|one| self.phase.1 + one.after).filter(|&at| at > now);
+        let sequels = self.to_come.iter().map(|(at, _)| *at);
+        starts.chain(sequels).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// Lets happen what is due.
+    fn strike(&mut self, phase: Phase) -> Result<(), String> {
+        let now = self.world.time.now();
+        if let Some((drive, at)) = self.scenario.dies
+            && now >= BEGIN + at
+        {
+            self.world.drives[drive].die();
+        }
+        for (index, incident) in self.scenario.fate.incidents.iter().enumerate() {
+            let is_due = incident.phase == phase && now >= self.phase.1 + incident.after;
+            if is_due && !std::mem::replace(&mut self.has_happened[index], true) {
+                self.diary.incident(phase, incident.what);
+                self.befall(phase, incident.what)?;
+            }
+        }
+        let (due, later): (Vec<_>, Vec<_>) =
+            self.to_come.iter().copied().partition(|(at, _)| *at <= now);
+        self.to_come = later;
+        due.into_iter().try_for_each(|(_, sequel)| self.follow(phase, sequel))
+    }
+
+    fn befall(&mut self, phase: Phase, what: What) -> Result<(), String> {
+        let now = self.world.time.now();
+        match what {
+            What::Interrupt { again_after } => {
+                self.to_come.extend(again_after.map(|after| (now + after, Sequel::Interrupt)));
+                self.diary.interrupt(now, phase)?;
+            }
+            What::Failure => self.fail(format!("something was lost while {phase}")),
+            What::DriveDies(drive) => self.world.drives[drive].die(),
+            What::DriveFallsSilent(drive, lasts) => {
+                self.world.drives[drive].fall_silent_for_all();
+                self.to_come.extend(lasts.map(|lasts| (now + lasts, Sequel::Answer)));
+            }
+            What::ShardIsStuck(shard, told_after) => {
+                self.world.hold(ShardId(shard));
+                self.to_come.push((now + told_after, Sequel::GiveUp(shard)));
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, phase: Phase, sequel: Sequel) -> Result<(), String> {
+        match sequel {
+            Sequel::Interrupt => self.diary.interrupt(self.world.time.now(), phase)?,
+            // A shard that is stuck stays it: its thread is another's business.
+            Sequel::Answer => self.world.answer(),
+            Sequel::GiveUp(shard) => {
+                self.lost[usize::from(shard)] = true;
+                self.fail(format!("shard {shard} has shown no sign of life, while {phase}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, sentence: String) {
+        self.diary.failure(self.world.time.now(), &sentence);
+        self.failure.get_or_insert(sentence);
+    }
+
+    /// Lets everything that was held up go on, and ends it; then every sum must hold.
     fn shut_down(&mut self) -> Result<FaultRun, String> {
+        let now = self.world.time.now();
+        let drivers = self.world.drivers.clone();
+        for driver in drivers.iter().filter(|driver| !driver.is_stopped()) {
+            self.stop(driver, now);
+        }
+        self.strangers.stop();
+        self.world.let_go();
         if self.scenario.ends_gently {
+            self.run_until(Nanos::MAX)?;
             check::nothing_waits(&self.world)?;
         }
-        self.world.drivers.iter().for_each(|driver| driver.shard().stop());
+        drivers.iter().for_each(|driver| driver.shard().stop());
         self.run_until(Nanos::MAX)?;
         check::at_rest(&self.world, self.scenario, &self.at_stop)?;
         let mut flaws = FlawCounts::default();
@@ -241,13 +407,19 @@ impl Faulty<'_> {
         let gpu_flaws = self.gpu.as_ref().map(|gpu| gpu.counts()).unwrap_or_default();
         check::report_tells_what_happened(&self.world, self.scenario, &flaws, &gpu_flaws)?;
         self.strangers.check()?;
+        let errors = drivers.iter().map(|driver| driver.shard().measure().error_count_ever()).sum();
+        let ended: Vec<u64> = drivers.iter().map(|driver| driver.ended_ever()).collect();
+        self.diary.check(&self.scenario.fate, ERRORS_MAX, errors, &ended)?;
         Ok(FaultRun {
             flaws,
             gpu_flaws,
-            requests: self.world.drivers.iter().map(|driver| driver.completed()).sum(),
+            requests: drivers.iter().map(|driver| driver.completed()).sum(),
             cancelled: self.strangers.cancelled(),
             lost_drives: self.world.shared.budgets.losses(),
             steps: self.steps,
+            ending: self.diary.report()?.0.clone(),
+            is_kept: self.diary.has_kept(),
+            incidents: self.diary.incidents().iter().map(|(phase, _)| *phase).collect(),
         })
     }
 
@@ -256,10 +428,10 @@ impl Faulty<'_> {
         match self.rng.random_range(0..4) {
             0 => self.strangers.come(&self.world, self.scenario),
             1 if self.scenario.cancels => self.strangers.cancel_one(&self.world),
-            2 => {
+            2 if self.scenario.fate.rows.is_none() => {
                 let most = self.scenario.load.config.num_users * 2;
                 let users = self.rng.random_range(1..=most);
-                self.world.drivers.iter().for_each(|driver| driver.set_users(users));
+                self.awake().for_each(|(_, driver)| driver.set_users(users));
             }
             _ => {}
         }
@@ -294,12 +466,16 @@ impl Faulty<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn a_few_hundred_seeds_lose_nothing() {
         let (mut flaws, mut gpu_flaws, mut cancelled, mut requests, mut lost) =
             (Vec::new(), Vec::new(), 0, 0, 0);
+        let (mut endings, mut kept) = ([0; 3], 0);
+        let mut incidents: BTreeMap<Phase, u32> = BTreeMap::new();
         for seed in 0..300 {
             match run(seed) {
                 Ok(run) => {
@@ -311,6 +487,15 @@ mod tests {
                     cancelled += run.cancelled;
                     requests += run.requests;
                     lost += run.lost_drives;
+                    kept += u32::from(run.is_kept);
+                    endings[match run.ending {
+                        Ending::Complete => 0,
+                        Ending::Interrupted => 1,
+                        Ending::Failed(_) => 2,
+                    }] += 1;
+                    for phase in run.incidents {
+                        *incidents.entry(phase).or_default() += 1;
+                    }
                 }
                 Err(what) => panic!("seed {seed}: {what}\nagain: ringfall faults --seeds {seed}"),
             }
@@ -325,6 +510,9 @@ mod tests {
         }
         assert!(cancelled > 300 && requests > 3_000, "they did next to nothing");
         assert!(lost > 10, "only {lost} drives were given up");
+        let (least, number) = (endings.iter().min(), incidents.values().min());
+        assert!(least > Some(&30) && kept > 60, "endings {endings:?}, {kept} handed over early");
+        assert!(incidents.len() == 8 && number > Some(&2), "{incidents:?}");
     }
 
     #[test]

@@ -18,7 +18,8 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, Ra
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
-use crate::run::{Load, RunSettings};
+use super::fate::{Fate, Incident, What};
+use crate::run::{Load, Phase, RunSettings};
 use crate::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
@@ -46,8 +47,8 @@ pub(super) struct Scenario {
     pub(super) cancels: bool,
     /// How long, on the simulated clock, before it is stopped.
     pub(super) runs_for: Nanos,
-    /// It is stopped so long after it began to write its population.
-    pub(super) populates_for: Option<Nanos>,
+    /// What happens to it from outside.
+    pub(super) fate: Fate,
     /// What has begun may end before the engine is stopped.
     pub(super) ends_gently: bool,
 }
@@ -77,8 +78,7 @@ impl Scenario {
         let (drives_bytes, layout, dies) = drives(settings.seed, settings.store.capacity_bytes);
         let is_flawless = rng.random_range(0..10) == 0;
         let rates = rates(rng, is_flawless);
-        let load =
-            Load { config: Arc::new(workload(rng, users)), source: Source::Synthetic, rows: None };
+        let mut config = workload(rng, users);
         let populates_for =
             (rng.random_range(0..8) == 0).then(|| time_within(rng, Nanos::ZERO..200 * MILLISECOND));
         let gpu_flaws = gpu_flaws(rng, is_flawless);
@@ -87,22 +87,43 @@ impl Scenario {
         settings.engine =
             settings.engine.layout(layout).gpu_bytes(gpu_bytes).promote_on_hit(promotes);
         let (rates, gpu_flaws) = one_kind_of_damage(rates, gpu_flaws, gpu_bytes > 0);
+        let (cancels, runs_for) = (rng.random(), time_within(rng, 10 * MILLISECOND..4 * SECOND));
+        let mut fate = Fate::draw(settings.seed, shards, drives_bytes.len(), runs_for);
+        // One that is stopped in the middle of its population is one that is interrupted then.
+        fate.incidents.extend(populates_for.map(|after| Incident {
+            phase: Phase::Populate,
+            after,
+            what: What::Interrupt { again_after: None },
+        }));
+        let source = match fate.rows {
+            None => Source::Synthetic,
+            Some(_) => {
+                config.phases = PhaseMode::Both;
+                Source::Rows
+            }
+        };
         Scenario {
             settings,
             cpu_bytes,
             gpu_bytes,
             requests_max,
-            load,
+            load: Load { config: Arc::new(config), source, rows: None },
             model,
             rates,
             gpu_flaws,
             drives_bytes,
             dies,
-            cancels: rng.random(),
-            runs_for: time_within(rng, 10 * MILLISECOND..4 * SECOND),
-            populates_for,
+            cancels,
+            runs_for,
+            fate,
             ends_gently: rng.random(),
         }
+    }
+
+    /// Whether nothing is to go wrong with its drives.
+    pub(super) fn is_flawless(&self) -> bool {
+        let has_dying = self.fate.has(|what| matches!(what, What::DriveDies(_)));
+        self.rates == FlawRates::default() && self.dies.is_none() && !has_dying
     }
 
     /// Opens the GPU tier, if it has one.
@@ -227,12 +248,12 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> Drawn {
     Drawn { settings, scale, cpu_bytes, requests_max }
 }
 
-/// The drives, which a third of the seeds have several of, and of those every second one that dies.
 /// A time, all of the range being as likely.
 pub(super) fn time_within(rng: &mut Xoshiro256PlusPlus, range: Range<Nanos>) -> Nanos {
     Nanos::from_ns(rng.random_range(range.start.as_ns()..range.end.as_ns()))
 }
 
+/// The drives, which a third of the seeds have several of, and of those every second one that dies.
 /// Drawn apart, so that the other seeds are what they have always been.
 fn drives(seed: u64, capacity_bytes: u64) -> (Vec<u64>, EntryLayout, Option<(usize, Nanos)>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from_be_bytes(*b"drives--"));

@@ -1,6 +1,5 @@
 //! What the machine says about itself. Every figure that can't be read is `None`, never 0.
 
-mod awaited;
 mod blockstat;
 mod cost;
 mod cpus;
@@ -8,12 +7,12 @@ mod device;
 mod direct;
 mod launcher;
 mod machine;
+mod overdue;
 mod pipe;
 mod room;
 mod screen;
 pub mod survey;
 
-pub use awaited::Awaited;
 pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
@@ -21,6 +20,7 @@ pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers, s
 pub use direct::takes_direct_io;
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
+pub use overdue::Overdue;
 pub use pipe::{InputFile, is_strange_pipe, open_to_read, open_to_write, read_text, write_output};
 pub use room::{MemoryRoom, Room, counted, human};
 pub use screen::{live_line, terminal_columns};

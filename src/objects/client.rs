@@ -187,7 +187,7 @@ impl Objects {
         Ok(Objects { inner: Arc::new(inner), threads: Arc::new(Threads(Some(runtime))) })
     }
 
-    /// What it names.
+    /// Bucket and prefix that the client works in.
     #[must_use]
     pub fn url(&self) -> &ObjectUrl {
         &self.inner.url

@@ -86,6 +86,8 @@ codes! {
         GpuLeftOut = "gpu_left_out",
         /// The GPU tier was smaller than asked for.
         GpuSmaller = "gpu_smaller",
+        /// Bytes went between GPU memory and storage through host memory.
+        GpuNotDirect = "gpu_not_direct",
         /// Host memory stood in for GPUs.
         GpuEmulated = "gpu_emulated",
         /// Entries found no room in a GPU tier that had free space.

@@ -12,6 +12,7 @@ use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
 
+use super::phases::Phase;
 use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
 use crate::interrupt::Interrupt;
@@ -69,9 +70,9 @@ impl From<StoreError> for FleetError {
 
 /// Seed of a shard: what is needed besides its place in the fleet.
 pub struct ShardSeed {
-    /// Engine half.
+    /// What the engine needs to open the shard.
     pub spec: ShardSpec,
-    /// Users.
+    /// Users, or part of a trace, whose requests the shard serves.
     pub workload: Workload,
     /// Whether allocation permits bound anything.
     pub max_concurrent_allocs: bool,
@@ -83,7 +84,7 @@ pub struct ShardSeed {
     pub cpu: Option<usize>,
 }
 
-/// Running shards.
+/// The threads of the shards, from when all are open until they are joined.
 pub struct Fleet {
     executors: Vec<Executor<()>>,
     inboxes: Arc<Vec<Sender<Inbound>>>,
@@ -160,7 +161,7 @@ impl Fleet {
             if interrupt.is_set() {
                 return Err(FleetError::Interrupted);
             }
-            if let Some(error) = self.watch() {
+            if let Some(error) = self.watch(Phase::Assemble) {
                 // One that has ended may have said why just before.
                 let mut said = self.notices.try_iter().filter_map(|notice| match notice {
                     Notice::Ready(_, Err(why)) => Some(why),
@@ -176,7 +177,7 @@ impl Fleet {
         self.inboxes.len()
     }
 
-    /// Tells every shard.
+    /// Sends a command to every shard; one whose thread has ended does not hear it.
     pub fn tell(&self, command: Command) {
         for inbox in self.inboxes.iter() {
             // One that has ended is found by `watch` or `join`.
@@ -191,12 +192,13 @@ impl Fleet {
     }
 
     /// Looks at every heartbeat and wakes shards that miss theirs. The first shard that was lost
-    /// since the last look, if any was: it is stuck for good, or has ended.
+    /// since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run is
+    /// doing, for the log.
     #[must_use]
-    pub fn watch(&mut self) -> Option<FleetError> {
+    pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
         let now = monotonic_now();
         let lost = (0..self.len()).find_map(|index| {
-            let error = (!self.lost[index]).then(|| self.watch_one(index, now)).flatten()?;
+            let error = (!self.lost[index]).then(|| self.watch_one(index, now, phase)).flatten()?;
             Some((index, error))
         });
         let (index, error) = lost?;
@@ -204,7 +206,7 @@ impl Fleet {
         Some(error)
     }
 
-    fn watch_one(&mut self, index: usize, now: Nanos) -> Option<FleetError> {
+    fn watch_one(&mut self, index: usize, now: Nanos, phase: Phase) -> Option<FleetError> {
         let shard = index as u16;
         if self.inboxes[index].is_disconnected() {
             let reason = "its thread is gone; an earlier message says why".to_owned();
@@ -214,7 +216,7 @@ impl Fleet {
             Verdict::Alive => None,
             Verdict::Stalled { age } => {
                 let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, "no heartbeat: waking it");
+                tracing::warn!(shard, age_ms, %phase, "no heartbeat: waking it");
                 self.wake(index);
                 None
             }

@@ -3,10 +3,13 @@
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
 
+mod conduct;
 mod depth;
 mod fleet;
+mod gpu_direct;
 mod over_ranks;
 mod phases;
+mod real;
 mod scaling;
 mod start;
 mod store_watch;
@@ -18,7 +21,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::error::{IoError, SetupError};
 use ringfall_engine::load::LoadError;
@@ -26,6 +29,7 @@ use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{Shortage, SpaceFigures, TierCounts};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
+use ringfall_engine::tier::gpu::DirectStorage;
 use ringfall_engine::units::MIB;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
@@ -33,20 +37,19 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStat
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
 use crate::facts::{DepthFigures, FeedFigures};
-use crate::host::Awaited;
-use crate::interrupt::Interrupt;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
-use crate::source::{Feed, OpenTrace};
-use crate::store::{Store, StoreError, StoreRequest};
+use crate::source::OpenTrace;
+use crate::store::{Store, StoreRequest};
+pub use conduct::{Shards, conduct, conduct_to_the_end};
 pub use fleet::FleetError;
-use fleet::{Fleet, ShardSeed};
+use fleet::ShardSeed;
+pub use gpu_direct::DirectOpener;
 pub use phases::{
-    ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, START_DELAY, Shards, Sight, conduct,
-    conduct_to_the_end,
+    ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
+pub use real::run;
 use scaling::Scaling;
 pub use start::Start;
-use threads::Threads;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
 pub use watchdog::WatchdogFigures;
@@ -69,6 +72,9 @@ pub struct RunSettings {
     pub shards: u16,
     /// Core of each shard; none: not pinned.
     pub cpus: Option<Vec<usize>>,
+    /// Opens the way of GPU memory to the data files past host memory; none: bytes go by way of I/O
+    /// buffers.
+    pub gpu_direct: Option<DirectOpener>,
     /// Size of one I/O, bytes.
     pub io_size_bytes: u64,
     /// I/Os in flight a shard on each drive, at most.
@@ -77,7 +83,7 @@ pub struct RunSettings {
     pub depth_search: Option<u32>,
     /// Memory for I/O buffers, whole engine, bytes.
     pub io_buffer_bytes: u64,
-    /// Seed of all that is drawn at random.
+    /// Random seed of the users, their requests and the content of entries.
     pub seed: u64,
     /// When the load begins.
     pub start: Start,
@@ -111,6 +117,7 @@ impl Default for RunSettings {
             outlives_drives: false,
             shards: 1,
             cpus: None,
+            gpu_direct: None,
             io_size_bytes,
             queue_depth,
             depth_search: None,
@@ -130,7 +137,7 @@ impl Default for RunSettings {
 
 /// What is run: the workload's settings, and where its requests come from.
 pub struct Load {
-    /// The settings.
+    /// Settings of the users and of the model that they talk to.
     pub config: Arc<WorkloadConfig>,
     /// Where requests come from.
     pub source: Source,
@@ -150,6 +157,9 @@ pub trait Observer {
     /// # Errors
     /// It could not be done; the run then does not begin.
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
+    /// Whether bytes will go between GPU memory and storage past host memory; why not. Told where
+    /// that was asked for.
+    fn gpu_direct(&mut self, opened: Result<(), String>);
     /// The store is open, nothing has run yet.
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
     /// The measurement window begins: the moment to sample counters.
@@ -185,17 +195,17 @@ pub struct Progress<'a> {
 
 /// What a run measured, added up over the shards.
 pub struct RunOutcome {
-    /// Why it ended.
+    /// Why the run ended.
     pub ending: Ending,
     /// Start and end of the window, `CLOCK_MONOTONIC`.
     pub window: (Nanos, Nanos),
-    /// The engine's counters.
+    /// What the engines of all shards counted in the window.
     pub metrics: Box<Metrics>,
-    /// The requests.
+    /// Times, tokens and cache hits of the requests that finished in the window.
     pub totals: Box<Totals>,
-    /// The workload's counters.
+    /// What the workloads of all shards counted: arrivals, drops, queues.
     pub workload: WorkloadStats,
-    /// By second.
+    /// The same, second by second of the window.
     pub timeline: Timeline,
     /// Failures since the start, the first of each shard.
     pub errors: Vec<IoError>,
@@ -215,7 +225,7 @@ pub struct RunOutcome {
     pub users: Vec<u32>,
     /// What reading the trace came to.
     pub feed: Option<FeedFigures>,
-    /// Heartbeats.
+    /// What the watchdog saw of the shards' heartbeats.
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
     pub population_failed: u64,
@@ -296,12 +306,6 @@ impl RunOutcome {
         }
     }
 
-    /// A run that was interrupted before it had begun.
-    fn interrupted_early() -> RunOutcome {
-        let now = monotonic_now();
-        RunOutcome::empty(Ending::Interrupted, (now, now))
-    }
-
     /// Makes it a failed run, unless it is one already.
     fn fail(&mut self, sentence: String) {
         if !matches!(self.ending, Ending::Failed(_)) {
@@ -333,97 +337,6 @@ impl RunOutcome {
     }
 }
 
-/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
-/// minutes, and a run that did not end well may have a dead device.
-fn removal_patience(ending: &Ending) -> Duration {
-    Duration::from_secs(match ending {
-        Ending::Complete => 3_600,
-        Ending::Interrupted | Ending::Failed(_) => 120,
-    })
-}
-
-/// A run from open to clean.
-///
-/// # Errors
-/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
-/// the others measured.
-pub fn run(
-    settings: &RunSettings,
-    load: Load,
-    interrupt: &Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<RunOutcome, FleetError> {
-    let store = match open_store(settings, interrupt, observer) {
-        Err(_) if interrupt.is_set() => return Ok(RunOutcome::interrupted_early()),
-        opened => opened?,
-    };
-    observer.prepare(&store)?;
-    let (feed, rows) = match load.rows {
-        None => (None, vec![None; usize::from(settings.shards)]),
-        Some(trace) => {
-            let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
-                SetupError::new(
-                    format!("no thread can be started to read the trace: {error}"),
-                    "raise the limit on threads (ulimit -u)",
-                )
-            })?;
-            (Some(feed), rows.into_iter().map(Some).collect())
-        }
-    };
-    let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
-    // A run has at least one shard.
-    let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
-    let (fleet, facts) = match Fleet::start(seeds, settings.cores(), interrupt) {
-        // Nothing was measured, and that is what the results say.
-        Err(FleetError::Interrupted) => {
-            let cleanup = store.remove_within(removal_patience(&Ending::Interrupted));
-            return Ok(RunOutcome { cleanup, ..RunOutcome::interrupted_early() });
-        }
-        started => started?,
-    };
-    observer.opened(&store, &facts);
-    let users = (!load.source.is_rows()).then_some(load.config.num_users);
-    let fleet = (fleet, Arc::clone(&budgets));
-    let mut threads = Threads::new(settings, interrupt, observer, &store, fleet, feed, users);
-    threads.places = settings.places(store.drives.len(), &facts);
-    let phases = conduct_to_the_end(settings.phase_plan(), &mut threads);
-    let mut outcome = threads.outcome(&phases);
-    outcome.shortages = budgets.shortages();
-    settings.start.ended(&outcome.ending);
-    outcome.objects = store.object_counts();
-    outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
-    Ok(outcome)
-}
-
-/// The store that a run asks for, unless it is interrupted meanwhile.
-fn open_store(
-    settings: &RunSettings,
-    interrupt: &Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<Store, StoreError> {
-    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
-    match (settings.has_storage, &settings.objects) {
-        (false, _) => Store::nowhere(),
-        #[cfg(feature = "objects")]
-        (true, Some((url, options))) => {
-            let bytes = settings.store.capacity_bytes;
-            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
-                observer.awaits_store(url, waited);
-                !interrupt.is_set()
-            })
-        }
-        // Without the feature such a place is refused with the other settings.
-        (true, _) => {
-            let awaited = Awaited::new("the storage to be opened".to_owned());
-            Store::open(&request, &mut |done_bytes, all_bytes| {
-                awaited.moves();
-                observer.giving_space(done_bytes, all_bytes);
-                !interrupt.is_set()
-            })
-        }
-    }
-}
-
 /// The engine that a run asks for, with a storage tier on drives of those sizes.
 fn engine_of(settings: &RunSettings, drives_bytes: &[u64]) -> EngineBuilder {
     let permits = settings.max_concurrent_allocs;
@@ -451,13 +364,17 @@ fn refused(error: EngineError) -> SetupError {
 
 fn seeds(
     settings: &RunSettings,
-    workload: &Arc<WorkloadConfig>,
-    source: &Source,
+    (workload, source): (&Arc<WorkloadConfig>, &Source),
     rows: Vec<Option<flume::Receiver<SourceRequest>>>,
     store: &Store,
+    direct: Option<Arc<dyn DirectStorage>>,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
     let engine = engine_of(settings, &store.sizes_bytes());
+    let engine = match direct {
+        Some(direct) => engine.gpu_direct(direct),
+        None => engine,
+    };
     let engine = match store.object_io() {
         Some(objects) => engine.objects(objects),
         None => engine,

@@ -1,11 +1,10 @@
-//! The phases of a run: populate, gather, warm up, measure, drain. When one ends, and why, is
-//! decided here and nowhere else: a pure state machine that is shown how things stand and says what
-//! to do next.
+//! The phases of a run: open, precondition, assemble, populate, gather, warm up, measure, drain,
+//! report. When one ends, and why, is decided here and nowhere else: a pure state machine that is
+//! shown how things stand and says what to do next.
 //!
-//! Its users are sets of shards ([`Shards`]): the threads of a real run, the shards on a simulated
-//! clock, and the fault simulation. What differs between them is what the trait lets them say.
+//! Who carries the orders out, and shows how things stand, is in [`super::conduct`].
 
-use std::convert::Infallible;
+use std::fmt;
 
 use ringfall_engine::clock::{Nanos, SECOND};
 
@@ -21,6 +20,8 @@ const SILENCE_AFTER_FAILURE_MAX: Nanos = Nanos::from_secs(10);
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = Nanos::from_ms(20);
+/// What was measured is handed over when nothing has ended in the drain for so long.
+const KEEP_AFTER_SILENCE: Nanos = Nanos::from_secs(5);
 /// Shards are told so long before a moment that is known: a look that comes late, on a machine
 /// whose cores are busy, must not move it.
 const GATHER_LEAD: Nanos = Nanos::from_ms(250);
@@ -29,9 +30,16 @@ const GATHER_LEAD: Nanos = Nanos::from_ms(250);
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
                                 measured: shorten the warm-up, or ask for more requests";
 
-/// What a run is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a run is doing, in the order in which the phases follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
+    /// Opening the store: directories, devices or buckets, and the space in them.
+    Open,
+    /// Doing with the store what is to be done before the run: writing the device full, measuring
+    /// its roofline.
+    Precondition,
+    /// Starting the shards, each with its ring, buffers and memory.
+    Assemble,
     /// Writing what must be there before measuring.
     Populate,
     /// Waiting for the moment at which the load begins.
@@ -42,6 +50,32 @@ pub enum Phase {
     Measure,
     /// Ending what is in flight.
     Drain,
+    /// Collecting what the shards measured, and cleaning up.
+    Report,
+}
+
+impl Phase {
+    /// What the run is doing, as log lines, errors and progress put it: "while populating".
+    #[must_use]
+    pub fn doing(self) -> &'static str {
+        match self {
+            Phase::Open => "opening the store",
+            Phase::Precondition => "preconditioning",
+            Phase::Assemble => "starting the shards",
+            Phase::Populate => "populating",
+            Phase::Gather => "waiting for the load to begin",
+            Phase::WarmUp => "warming up",
+            Phase::Measure => "measuring",
+            Phase::Drain => "ending what is in flight",
+            Phase::Report => "collecting what was measured",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.doing())
+    }
 }
 
 /// Why a run ended.
@@ -64,7 +98,7 @@ pub struct PhasePlan {
     pub gathers: bool,
     /// Unmeasured time at the start.
     pub warmup: Nanos,
-    /// Measured time.
+    /// Length of the measurement window.
     pub duration: Nanos,
     /// Whether the run ends when the workload has no more requests.
     pub ends_when_exhausted: bool,
@@ -77,14 +111,14 @@ pub struct PhasePlan {
 /// How things stand with the shards.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// The time.
+    /// The time at which this was so, on the clock of the shards.
     pub now: Nanos,
-    /// Every shard has written its population.
-    pub is_populated: bool,
+    /// Whether what the phase's order asked for is done, by every shard from which something is to
+    /// be expected: the store is open, the population is written, nothing is in flight. Not asked
+    /// while the load runs.
+    pub is_done: bool,
     /// When the load begins, once that is known; asked only of a run that gathers.
     pub begins: Option<Nanos>,
-    /// Every shard that can has ended what was in flight.
-    pub is_drained: bool,
     /// No shard has anything left to do, now or later.
     pub is_exhausted: bool,
     /// Somebody asked the run to end.
@@ -97,7 +131,7 @@ pub struct Sight {
     pub is_taking_space: bool,
     /// I/O errors so far.
     pub errors: u64,
-    /// I/Os in flight.
+    /// Number of I/Os that are submitted and not completed, over all shards.
     pub in_flight: u32,
     /// Operations under way, those that wait for room or for their turn included.
     pub operations: u32,
@@ -111,8 +145,14 @@ pub struct Sight {
 }
 
 /// What the shards are told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
+    /// Open the store.
+    Open,
+    /// Do with the store what is to be done before the run.
+    Precondition,
+    /// Start the shards.
+    Assemble,
     /// Write what must be there before measuring.
     Populate,
     /// Begin.
@@ -129,11 +169,26 @@ pub enum Order {
         /// The window ends here.
         window_end: Nanos,
     },
+    /// Hand over what was measured so far: the run ends early, and nobody knows whether the process
+    /// lives until everything has ended. It comes after [`Order::Stop`], once for each kind of
+    /// ending.
+    Keep {
+        /// Why the run ends, as far as that is known now.
+        ending: Ending,
+    },
+    /// Collect what was measured, and clean up. It is the last order of every run, also of one that
+    /// never began.
+    Report {
+        /// Why the run ended.
+        ending: Ending,
+        /// Start and end of the measurement; the same moment for a run that never began.
+        window: (Nanos, Nanos),
+    },
 }
 
 /// What to do next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NextStep {
     /// Tell the shards.
     Tell(Order),
     /// Let time pass, until then at the most, and look again.
@@ -145,9 +200,9 @@ pub enum Step {
     End,
 }
 
-/// The machine.
+/// The state machine of one run, fed with [`Sight`]s; see the module.
 #[derive(Debug)]
-pub struct Phases {
+pub struct PhaseMachine {
     plan: PhasePlan,
     state: State,
     window: (Nanos, Nanos),
@@ -155,30 +210,44 @@ pub struct Phases {
     /// The last look: when, and what had ended.
     last: Option<(Nanos, u64)>,
     silence: Nanos,
+    /// Why the window ended, once it has.
+    stopped_for: Ending,
+    /// What had ended when that number last grew in the drain, and when that was.
+    progress: Option<(u64, Nanos)>,
+    /// The kind of ending as which what was measured was last handed over.
+    kept: Option<Ending>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum State {
     New,
+    Opening,
+    Preconditioning,
+    Assembling,
     Populating,
     Gathering,
     WarmingUp,
     Measuring,
     Draining,
+    Ended,
+    Reporting,
     Over,
 }
 
-impl Phases {
+impl PhaseMachine {
     /// A run that has not begun.
     #[must_use]
-    pub fn new(plan: PhasePlan) -> Phases {
-        Phases {
+    pub fn new(plan: PhasePlan) -> PhaseMachine {
+        PhaseMachine {
             plan,
             state: State::New,
             window: (Nanos::ZERO, Nanos::ZERO),
             ending: None,
             last: None,
             silence: Nanos::ZERO,
+            stopped_for: Ending::Complete,
+            progress: None,
+            kept: None,
         }
     }
 
@@ -186,11 +255,15 @@ impl Phases {
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.state {
-            State::New | State::Populating => Phase::Populate,
+            State::New | State::Opening => Phase::Open,
+            State::Preconditioning => Phase::Precondition,
+            State::Assembling => Phase::Assemble,
+            State::Populating => Phase::Populate,
             State::Gathering => Phase::Gather,
             State::WarmingUp => Phase::WarmUp,
             State::Measuring => Phase::Measure,
-            State::Draining | State::Over => Phase::Drain,
+            State::Draining | State::Ended => Phase::Drain,
+            State::Reporting | State::Over => Phase::Report,
         }
     }
 
@@ -206,78 +279,160 @@ impl Phases {
         self.ending.clone().unwrap_or(Ending::Complete)
     }
 
-    /// The next step. Every step that is not a wait changes the state, so that between two waits
-    /// there are at most four.
-    pub fn next(&mut self, sight: &Sight) -> Step {
+    /// What comes next. Whatever is not a wait changes the state, and no state but the drain's, which
+    /// may have what was measured handed over three times, comes twice: the answers before the run
+    /// is over are bounded, but for waits.
+    pub fn next(&mut self, sight: &Sight) -> NextStep {
         self.listen(sight);
         match self.state {
-            State::New => {
-                self.state = State::Populating;
-                Step::Tell(Order::Populate)
-            }
+            State::New => self.enter(State::Opening, Order::Open),
+            State::Opening => self.once_ready(sight, (State::Preconditioning, Order::Precondition)),
+            State::Preconditioning => self.once_ready(sight, (State::Assembling, Order::Assemble)),
+            State::Assembling => self.once_ready(sight, (State::Populating, Order::Populate)),
             State::Populating => {
                 self.ending = self.reason_to_end(sight);
-                if self.ending.is_none() && !sight.is_populated {
-                    return Step::Wait { until: Nanos::MAX };
+                if self.ending.is_none() && !sight.is_done {
+                    return NextStep::Wait { until: Nanos::MAX };
                 }
                 if self.ending.is_none() && self.plan.gathers {
                     self.state = State::Gathering;
-                    return Step::Wait { until: sight.now };
+                    return NextStep::Wait { until: sight.now };
                 }
                 self.start(sight.now.saturating_add(self.plan.start_delay))
             }
-            State::Gathering => {
-                self.ending = self.reason_to_end(sight);
-                let soonest = sight.now.saturating_add(self.plan.start_delay);
-                match (&self.ending, sight.begins) {
-                    (Some(_), _) => self.start(soonest),
-                    (None, None) => Step::Wait { until: Nanos::MAX },
-                    (None, Some(at)) if at > soonest.saturating_add(GATHER_LEAD) => {
-                        Step::Wait { until: at.saturating_sub(GATHER_LEAD) }
-                    }
-                    (None, Some(at)) => self.start(at.max(soonest)),
-                }
-            }
-            State::WarmingUp => {
-                self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
-                // Without one, the time until the shards have begun is spent here.
-                let has_warmup = self.plan.warmup > Nanos::ZERO && self.plan.ends_when_exhausted;
-                if self.ending.is_none() && has_warmup && sight.is_exhausted {
-                    self.ending = Some(Ending::Failed(SERVED_TOO_EARLY.to_owned()));
-                }
-                if self.ending.is_none() && sight.now < self.window.0 {
-                    return Step::Wait { until: self.window.0 };
-                }
-                self.state = State::Measuring;
-                Step::Tell(Order::BeginWindow)
-            }
-            State::Measuring => {
-                self.ending = self.ending.take().or_else(|| self.end_of_window(sight));
-                if self.ending.is_none() {
-                    return Step::Wait { until: self.window.1 };
-                }
-                self.window.1 = self.window.1.min(sight.now).max(self.window.0);
-                self.state = State::Draining;
-                self.silence = Nanos::ZERO;
-                Step::Tell(Order::Stop { window_end: self.window.1 })
-            }
+            State::Gathering => self.gather(sight),
+            State::WarmingUp => self.warm_up(sight),
+            State::Measuring => self.measure(sight),
             State::Draining => self.drain(sight),
-            State::Over => Step::End,
+            State::Ended => self.report(),
+            State::Reporting if !sight.is_done => NextStep::Wait { until: Nanos::MAX },
+            State::Reporting | State::Over => {
+                self.state = State::Over;
+                NextStep::End
+            }
         }
     }
 
+    fn enter(&mut self, state: State, order: Order) -> NextStep {
+        assert!(
+            state > self.state,
+            "phases only follow each other: {state:?} after {:?}",
+            self.state
+        );
+        self.state = state;
+        NextStep::Tell(order)
+    }
+
+    /// Before there are shards: goes on when what was asked for is there, and reports at once when
+    /// the run is to end, as nothing is in flight.
+    fn once_ready(&mut self, sight: &Sight, (state, order): (State, Order)) -> NextStep {
+        self.ending = self.reason_to_end(sight);
+        if self.ending.is_some() {
+            self.window = (sight.now, sight.now);
+            return self.report();
+        }
+        match sight.is_done {
+            true => self.enter(state, order),
+            false => NextStep::Wait { until: Nanos::MAX },
+        }
+    }
+
+    fn gather(&mut self, sight: &Sight) -> NextStep {
+        self.ending = self.reason_to_end(sight);
+        let soonest = sight.now.saturating_add(self.plan.start_delay);
+        match (&self.ending, sight.begins) {
+            (Some(_), _) => self.start(soonest),
+            (None, None) => NextStep::Wait { until: Nanos::MAX },
+            (None, Some(at)) if at > soonest.saturating_add(GATHER_LEAD) => {
+                NextStep::Wait { until: at.saturating_sub(GATHER_LEAD) }
+            }
+            (None, Some(at)) => self.start(at.max(soonest)),
+        }
+    }
+
+    fn warm_up(&mut self, sight: &Sight) -> NextStep {
+        self.ending = self.ending.take().or_else(|| self.reason_to_end(sight));
+        // Without one, the time until the shards have begun is spent here.
+        let has_warmup = self.plan.warmup > Nanos::ZERO && self.plan.ends_when_exhausted;
+        if self.ending.is_none() && has_warmup && sight.is_exhausted {
+            self.ending = Some(Ending::Failed(SERVED_TOO_EARLY.to_owned()));
+        }
+        if self.ending.is_none() && sight.now < self.window.0 {
+            return NextStep::Wait { until: self.window.0 };
+        }
+        self.enter(State::Measuring, Order::BeginWindow)
+    }
+
+    fn measure(&mut self, sight: &Sight) -> NextStep {
+        self.ending = self.ending.take().or_else(|| self.end_of_window(sight));
+        let Some(why) = &self.ending else {
+            return NextStep::Wait { until: self.window.1 };
+        };
+        self.stopped_for = why.clone();
+        self.window.1 = self.window.1.min(sight.now).max(self.window.0);
+        self.silence = Nanos::ZERO;
+        self.enter(State::Draining, Order::Stop { window_end: self.window.1 })
+    }
+
+    /// The last order, after what was measured was handed over by a run that has failed: threads
+    /// and files may not end either.
+    fn report(&mut self) -> NextStep {
+        let ending = self.ending();
+        let has_measured = self.state == State::Ended;
+        if has_measured
+            && matches!(ending, Ending::Failed(_))
+            && self.kept.as_ref() != Some(&ending)
+        {
+            return self.keep(ending);
+        }
+        self.enter(State::Reporting, Order::Report { ending, window: self.window })
+    }
+
+    fn keep(&mut self, ending: Ending) -> NextStep {
+        assert!(self.state >= State::Draining, "nothing is kept before the window has ended");
+        self.kept = Some(ending.clone());
+        NextStep::Tell(Order::Keep { ending })
+    }
+
+    /// As which ending what was measured is to be handed over in the drain, where the wait for what
+    /// is in flight may be in vain: whoever interrupts a drain may do so again, which ends the
+    /// process at once; and a device that does not answer may hold this process, too, when its file
+    /// is deleted.
+    fn worth_keeping(&mut self, sight: &Sight) -> Option<Ending> {
+        let (ended, since) = match self.progress {
+            Some(known) if known.0 == sight.ended => known,
+            _ => (sight.ended, sight.now),
+        };
+        self.progress = Some((ended, since));
+        let ending = if self.stopped_for != Ending::Complete {
+            self.stopped_for.clone()
+        } else if sight.is_interrupted {
+            Ending::Interrupted
+        } else if sight.now.saturating_sub(since) >= KEEP_AFTER_SILENCE {
+            Ending::Failed(format!(
+                "what was in flight at the end of the window has not ended since: nothing has \
+                 ended for {} s, and this result was written while the run waited",
+                KEEP_AFTER_SILENCE / SECOND
+            ))
+        } else {
+            return None;
+        };
+        (self.kept.as_ref() != Some(&ending)).then_some(ending)
+    }
+
     /// The load begins then.
-    fn start(&mut self, origin: Nanos) -> Step {
+    fn start(&mut self, origin: Nanos) -> NextStep {
         let start = origin.saturating_add(self.plan.warmup);
         self.window = (start, start.saturating_add(self.plan.duration));
-        self.state = State::WarmingUp;
-        Step::Tell(Order::Start { origin, window: self.window })
+        self.enter(State::WarmingUp, Order::Start { origin, window: self.window })
     }
 
     /// Measures how long nothing has ended although something should.
     fn listen(&mut self, sight: &Sight) {
         let awaits = match self.state {
-            State::New | State::Gathering | State::Over => false,
+            // Opening and reporting have bounds of their own.
+            State::New | State::Opening | State::Preconditioning | State::Assembling => false,
+            State::Gathering | State::Ended | State::Reporting | State::Over => false,
             State::Populating | State::Draining => true,
             // Users may think and generate for as long as they like.
             State::WarmingUp | State::Measuring => sight.in_flight > 0 || sight.operations > 0,
@@ -341,7 +496,10 @@ impl Phases {
         reason.or_else(|| (sight.has_answer || exhausted).then_some(Ending::Complete))
     }
 
-    fn drain(&mut self, sight: &Sight) -> Step {
+    fn drain(&mut self, sight: &Sight) -> NextStep {
+        if let Some(ending) = self.worth_keeping(sight) {
+            return self.keep(ending);
+        }
         let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
         if let (Some(failure), false) = (&sight.failure, is_failed) {
             self.ending = Some(Ending::Failed(failure.clone()));
@@ -363,70 +521,11 @@ impl Phases {
                 false => self.silent(sight),
             });
         }
-        if sight.is_drained || sight.is_abandoned || gives_up {
-            self.state = State::Over;
-            return Step::End;
+        if sight.is_done || sight.is_abandoned || gives_up {
+            self.state = State::Ended;
+            return self.report();
         }
-        Step::Wait { until: Nanos::MAX }
-    }
-}
-
-/// A set of shards that a run is made of.
-pub trait Shards {
-    /// What makes going on senseless, so that there is nothing to report either.
-    type Broken;
-
-    /// How things stand.
-    ///
-    /// # Errors
-    /// When they can't go on.
-    fn sight(&mut self, phase: Phase) -> Result<Sight, Self::Broken>;
-
-    /// Carries an order to every shard.
-    ///
-    /// # Errors
-    /// When they can't go on.
-    fn obey(&mut self, order: Order) -> Result<(), Self::Broken>;
-
-    /// Hears why the window ends, before [`Order::Stop`].
-    fn ends(&mut self, _why: &Ending) {}
-
-    /// Lets time pass, until then at the most; returns when something may have changed.
-    ///
-    /// # Errors
-    /// When they can't go on.
-    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Self::Broken>;
-}
-
-/// Runs the shards through the phases to the end.
-///
-/// # Errors
-/// What breaks them.
-pub fn conduct<S: Shards>(plan: PhasePlan, shards: &mut S) -> Result<Phases, S::Broken> {
-    let mut phases = Phases::new(plan);
-    loop {
-        let sight = shards.sight(phases.phase())?;
-        match phases.next(&sight) {
-            Step::Tell(order) => {
-                if matches!(order, Order::Stop { .. }) {
-                    shards.ends(&phases.ending());
-                }
-                shards.obey(order)?;
-            }
-            Step::Wait { until } => shards.pass_time(phases.phase(), until)?,
-            Step::End => return Ok(phases),
-        }
-    }
-}
-
-/// The same, for shards that nothing breaks.
-pub fn conduct_to_the_end<S: Shards<Broken = Infallible>>(
-    plan: PhasePlan,
-    shards: &mut S,
-) -> Phases {
-    match conduct(plan, shards) {
-        Ok(phases) => phases,
-        Err(never) => match never {},
+        NextStep::Wait { until: Nanos::MAX }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The phases, shown sights that are functions of the time.
 
+use std::convert::Infallible;
+
 use super::*;
+use crate::run::conduct::{Shards, conduct_to_the_end};
 
 const PLAN: PhasePlan = PhasePlan {
     start_delay: Nanos::ZERO,
@@ -17,7 +20,6 @@ struct Scripted<F> {
     now: Nanos,
     sight: F,
     told: Vec<(Nanos, Order)>,
-    why: Vec<Ending>,
 }
 
 impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
@@ -32,11 +34,6 @@ impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
         Ok(())
     }
 
-    fn ends(&mut self, why: &Ending) {
-        assert!(!self.told.iter().any(|(_, order)| matches!(order, Order::Stop { .. })));
-        self.why.push(why.clone());
-    }
-
     fn pass_time(&mut self, _: Phase, until: Nanos) -> Result<(), Infallible> {
         self.now = until.min(self.now + SECOND / 2);
         Ok(())
@@ -46,33 +43,97 @@ impl<F: FnMut(Phase, Nanos) -> Sight> Shards for Scripted<F> {
 fn run(
     plan: PhasePlan,
     sight: impl FnMut(Phase, Nanos) -> Sight,
-) -> (Phases, Vec<(Nanos, Order)>, Nanos) {
-    let mut shards = Scripted { now: SECOND, sight, told: Vec::new(), why: Vec::new() };
+) -> (PhaseMachine, Vec<(Nanos, Order)>, Nanos) {
+    let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
     let phases = conduct_to_the_end(plan, &mut shards);
-    (phases, shards.told, shards.now)
+    let told = shards.told;
+    let opening = [Order::Open, Order::Precondition, Order::Assemble];
+    let begun: Vec<&Order> = told.iter().map(|(_, order)| order).take(3).collect();
+    assert!(begun.iter().zip(&opening).all(|(told, order)| *told == order), "{begun:?}");
+    let (ending, window) = (phases.ending(), phases.window());
+    assert_eq!(told.last().map(|(_, order)| order), Some(&Order::Report { ending, window }));
+    (phases, told, shards.now)
 }
 
-/// Whoever hands over what was measured when a run ends early must know that it does, also where
-/// only the phases can.
+/// Those of the load, without what comes before and after it.
+fn of_the_load(told: &[(Nanos, Order)]) -> &[(Nanos, Order)] {
+    &told[3..told.len() - 1]
+}
+
+/// As which endings what was measured was handed over.
+fn kept(told: &[(Nanos, Order)]) -> Vec<(Nanos, Ending)> {
+    let kept = told.iter().filter_map(|(at, order)| match order {
+        Order::Keep { ending } => Some((*at, ending.clone())),
+        _ => None,
+    });
+    kept.collect()
+}
+
+/// A second signal ends the process at once.
 #[test]
-fn shards_hear_why_the_window_ends_before_they_are_stopped() {
-    let broken = |phase, now: Nanos| Sight {
+fn what_was_measured_is_handed_over_as_soon_as_a_run_ends_early() {
+    let (_, told, _) = run(PLAN, well);
+    assert_eq!(kept(&told), []);
+    let (_, told, _) = run(PLAN, |phase, now| Sight {
         errors: if now > 5 * SECOND { 100 } else { 0 },
         ..well(phase, now)
+    });
+    let failed = Ending::Failed("stopped after 100 I/O errors".to_owned());
+    assert_eq!(kept(&told), [(5 * SECOND + SECOND / 2, failed)]);
+    let stop = told.iter().position(|(_, order)| matches!(order, Order::Stop { .. })).unwrap();
+    assert!(matches!(told[stop + 1].1, Order::Keep { .. }), "{told:?}");
+}
+
+/// It was once handed over only by runs that end early: a device that falls silent in the drain may
+/// hold the process when its file is deleted.
+#[test]
+fn what_was_measured_is_handed_over_from_a_drain_that_gets_nowhere() {
+    let silent = |phase, now: Nanos| Sight {
+        ended: now.min(14 * SECOND).as_ns(),
+        is_done: phase != Phase::Drain && well(phase, now).is_done,
+        ..well(phase, now)
     };
-    let mut shards = Scripted { now: SECOND, sight: broken, told: Vec::new(), why: Vec::new() };
-    conduct_to_the_end(PLAN, &mut shards);
-    assert_eq!(shards.why, [Ending::Failed("stopped after 100 I/O errors".to_owned())]);
-    let mut shards = Scripted { now: SECOND, sight: well, told: Vec::new(), why: Vec::new() };
-    conduct_to_the_end(PLAN, &mut shards);
-    assert_eq!(shards.why, [Ending::Complete]);
+    let (phases, told, _) = run(PLAN, silent);
+    let endings = kept(&told);
+    let Ending::Failed(first) = &endings[0].1 else { panic!("{endings:?}") };
+    assert!(first.contains("nothing has ended for 5 s"), "{first}");
+    assert_eq!((endings[0].0, endings.len()), (19 * SECOND, 2), "{endings:?}");
+    assert_eq!(endings[1].1, phases.ending(), "the last word is why it failed");
+    // Whoever interrupts the drain is given the same, as an interrupted run's, and at once.
+    let (_, told, _) =
+        run(PLAN, |phase, now| Sight { is_interrupted: now >= 16 * SECOND, ..silent(phase, now) });
+    assert_eq!(kept(&told), [(16 * SECOND, Ending::Interrupted)]);
+}
+
+#[test]
+fn a_run_that_can_not_begin_reports_at_once() {
+    for (phase_of_end, orders) in [(Phase::Open, 1), (Phase::Precondition, 2), (Phase::Assemble, 3)]
+    {
+        for is_interrupted in [true, false] {
+            let sight = |phase, now| Sight {
+                is_interrupted: is_interrupted && phase == phase_of_end,
+                failure: (phase == phase_of_end).then(|| "it can't be".to_owned()),
+                ..well(phase, now)
+            };
+            let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
+            let ending = conduct_to_the_end(PLAN, &mut shards).ending();
+            let expected = match is_interrupted {
+                true => Ending::Interrupted,
+                false => Ending::Failed("it can't be".to_owned()),
+            };
+            assert_eq!((&ending, shards.now), (&expected, SECOND), "while {phase_of_end}");
+            let window = (SECOND, SECOND);
+            let last = shards.told.pop().map(|(_, order)| order);
+            assert_eq!(last, Some(Order::Report { ending, window }));
+            assert_eq!(shards.told.len(), orders, "while {phase_of_end}: {:?}", shards.told);
+        }
+    }
 }
 
 /// Everything goes well; one second of population.
-fn well(_: Phase, now: Nanos) -> Sight {
+fn well(phase: Phase, now: Nanos) -> Sight {
     Sight {
-        is_populated: now >= 2 * SECOND,
-        is_drained: true,
+        is_done: phase != Phase::Populate || now >= 2 * SECOND,
         in_flight: 8,
         ended: now.as_ns(),
         ..Sight::default()
@@ -89,11 +150,13 @@ fn a_run_that_gathers_begins_when_it_is_told_to() {
     };
     let (phases, told, _) = run(plan, told);
     let window = (22 * SECOND, 32 * SECOND);
+    let told = of_the_load(&told);
     assert_eq!(told[1], (19 * SECOND + SECOND / 2, Order::Start { origin: 20 * SECOND, window }));
     assert_eq!((phases.ending(), phases.window()), (Ending::Complete, window));
     // A moment that has passed: as soon as it can.
     let late = |phase, now| Sight { begins: Some(SECOND), ..well(phase, now) };
     let (_, told, _) = run(plan, late);
+    let told = of_the_load(&told);
     let Order::Start { origin, .. } = told[1].1 else { panic!("{told:?}") };
     assert_eq!(origin, told[1].0 + SECOND / 2);
 }
@@ -126,7 +189,7 @@ fn a_run_goes_through_its_phases_in_order_and_on_time() {
         (4 * SECOND, Order::BeginWindow),
         (14 * SECOND, Order::Stop { window_end: 14 * SECOND }),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(of_the_load(&told), expected);
     assert_eq!((phases.ending(), phases.window(), end), (Ending::Complete, window, window.1));
 }
 
@@ -134,13 +197,14 @@ fn a_run_goes_through_its_phases_in_order_and_on_time() {
 fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
     for (at, length) in [(1, 0), (3, 0), (7, 3)] {
         let (phases, told, end) = run(PLAN, |phase, now| Sight {
-            is_interrupted: now >= at * SECOND,
+            is_interrupted: phase >= Phase::Populate && now >= at * SECOND,
             ..well(phase, now)
         });
         assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
         let (from, to) = phases.window();
         assert_eq!((to - from, end), (length * SECOND, at * SECOND), "at {at} s");
-        assert_eq!(told.len(), 4, "every shard is told to start and to stop");
+        let told = of_the_load(&told);
+        assert_eq!(told.len(), 5, "every shard is told to start, to stop and to hand over");
     }
 }
 
@@ -148,7 +212,7 @@ fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
 fn errors_end_any_phase_but_the_last() {
     for at in [1, 3, 7] {
         let (phases, _, end) = run(PLAN, |phase, now| Sight {
-            errors: if now >= at * SECOND { 5 } else { 4 },
+            errors: if phase >= Phase::Populate && now >= at * SECOND { 5 } else { 4 },
             ..well(phase, now)
         });
         assert_eq!(phases.ending(), Ending::Failed("stopped after 5 I/O errors".into()));
@@ -163,8 +227,10 @@ fn a_device_that_falls_silent_ends_any_phase() {
     for at in [1, 3, 7, 104] {
         let (phases, _, end) = run(plan, |phase, now| Sight {
             ended: now.min(at * SECOND).as_ns(),
-            is_populated: now.min(at * SECOND) >= 2 * SECOND,
-            is_drained: false,
+            is_done: match phase {
+                Phase::Populate => now.min(at * SECOND) >= 2 * SECOND,
+                phase => phase != Phase::Drain,
+            },
             ..well(phase, now)
         });
         let Ending::Failed(why) = phases.ending() else { panic!("at {at} s it went on") };
@@ -194,7 +260,7 @@ fn a_shard_that_gets_no_core_is_no_silent_device() {
     let (phases, _, end) = run(plan, |phase, now| Sight {
         errors: if now >= 9 * SECOND { 5 } else { 0 },
         is_unheard: true,
-        is_drained: false,
+        is_done: phase != Phase::Drain && well(phase, now).is_done,
         ended: 7,
         ..well(phase, now)
     });
@@ -205,7 +271,7 @@ fn a_shard_that_gets_no_core_is_no_silent_device() {
 #[test]
 fn a_drain_that_makes_progress_may_take_its_time() {
     let (phases, _, end) = run(PLAN, |phase, now| Sight {
-        is_drained: now >= 300 * SECOND,
+        is_done: if phase == Phase::Drain { now >= 300 * SECOND } else { now >= 2 * SECOND },
         ended: now / (29 * SECOND),
         ..well(phase, now)
     });
@@ -231,13 +297,15 @@ fn users_that_think_are_not_a_silent_device() {
 
 #[test]
 fn time_in_which_the_process_was_stopped_is_no_silence() {
-    let mut phases = Phases::new(PLAN);
+    let mut phases = PhaseMachine::new(PLAN);
     let mut now = SECOND;
     for _ in 0..20 {
-        let step = phases.next(&Sight { now, ..Sight::default() });
-        assert!(!matches!(step, Step::Tell(Order::Start { .. })), "it gave up");
+        let is_done = phases.phase() < Phase::Populate;
+        let next = phases.next(&Sight { now, is_done, ..Sight::default() });
+        assert!(!matches!(next, NextStep::Tell(Order::Start { .. })), "it gave up");
         now += 3_600 * SECOND;
     }
+    assert_eq!(phases.phase(), Phase::Populate);
 }
 
 #[test]
@@ -290,7 +358,7 @@ fn who_interrupts_waits_ten_seconds_for_a_silent_device() {
         let (phases, _, end) = run(plan, |phase, now| Sight {
             ended: now.min(5 * SECOND).as_ns(),
             is_interrupted: now >= interrupted_at * SECOND,
-            is_drained: false,
+            is_done: phase != Phase::Drain && now >= 2 * SECOND,
             ..well(phase, now)
         });
         assert_eq!(phases.ending(), Ending::Interrupted);

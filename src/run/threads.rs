@@ -1,18 +1,17 @@
 //! The shards' threads of a real run, as the phases see them: what they have sent, whether they
 //! live, and what everybody is told meanwhile.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_engine::drive::DriveId;
 use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{Tuner, TunerOrder};
 use super::fleet::Fleet;
-use super::phases::{Ending, Order, Phase, Phases, Shards, Sight};
+use super::phases::{Ending, Order, Phase, Sight};
 use super::scaling::Scaling;
 use super::start::Awaited;
 use super::store_watch::StoreWatch;
@@ -29,8 +28,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to say what they have measured when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
-/// What was measured is handed over when nothing has ended in the drain for so long.
-const KEEP_AFTER_SILENCE: Nanos = Nanos::from_secs(5);
 /// How long after a drive was given up its last I/Os may still fail.
 const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 
@@ -38,7 +35,7 @@ const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 pub(super) struct Threads<'a> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn Observer,
-    store: &'a Store,
+    pub(super) store: Store,
     fleet: Fleet,
     shards: Vec<Shard>,
     timeline: Timeline,
@@ -58,15 +55,10 @@ pub(super) struct Threads<'a> {
     settings: &'a RunSettings,
     /// Start of the window, once it is known.
     window_began: Option<Nanos>,
-    /// End of the window, once it is over, and why.
+    /// End of the window, once it is over.
     window_ended: Option<Nanos>,
-    why_it_ends: Ending,
-    /// As what kind of end what was measured has been handed over, while something was in flight.
-    kept: Option<Ending>,
-    /// How often that was asked for: the number of the last question.
+    /// How often what was measured was asked for: the number of the last question.
     keeps: u32,
-    /// Operations that had ended in the drain when that number last grew, and when that was.
-    drained: (u64, Nanos),
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
     /// Looks whether the store is still there; a stuck mount holds up nobody else.
@@ -97,11 +89,12 @@ impl<'a> Threads<'a> {
         settings: &'a RunSettings,
         interrupt: &'a Interrupt,
         observer: &'a mut dyn Observer,
-        store: &'a Store,
+        store: Store,
         (fleet, budgets): (Fleet, Arc<SharedBudgets>),
         feed: Option<Feed>,
         users: Option<u32>,
     ) -> Threads<'a> {
+        let store_watch = StoreWatch::start(store.files());
         Threads {
             interrupt,
             observer,
@@ -120,12 +113,9 @@ impl<'a> Threads<'a> {
             settings,
             window_began: None,
             window_ended: None,
-            why_it_ends: Ending::Complete,
-            kept: None,
             keeps: 0,
-            drained: (0, Nanos::ZERO),
             failure: None,
-            store_watch: StoreWatch::start(store.files()),
+            store_watch,
             budgets,
             outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
@@ -277,37 +267,14 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Hands over what was measured where the wait for what is in flight may be in vain: who
-    /// interrupts a drain may do so again, which ends the process at once; and a device that does
-    /// not answer may hold this process, too, when its file is deleted.
-    fn keep_from_drain(&mut self) {
-        let (now, ended) = (monotonic_now(), self.status().ended);
-        if self.drained.1 == Nanos::ZERO || self.drained.0 != ended {
-            self.drained = (ended, now);
-        }
-        let silence = now.saturating_sub(self.drained.1);
-        if self.why_it_ends != Ending::Complete {
-            // It was handed over when the window ended.
-        } else if self.interrupt.is_set() {
-            self.keep(Ending::Interrupted);
-        } else if silence >= KEEP_AFTER_SILENCE {
-            self.keep(Ending::Failed(format!(
-                "what was in flight at the end of the window has not ended since: nothing has \
-                 ended for {} s, and this result was written while the run waited",
-                KEEP_AFTER_SILENCE / SECOND
-            )));
-        }
-    }
-
     /// Hands over what was measured so far, as that kind of end.
     fn keep(&mut self, ending: Ending) {
         let (Some(began), Some(window_end)) = (self.window_began, self.window_ended) else {
             return;
         };
-        if !self.keeps_early || self.kept.as_ref() == Some(&ending) {
+        if !self.keeps_early {
             return;
         }
-        self.kept = Some(ending.clone());
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
         self.keeps += 1;
         self.fleet.tell(Command::Keep(self.keeps));
@@ -332,21 +299,16 @@ impl<'a> Threads<'a> {
         self.observer.kept(outcome);
     }
 
-    /// What all of them measured.
-    pub(super) fn outcome(mut self, phases: &Phases) -> RunOutcome {
-        if let failed @ Ending::Failed(_) = phases.ending() {
-            // Threads and files may not end either.
-            self.keep(failed);
-        }
+    /// What all of them measured, and the store, which is theirs no more.
+    pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> (RunOutcome, Store) {
         self.collect_late_reports();
-        let window = phases.window();
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),
             watchdog: self.fleet.watchdog_figures(),
             lost_drives: std::mem::take(&mut self.lost_drives),
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
-            ..RunOutcome::empty(phases.ending(), window)
+            ..RunOutcome::empty(ending, window)
         };
         let silent: Vec<String> = (self.shards.iter().enumerate())
             .filter(|(_, shard)| shard.report.is_none())
@@ -365,14 +327,22 @@ impl<'a> Threads<'a> {
                 silent.join(", ")
             ));
         }
-        outcome
+        outcome.shortages = self.budgets.shortages();
+        (outcome, self.store)
     }
-}
 
-impl Shards for Threads<'_> {
-    type Broken = Infallible;
+    /// Whether every shard from which something is to be expected has done what the phase asks for.
+    fn is_done(&self, phase: Phase) -> bool {
+        match phase {
+            Phase::Open | Phase::Precondition | Phase::Assemble => true,
+            Phase::Populate => self.all(|shard| shard.populated.is_some()),
+            Phase::Drain => self.all(|shard| shard.report.is_some()),
+            Phase::Gather | Phase::WarmUp | Phase::Measure | Phase::Report => false,
+        }
+    }
 
-    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+    /// How things stand with the threads.
+    pub(super) fn sight(&mut self, phase: Phase) -> Sight {
         let status = self.status();
         let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);
         // What is read from the trace matters no more when the run is ending.
@@ -380,11 +350,10 @@ impl Shards for Threads<'_> {
         let begins = self.start.look(phase);
         // Nor do the other ranks.
         let ranks_failure = if phase == Phase::Drain { None } else { self.start.failure() };
-        Ok(Sight {
+        Sight {
             now: monotonic_now(),
-            is_populated: self.all(|shard| shard.populated.is_some()),
+            is_done: self.is_done(phase),
             begins,
-            is_drained: self.all(|shard| shard.report.is_some()),
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
@@ -396,11 +365,15 @@ impl Shards for Threads<'_> {
             is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
             failure: self.failure.clone().or(feed_failure).or(ranks_failure),
-        })
+        }
     }
 
-    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+    /// Carries out what a run is told while its threads run.
+    pub(super) fn obey(&mut self, order: Order) {
         match order {
+            Order::Open | Order::Precondition | Order::Assemble | Order::Report { .. } => {
+                unreachable!("the threads run from being assembled to being reported on: {order:?}")
+            }
             Order::Populate => self.fleet.tell(Command::Populate),
             Order::Start { origin, window } => {
                 self.window_began = Some(window.0);
@@ -418,20 +391,13 @@ impl Shards for Threads<'_> {
                 self.fleet.tell(Command::Stop { window_end });
                 self.observer.window_ended();
                 self.window_ended = Some(window_end);
-                if self.why_it_ends != Ending::Complete {
-                    self.keep(self.why_it_ends.clone());
-                }
             }
+            Order::Keep { ending } => self.keep(ending),
         }
-        Ok(())
-    }
-
-    fn ends(&mut self, why: &Ending) {
-        self.why_it_ends = why.clone();
     }
 
     /// Takes what the shards have sent, watches over them, shows progress.
-    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+    pub(super) fn pass_time(&mut self, phase: Phase, until: Nanos) {
         let now = monotonic_now();
         if self.phase.0 != phase {
             self.phase = (phase, now);
@@ -444,17 +410,14 @@ impl Shards for Threads<'_> {
             self.take(notice);
             next = self.fleet.next_notice(Duration::ZERO);
         }
-        if let Some(error) = self.fleet.watch() {
+        if let Some(error) = self.fleet.watch(phase) {
             // As it happens: the run's own end may take a while.
-            let kept = match phase {
-                Phase::Measure | Phase::Drain => ", and what the others measured is kept",
-                Phase::Populate | Phase::Gather | Phase::WarmUp => "",
+            let kept = match self.window_began {
+                Some(began) if began <= now => ", and what the others measured is kept",
+                _ => "",
             };
-            tracing::error!("{error}; the run ends{kept}");
+            tracing::error!("{error}, while {phase}; the run ends{kept}");
             self.failure.get_or_insert(error.to_string());
-        }
-        if phase == Phase::Drain {
-            self.keep_from_drain();
         }
         self.check_store(phase);
         self.check_drives();
@@ -474,7 +437,6 @@ impl Shards for Threads<'_> {
             awaits: &self.start.awaits(),
             is_interrupted: self.interrupt.is_set(),
         });
-        Ok(())
     }
 }
 

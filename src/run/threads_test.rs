@@ -1,7 +1,9 @@
 //! A shard that ends while the others go on.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use ringfall_engine::clock::SECOND;
 use ringfall_engine::device::Preallocate;
 use ringfall_engine::engine::Engine;
 use ringfall_engine::load::LoadError;
@@ -11,8 +13,8 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfi
 use ringfall_workloads::source::Source;
 
 use super::*;
-use crate::run::phases::conduct_to_the_end;
-use crate::run::{Ending, seeds};
+use crate::run::conduct::{Shards, conduct_to_the_end};
+use crate::run::seeds;
 use crate::store::StoreRequest;
 
 struct Nobody;
@@ -24,6 +26,7 @@ impl Observer for Nobody {
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
     }
+    fn gpu_direct(&mut self, _: Result<(), String>) {}
     fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
     fn window_began(&mut self) {}
     fn window_ended(&mut self) {}
@@ -33,31 +36,41 @@ impl Observer for Nobody {
 
 /// Shards of which the second ends by itself, once requests have been measured.
 struct Dying<'a> {
-    threads: Threads<'a>,
+    threads: Option<Threads<'a>>,
     is_dead: bool,
+    /// What all of them measured, once they have reported.
+    outcome: Option<(RunOutcome, Store)>,
 }
 
 impl Shards for Dying<'_> {
     type Broken = Infallible;
 
     fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
-        self.threads.sight(phase)
+        let over = || Sight { is_done: true, ..Sight::default() };
+        Ok(self.threads.as_mut().map_or_else(over, |threads| threads.sight(phase)))
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Infallible> {
-        self.threads.obey(order)
-    }
-
-    fn ends(&mut self, why: &Ending) {
-        self.threads.ends(why);
+        match order {
+            // They run already.
+            Order::Open | Order::Precondition | Order::Assemble => {}
+            Order::Report { ending, window } => {
+                let threads = self.threads.take().expect("they report once");
+                self.outcome = Some(threads.outcome(ending, window));
+            }
+            order => self.threads.as_mut().expect("they run").obey(order),
+        }
+        Ok(())
     }
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
-        if self.threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
-            self.threads.fleet.end_one(1);
+        let threads = self.threads.as_mut().expect("they run");
+        if threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
+            threads.fleet.end_one(1);
             self.is_dead = true;
         }
-        self.threads.pass_time(phase, until)
+        threads.pass_time(phase, until);
+        Ok(())
     }
 }
 
@@ -98,15 +111,15 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
-    let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();
+    let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
     let budgets = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
     let fleet = (fleet, budgets);
     let mut observer = Nobody;
-    let threads = Threads::new(&settings, &interrupt, &mut observer, &store, fleet, None, Some(8));
-    let mut shards = Dying { threads, is_dead: false };
-    let phases = conduct_to_the_end(settings.phase_plan(), &mut shards);
-    let outcome = shards.threads.outcome(&phases);
+    let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+    let mut shards = Dying { threads: Some(threads), is_dead: false, outcome: None };
+    conduct_to_the_end(settings.phase_plan(), &mut shards);
+    let (outcome, store) = shards.outcome.expect("the last order is to report");
     store.remove().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
     let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };

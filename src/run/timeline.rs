@@ -10,9 +10,9 @@ use ringfall_engine::tier::TIER_COUNT;
 /// ended.
 #[derive(Clone, Debug, Default)]
 pub struct SecondDirectionFigures {
-    /// Bytes that completed.
+    /// Bytes of the operations that ended in this second.
     pub bytes: u64,
-    /// Operations that ended.
+    /// Number of operations that ended in this second.
     pub operations: u64,
     /// Median, P95 and P99.
     pub quantiles_ns: Option<[u64; 3]>,
@@ -41,7 +41,7 @@ pub struct SecondFigures {
     pub io: [CoarseLatencies; 2],
     /// How things stood at its end.
     pub gauges: Gauges,
-    /// I/Os that failed.
+    /// Number of I/Os that failed in this second.
     pub errors: u64,
     /// The requests of that second.
     pub requests: RequestSecond,

@@ -145,7 +145,7 @@ pub enum Verdict {
     },
 }
 
-/// See the module.
+/// Watches the heartbeats of all shards; see the module.
 pub struct Watchdog {
     vitals: Vec<Arc<Vitals>>,
     seen: Vec<Seen>,
@@ -166,7 +166,7 @@ pub struct WatchdogFigures {
 }
 
 impl Watchdog {
-    /// Watches these shards.
+    /// A watchdog for the shards that give these vital signs, `pulse` apart.
     #[must_use]
     pub fn new(vitals: Vec<Arc<Vitals>>, pulse: Pulse) -> Watchdog {
         let seen = vec![Seen::default(); vitals.len()];

@@ -90,13 +90,16 @@ fn line(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return populating(progress),
         Phase::Gather => return gathering(progress),
-        Phase::WarmUp => "warming up",
-        Phase::Measure => "measuring",
+        phase @ (Phase::WarmUp | Phase::Measure) => phase.doing(),
         Phase::Drain if progress.is_interrupted => {
             return "ending what is in flight… (a second signal leaves the data file behind)"
                 .to_owned();
         }
-        Phase::Drain => return "ending what is in flight…".to_owned(),
+        phase @ (Phase::Drain
+        | Phase::Open
+        | Phase::Precondition
+        | Phase::Assemble
+        | Phase::Report) => return format!("{phase}…"),
     };
     let left_s = progress.left.div_ceil(SECOND);
     let status = &progress.status;

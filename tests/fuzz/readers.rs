@@ -7,7 +7,7 @@ use ringfall::analysis::compare::compare;
 use ringfall::analysis::merge::merge;
 use ringfall::analysis::pairs::{Dimension, groups, matched};
 use ringfall::analysis::spread::spreads;
-use ringfall::audit::{Settings, audit};
+use ringfall::audit::{AuditSettings, audit};
 use ringfall::batch::{Batch, Ended, Job, Screen};
 use ringfall::checkpoint::{self, FileTarget, Io, Layout};
 use ringfall::cli::{self, Command};
@@ -346,7 +346,8 @@ fn audited(path: &Path) -> Result<String, String> {
     ] {
         std::fs::write(file, &input).map_err(error)?;
     }
-    let settings = Settings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(100.0) };
+    let settings =
+        AuditSettings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(100.0) };
     let found = audit(std::slice::from_ref(&run), &settings);
     let page = audit_page(&found, true);
     assert!(!page.contains('\u{1b}'), "the terminal is told what to do: {page}");

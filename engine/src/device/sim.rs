@@ -51,6 +51,9 @@ pub struct SimDrive {
     state: RefCell<DeviceState>,
     clock: Clock,
     due: RefCell<BinaryHeap<Reverse<Due>>>,
+    /// Shards whose I/Os do not end for now, and what would have ended of theirs.
+    silent: RefCell<Vec<usize>>,
+    withheld: RefCell<Vec<Due>>,
     submitted: Cell<u64>,
     /// The latest submitted of those that have ended.
     latest_ended: Cell<u64>,
@@ -85,6 +88,8 @@ impl SimDrive {
             state: RefCell::default(),
             clock,
             due: RefCell::default(),
+            silent: RefCell::default(),
+            withheld: RefCell::default(),
             submitted: Cell::new(0),
             latest_ended: Cell::new(0),
             shards: RefCell::default(),
@@ -97,6 +102,28 @@ impl SimDrive {
         if let Some(medium) = &self.medium {
             medium.borrow_mut().die();
         }
+    }
+
+    /// From now on no I/O of that shard ends, counted in the order in which they were attached: the
+    /// drive does not answer, or the shard does not hear it.
+    pub fn fall_silent(&self, shard: usize) {
+        self.silent.borrow_mut().push(shard);
+        let (kept, withheld): (Vec<_>, Vec<_>) =
+            self.due.take().into_iter().partition(|Reverse(due)| due.shard != shard);
+        self.due.replace(kept.into());
+        self.withheld.borrow_mut().extend(withheld.into_iter().map(|Reverse(due)| due));
+    }
+
+    /// From now on the I/Os of all shards end again; those that should have ended meanwhile end at
+    /// the next [`SimDrive::complete_due`].
+    pub fn answer(&self) {
+        self.silent.borrow_mut().clear();
+        self.due.borrow_mut().extend(self.withheld.take().into_iter().map(Reverse));
+    }
+
+    /// From now on no I/O ends at all, until [`SimDrive::answer`].
+    pub fn fall_silent_for_all(&self) {
+        (0..self.shards.borrow().len()).for_each(|shard| self.fall_silent(shard));
     }
 
     /// What went wrong so far, if it has a medium.
@@ -193,7 +220,10 @@ impl Device for SimDevice {
         let number = drive.submitted.get();
         drive.submitted.set(number + 1);
         let due = Due { at: (at, number), shard: self.index, token, request, flaw };
-        drive.due.borrow_mut().push(Reverse(due));
+        match drive.silent.borrow().contains(&self.index) {
+            true => drive.withheld.borrow_mut().push(due),
+            false => drive.due.borrow_mut().push(Reverse(due)),
+        }
         future
     }
 

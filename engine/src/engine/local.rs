@@ -53,6 +53,8 @@ pub struct LocalEngine {
     shards: Vec<Rc<Shard>>,
     shared: Arc<EngineShared>,
     mail: Mail,
+    /// Whether each shard takes no message for now.
+    deaf: RefCell<Vec<bool>>,
 }
 
 impl LocalEngine {
@@ -75,7 +77,8 @@ impl LocalEngine {
                 }),
             })?);
         }
-        Ok(LocalEngine { runtime, shards, shared: Arc::clone(&blueprint.shared), mail })
+        let deaf = RefCell::new(vec![false; shards.len()]);
+        Ok(LocalEngine { runtime, shards, shared: Arc::clone(&blueprint.shared), mail, deaf })
     }
 
     /// Runs its tasks, and the caller's.
@@ -96,9 +99,19 @@ impl LocalEngine {
         &self.shared
     }
 
-    /// Delivers the message that was sent first; none when there is none.
+    /// Has messages to that shard wait, as those to a thread that is stuck do, or arrive again.
+    pub fn set_deaf(&self, shard: ShardId, is_deaf: bool) {
+        self.deaf.borrow_mut()[shard.index()] = is_deaf;
+    }
+
+    /// Delivers the message that was sent first of those to shards that hear; none when there is
+    /// none.
     pub fn deliver_one(&self) -> Option<Delivered> {
-        let (to, message) = self.mail.borrow_mut().pop_front()?;
+        let (to, message) = {
+            let (mut mail, deaf) = (self.mail.borrow_mut(), self.deaf.borrow());
+            let place = mail.iter().position(|(to, _)| !deaf[to.index()])?;
+            mail.remove(place)?
+        };
         let is_request_permit = self.shards[to.index()].deliver(message);
         Some(Delivered { to, is_request_permit })
     }

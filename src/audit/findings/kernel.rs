@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::Settings;
+use super::super::AuditSettings;
 use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::iostat::Iostat;
 use super::super::leaf::{Group, Leaf};
@@ -18,7 +18,11 @@ const MB: f64 = 1e6;
 const TOLERANCE: f64 = 0.02;
 
 /// More than the specification that was given.
-pub(super) fn above_the_drive(leaf: &Leaf, group: &Group, settings: &Settings) -> Vec<Finding> {
+pub(super) fn above_the_drive(
+    leaf: &Leaf,
+    group: &Group,
+    settings: &AuditSettings,
+) -> Vec<Finding> {
     let given = [settings.drive_read_mb_per_s, settings.drive_write_mb_per_s];
     let hosts = leaf.hosts(group.option).unwrap_or(1.0);
     let mut found = Vec::new();

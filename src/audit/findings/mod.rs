@@ -7,12 +7,12 @@ mod ranks;
 mod settings;
 mod time;
 
-use super::Settings;
+use super::AuditSettings;
 use super::finding::{Finding, Input, Kind, Level};
 use super::leaf::{Group, Leaf};
 
 /// All findings of a run.
-pub(super) fn of_run(leaf: &Leaf, settings: &Settings) -> Vec<Finding> {
+pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
     let mut found = Vec::new();
     for group in &leaf.groups {
         found.extend(time::counted_after_the_run(leaf, group));

@@ -248,6 +248,12 @@ impl Observer for Teller<'_> {
         Ok(())
     }
 
+    fn gpu_direct(&mut self, opened: Result<(), String>) {
+        if let Some(gpu) = &mut self.gpu {
+            gpu.transfer = Some(super::gpu::way_with_files(self.plan, opened));
+        }
+    }
+
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {
         self.machine = match store.is_somewhere() {
             true => Machine::look(store.path()),

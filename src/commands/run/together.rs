@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::commands::merge::{Merged, merge_files, sorted};
 use crate::config::{MeetsBy, MergedOutputs, Plan, Rank};
 use crate::group::{Group, Meeting, Party, Session, Topic};
-use crate::host::Awaited;
+use crate::host::Overdue;
 use crate::results::document::read_bytes;
 use crate::results::write_json;
 use crate::show::{Named, write_html, write_sheet};
@@ -67,7 +67,7 @@ impl Launch {
             MeetsBy::Directory(common) => common.display().to_string(),
             MeetsBy::Mpi => "MPI".to_owned(),
         };
-        let _awaited = Awaited::new(format!("{place} to begin"));
+        let _overdue = Overdue::new(format!("{place} to begin"));
         let session = Session::open(&meeting, &party).map_err(|what| anyhow!(what))?;
         Ok(Some(Launch { session, party, place }))
     }

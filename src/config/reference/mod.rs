@@ -9,7 +9,8 @@ use ringfall_workloads::config::{Persona, RagDistribution};
 
 use self::models::models;
 use self::sections::{QosProfile, Rag, Retrieval, SECTIONS, Sections, UserTemplate};
-use super::{ConfigFile, InputError, Options, WorkloadSection};
+use super::yaml::{explain, key_of};
+use super::{InputError, Options, WorkloadSection};
 
 /// Characters in a token where a dataset's tokens are estimated: the same here, and not varied.
 const CHARS_A_TOKEN: u32 = 4;
@@ -22,31 +23,35 @@ pub(super) fn section_of(text: &str) -> Option<&'static str> {
         let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
         value.is_empty() || value.starts_with(['#', '{'])
     };
-    let mut keys = text.lines().filter(top).filter(has_keys).filter_map(super::file::key_of);
+    let mut keys = text.lines().filter(top).filter(has_keys).filter_map(key_of);
     keys.find_map(|key| SECTIONS.into_iter().find(|section| *section == key))
 }
 
-/// Reads such a text.
+/// Reads such a text: its settings, and what is to be told about it.
 ///
 /// # Errors
-/// As [`ConfigFile::read`]; a model that lacks a figure.
-pub(super) fn parse(name: String, text: String, section: &str) -> Result<ConfigFile, InputError> {
-    let sections: Sections = serde_saphyr::from_str(&text).map_err(|error| {
+/// The text is no such file, or describes a model without one of its figures.
+pub(super) fn parse(
+    name: &str,
+    text: &str,
+    section: &str,
+) -> Result<(Options, Vec<String>), InputError> {
+    let sections: Sections = serde_saphyr::from_str(text).map_err(|error| {
         let all = format!(
             "the section {section:?} makes this a file in the reference benchmark's layout, which \
              has no such key; settings of ringfall go on the command line, or in a file without \
              such sections"
         );
-        InputError::new(super::file::explain(&name, &text, &error, &all))
+        InputError::new(explain(name, text, &error, &all))
     })?;
     let models = models(&sections).map_err(|what| InputError::new(format!("{name}: {what}")))?;
-    let told = told(&name, &without_effect(&sections));
+    let told = told(name, &without_effect(&sections));
     let options = Options {
         models: Some(models).filter(|models| !models.is_empty()),
         workload: Some(workload(&sections)),
         ..Options::default()
     };
-    Ok(ConfigFile { name, text, options, told })
+    Ok((options, told))
 }
 
 fn told(name: &str, without_effect: &[String]) -> Vec<String> {

@@ -5,7 +5,7 @@ use ringfall_workloads::model::built_in;
 
 use super::*;
 use crate::cli::{Cli, Command, parse as parse_line};
-use crate::config::{Facts, Plan, advice, render, resolve};
+use crate::config::{ConfigFile, Facts, Plan, advice, render, resolve};
 
 /// Every section, with figures that none has by default.
 const VARIED: &str = "

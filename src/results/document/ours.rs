@@ -12,7 +12,7 @@ use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, Waits
 use super::figure::{
     Added, Adds, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
 };
-use super::gpu::{GpuReport, PromotionsReport};
+use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
 use super::list::{ByKind, Rows, Timeline, Union};
@@ -87,6 +87,9 @@ pub struct Ours {
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
     pub promotions: Part<PromotionsReport>,
+    /// Bytes between GPU memory and storage or the CPU tier, by the way they took.
+    #[serde(default)]
+    pub gpu_moves: Part<GpuMovesReport>,
     /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
     /// any of the merged results.
     pub gpu: Option<GpuReport>,
@@ -420,6 +423,7 @@ impl Ours {
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),
             promotions: Part(PromotionsReport::of(result)),
+            gpu_moves: Part(GpuMovesReport::of(result)),
             gpu: GpuReport::of(result),
             device: Part(DeviceReport::of(result)),
             drives: DriveReport::all(result),

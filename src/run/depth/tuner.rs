@@ -115,7 +115,7 @@ impl Tuner {
         }
     }
 
-    /// A shard's interval.
+    /// Adds the I/Os of one shard in the interval that is being collected.
     pub fn add(&mut self, interval: &IoInterval) {
         // Answers may come when it has been given up.
         if matches!(self.state, State::Collecting { .. }) {

@@ -23,8 +23,9 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
+use super::conduct::{Shards, conduct_to_the_end};
 use super::depth::{Tuner, TunerOrder};
-use super::phases::{Order, Phase, PhasePlan, Phases, Shards, Sight, conduct_to_the_end};
+use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
 use super::{Load, RunOutcome, RunSettings, Timeline};
 use crate::facts::SimulationFigures;
@@ -39,7 +40,7 @@ const LOOK_STEPS: u32 = 1 << 16;
 /// The system that is simulated.
 #[derive(Clone, Debug)]
 pub struct VirtualSystem {
-    /// Its drive.
+    /// What each of its drives can do.
     pub model: DeviceModel,
     /// How many such drives there are, ≥ 1.
     pub drives: u16,
@@ -125,6 +126,7 @@ pub fn simulate(
         window_begin: Nanos::ZERO,
         population_failed: Rc::default(),
         busy: [Busy::default(); 2],
+        report: None,
     };
     // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
     let plan = PhasePlan {
@@ -133,8 +135,8 @@ pub fn simulate(
         silence_max: Nanos::MAX,
         ..settings.phase_plan()
     };
-    let phases = conduct_to_the_end(plan, &mut simulation);
-    Ok(simulation.outcome(&phases))
+    conduct_to_the_end(plan, &mut simulation);
+    Ok(simulation.report.expect("the last order of every run is to report"))
 }
 
 struct Simulation<'a> {
@@ -160,6 +162,8 @@ struct Simulation<'a> {
     population_failed: Rc<Cell<u64>>,
     /// At the window's beginning and end.
     busy: [Busy; 2],
+    /// What it came to, once it is over.
+    report: Option<(RunOutcome, SimulationFigures)>,
 }
 
 /// What was come across while time passed.
@@ -190,9 +194,14 @@ impl Shards for Simulation<'_> {
         let is_reason = self.found.is_reason_to_end();
         Ok(Sight {
             now: self.world.time.now(),
-            is_populated: self.found.is_still || self.world.runtime.task_count() == 0,
+            is_done: match phase {
+                Phase::Populate => self.found.is_still || self.world.runtime.task_count() == 0,
+                Phase::Drain => self.found.is_still,
+                // A simulated system is there as soon as it is described, and its report at once.
+                Phase::Open | Phase::Precondition | Phase::Assemble | Phase::Report => true,
+                Phase::Gather | Phase::WarmUp | Phase::Measure => false,
+            },
             begins: None,
-            is_drained: phase == Phase::Drain && self.found.is_still,
             // Asked for only where the answer matters: it looks at every shard.
             is_exhausted: self.found.is_still && self.is_exhausted(),
             is_interrupted: self.found.is_interrupted,
@@ -211,6 +220,8 @@ impl Shards for Simulation<'_> {
     fn obey(&mut self, order: Order) -> Result<(), Infallible> {
         self.found.is_still = false;
         match order {
+            // Nothing has to be kept: it takes no time, and its process none of anybody's drives.
+            Order::Open | Order::Precondition | Order::Assemble | Order::Keep { .. } => {}
             Order::Populate => self.populate(),
             Order::Start { origin, window } => {
                 if let Some(log) = self.log {
@@ -238,14 +249,17 @@ impl Shards for Simulation<'_> {
                 self.world.stop(window_end);
                 self.found = Found::default();
             }
+            Order::Report { ending, window } => self.report = Some(self.outcome(ending, window)),
         }
         Ok(())
     }
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
         match phase {
-            // It never gathers.
-            Phase::Populate | Phase::Gather => {
+            Phase::Open | Phase::Precondition | Phase::Assemble | Phase::Gather | Phase::Report => {
+                unreachable!("a simulated run waits for nothing while {phase}")
+            }
+            Phase::Populate => {
                 while self.world.runtime.task_count() > 0 && !self.found.is_reason_to_end() {
                     if !self.world.step_now() && !self.world.advance(Nanos::MAX) {
                         self.found.is_still = true;
@@ -274,9 +288,12 @@ impl Shards for Simulation<'_> {
 }
 
 impl Simulation<'_> {
-    fn outcome(mut self, phases: &Phases) -> (RunOutcome, SimulationFigures) {
-        let window = phases.window();
-        let mut outcome = RunOutcome::empty(phases.ending(), window);
+    fn outcome(
+        &mut self,
+        ending: Ending,
+        window: (Nanos, Nanos),
+    ) -> (RunOutcome, SimulationFigures) {
+        let mut outcome = RunOutcome::empty(ending, window);
         outcome.population_failed = self.population_failed.get();
         outcome.queue_depth = self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned());
         outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());

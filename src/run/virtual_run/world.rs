@@ -9,6 +9,7 @@ use ringfall_engine::device::{SeveralDrives, SimDrive};
 use ringfall_engine::engine::{LocalEngine, LocalParts};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
+use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::local::{LocalRuntime, VirtualTime};
 use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
@@ -24,11 +25,11 @@ const STEPS_AT_ONCE_MAX: u64 = 100_000_000;
 
 /// What differs between simulations.
 pub struct WorldParts {
-    /// Its clock.
+    /// The simulated clock that everything in it reads.
     pub time: VirtualTime,
     /// Its drives, at least one.
     pub drives: Vec<Rc<SimDrive>>,
-    /// Their sizes.
+    /// Sizes of the drives, in the same order, bytes.
     pub drives_bytes: Vec<u64>,
     /// Memory of the CPU tier.
     pub cpu: Arc<CpuPool>,
@@ -38,19 +39,21 @@ pub struct WorldParts {
     pub verify: VerifyMode,
 }
 
-/// A simulated system.
+/// A simulated system: shards with their drivers, on drives that all share.
 pub struct World {
-    /// Its tasks.
+    /// Runs the tasks of all shards, one at a time.
     pub runtime: LocalRuntime,
-    /// Its time.
+    /// The simulated time, which passes only when nothing else can happen.
     pub time: VirtualTime,
-    /// Its drives.
+    /// The drives, which all shards share.
     pub drives: Vec<Rc<SimDrive>>,
-    /// One a shard.
+    /// The driver of each shard, by the number of the shard.
     pub drivers: Vec<Rc<Driver>>,
     /// What the shards share.
     pub shared: Arc<EngineShared>,
     engine: LocalEngine,
+    /// Shards that are stuck for now, by index.
+    stuck: Vec<bool>,
     steps_at_once: u64,
 }
 
@@ -112,20 +115,14 @@ impl World {
                 settings.autoscale.is_some(),
             ));
         }
-        Ok(World { runtime, time, drives, drivers, shared, engine, steps_at_once: 0 })
+        let stuck = vec![false; drivers.len()];
+        Ok(World { runtime, time, drives, drivers, shared, engine, stuck, steps_at_once: 0 })
     }
 
     /// Lets each driver's clock run from now on, beginning with the workload's time 0.
     pub fn start(&self, origin: Nanos, window: (Nanos, Nanos)) {
         for driver in &self.drivers {
             driver.shard().measure().open(window.0, window.1);
-        }
-        self.start_clocks(origin, window);
-    }
-
-    /// The same, where what the engine does is measured already.
-    pub fn start_clocks(&self, origin: Nanos, window: (Nanos, Nanos)) {
-        for driver in &self.drivers {
             driver.start(origin, window);
         }
     }
@@ -139,6 +136,44 @@ impl World {
         }
     }
 
+    /// From now on nothing reaches that shard: no message, no completion of an I/O, no moment at
+    /// which something of its users is due. As a thread that is stuck it goes on when that ends.
+    pub fn hold(&mut self, shard: ShardId) {
+        self.stuck[shard.index()] = true;
+        self.engine.set_deaf(shard, true);
+        self.drives.iter().for_each(|drive| drive.fall_silent(shard.index()));
+    }
+
+    /// Lets every drive answer that has fallen silent; shards that are stuck do not hear it.
+    pub fn answer(&self) {
+        for drive in &self.drives {
+            drive.answer();
+            let stuck = self.stuck.iter().enumerate().filter(|(_, is_stuck)| **is_stuck);
+            stuck.for_each(|(shard, _)| drive.fall_silent(shard));
+        }
+    }
+
+    /// Lets everything reach every shard again, and every drive answer.
+    pub fn let_go(&mut self) {
+        for driver in &self.drivers {
+            self.engine.set_deaf(driver.shard().id(), false);
+        }
+        self.stuck.fill(false);
+        self.answer();
+    }
+
+    /// Whether that shard is stuck.
+    #[must_use]
+    pub fn is_stuck(&self, shard: ShardId) -> bool {
+        self.stuck[shard.index()]
+    }
+
+    /// The shards that are not stuck.
+    fn awake(&self) -> impl Iterator<Item = &Rc<Driver>> {
+        let all = self.drivers.iter().zip(&self.stuck);
+        all.filter(|(_, is_stuck)| !**is_stuck).map(|(driver, _)| driver)
+    }
+
     /// One thing that happens without time passing; false when there is none.
     pub fn step_now(&mut self) -> bool {
         let stepped = self.runtime.run_one() || self.deliver_one();
@@ -150,7 +185,7 @@ impl World {
     /// it is not.
     pub fn advance(&mut self, deadline: Nanos) -> bool {
         // The workloads' clocks are read here, and need no task: most of what happens is arrivals.
-        let clocks = self.drivers.iter().filter_map(|driver| driver.next_deadline()).min();
+        let clocks = self.awake().filter_map(|driver| driver.next_deadline()).min();
         let completion = self.drives.iter().filter_map(|drive| drive.next_completion()).min();
         let due = [clocks, self.time.next_deadline(), completion];
         match due.into_iter().flatten().min() {
@@ -166,7 +201,7 @@ impl World {
                 let now = self.time.now();
                 let is_due =
                     |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);
-                self.drivers.iter().filter(is_due).for_each(Driver::work_off_due);
+                self.awake().filter(is_due).for_each(Driver::work_off_due);
                 self.steps_at_once += 1;
                 true
             }

@@ -22,6 +22,7 @@ pub use sharegpt::{ShareGptLimits, read_sharegpt};
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
 pub use validation::{Recorded, ValidationTrace, read_validation};
 
+pub use crate::conversation::Turn;
 use crate::dataset::Dataset;
 use crate::error::Error;
 

@@ -9,26 +9,26 @@ const TELL_AFTER: Duration = Duration::from_secs(10);
 
 /// Something that is waited for, from its making until it is dropped.
 #[derive(Debug)]
-pub struct Awaited {
+pub struct Overdue {
     signs: Sender<()>,
 }
 
-impl Awaited {
+impl Overdue {
     /// Tells on standard error that `what` is waited for, once it took 10 s and whenever it took
     /// twice as long as when that was told last.
     #[must_use]
-    pub fn new(what: String) -> Awaited {
+    pub fn new(what: String) -> Overdue {
         let (signs, seen) = channel();
         let tell = move |seconds: u64| {
             crate::stderr::tell(format_args!(
                 "waiting for {what}, {seconds} s so far: Ctrl-C, twice if need be, ends that…"
             ));
         };
-        let thread = std::thread::Builder::new().name("ringfall-awaited".to_owned());
+        let thread = std::thread::Builder::new().name("ringfall-overdue".to_owned());
         if let Err(error) = thread.spawn(move || watch(&seen, TELL_AFTER, tell)) {
             tracing::warn!("no thread can be started to say what is waited for: {error}");
         }
-        Awaited { signs }
+        Overdue { signs }
     }
 
     /// It goes on: the time is counted from now.

@@ -1,0 +1,53 @@
+//! What is wrong with a text in YAML, with the line and the key.
+
+use super::nearest::nearest;
+use super::{NOT_YET, not_yet};
+
+/// The key of a line of the form `key: value`.
+pub(super) fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.split_once(':')?;
+    let key = key.trim().trim_start_matches("- ").trim_matches(['"', '\'']);
+    let plain = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    (!key.is_empty() && key.chars().all(plain)).then_some(key)
+}
+
+/// The parser's complaint with file and line; `all` says where all keys can be seen.
+pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: &str) -> String {
+    use serde_saphyr::Error;
+    let line = error.location().map(|location| location.line());
+    let place = line.map_or(name.to_owned(), |line| format!("{name}, line {line}"));
+    let bare = error.without_snippet();
+    if let Error::SerdeUnknownField { field, expected, .. } = bare {
+        if NOT_YET.contains(&field.as_str()) {
+            return format!("{place}: {}", not_yet(&format!("key {field:?}")));
+        }
+        let near = nearest(field, expected.iter().copied());
+        let hint = near.map_or(all.to_owned(), |near| format!("did you mean {near:?}?"));
+        return format!("{place}: unknown key {field:?}; {hint}");
+    }
+    let key = line
+        .and_then(|line| usize::try_from(line).ok()?.checked_sub(1))
+        .and_then(|index| text.lines().nth(index))
+        .and_then(key_of);
+    let what = wording(&bare.to_string());
+    match key {
+        Some(key) => format!("{place}: {key}: {what}"),
+        None => format!("{place}: {what}"),
+    }
+}
+
+/// The parser's message without its place (we have said it) and without Rust's names of types.
+fn wording(message: &str) -> String {
+    let message = message.split(" at line ").next().unwrap_or(message).trim();
+    let invalid = match message.strip_prefix("invalid ") {
+        Some("i64" | "u64" | "u32" | "i32") => "not a whole number",
+        Some("floating point") => "not a number",
+        Some(rest) if rest.starts_with("boolean") => "neither true nor false",
+        _ => message,
+    };
+    match invalid {
+        "expected string scalar" => "a single value is needed here".to_owned(),
+        "expected mapping start" => "a list of \"key: value\" is needed here".to_owned(),
+        other => other.to_owned(),
+    }
+}

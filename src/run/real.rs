@@ -1,0 +1,244 @@
+//! A real run: the store opened, prepared and given to the shards' threads, which are led through
+//! the phases; at the end everything is added up and cleaned up.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfall_engine::clock::{Nanos, monotonic_now};
+use ringfall_engine::error::SetupError;
+
+use super::conduct::{Shards, conduct_to_the_end};
+use super::fleet::{Fleet, FleetError};
+use super::phases::{Ending, Order, Phase, Sight};
+use super::threads::Threads;
+use super::{Load, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
+use crate::host::Overdue;
+use crate::interrupt::Interrupt;
+use crate::source::Feed;
+use crate::store::{Store, StoreError, StoreRequest};
+
+/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
+/// minutes, and a run that did not end well may have a dead device.
+fn removal_patience(ending: &Ending) -> Duration {
+    Duration::from_secs(match ending {
+        Ending::Complete => 3_600,
+        Ending::Interrupted | Ending::Failed(_) => 120,
+    })
+}
+
+/// A run from open to clean.
+///
+/// # Errors
+/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
+/// the others measured.
+pub fn run(
+    settings: &RunSettings,
+    load: Load,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, FleetError> {
+    let stage = Stage::Given(Given { load, observer });
+    let mut run = RealRun { settings, interrupt, stage, refusal: None };
+    conduct_to_the_end(settings.phase_plan(), &mut run);
+    run.outcome()
+}
+
+/// See the module.
+struct RealRun<'a> {
+    settings: &'a RunSettings,
+    interrupt: &'a Interrupt,
+    stage: Stage<'a>,
+    /// Why it could not begin.
+    refusal: Option<FleetError>,
+}
+
+/// How far it has come.
+enum Stage<'a> {
+    /// Nothing is open.
+    Given(Given<'a>),
+    /// The store is open.
+    Open(Given<'a>, Store),
+    /// The shards run.
+    Running(Box<Threads<'a>>),
+    /// It ends before it has begun; the store, where there is one.
+    Unbegun(Option<Store>),
+    /// Everything is added up.
+    Over(Box<RunOutcome>),
+}
+
+/// What a run is given, and its threads need.
+struct Given<'a> {
+    load: Load,
+    observer: &'a mut dyn Observer,
+}
+
+impl<'a> RealRun<'a> {
+    /// What it came to.
+    fn outcome(self) -> Result<RunOutcome, FleetError> {
+        match (self.refusal, self.stage) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Stage::Over(outcome)) => Ok(*outcome),
+            (None, _) => unreachable!("the last order of every run is to report"),
+        }
+    }
+
+    /// What is to be done in this stage and the next one, or why it can't be: then nothing has
+    /// begun, and the store deletes what it has made as it is dropped.
+    fn advance(&mut self, order: &Order) -> Result<(), FleetError> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Unbegun(None));
+        self.stage = match (order, stage) {
+            (Order::Open, Stage::Given(given)) => {
+                match open_store(self.settings, self.interrupt, given.observer) {
+                    // It was not waited for.
+                    Err(_) if self.interrupt.is_set() => Stage::Unbegun(None),
+                    opened => Stage::Open(given, opened?),
+                }
+            }
+            (Order::Precondition, Stage::Open(given, store)) => {
+                given.observer.prepare(&store)?;
+                Stage::Open(given, store)
+            }
+            (Order::Assemble, Stage::Open(given, store)) => self.assemble(given, store)?,
+            (_, stage) => unreachable!("{order:?} does not follow a {}", stage.name()),
+        };
+        Ok(())
+    }
+
+    /// Starts the shards' threads.
+    fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
+        let (settings, Given { load, observer }) = (self.settings, given);
+        let (direct, opened) = gpu_direct::open(settings, &store)?;
+        if let Some(opened) = opened {
+            observer.gpu_direct(opened);
+        }
+        let (feed, rows) = match load.rows {
+            None => (None, vec![None; usize::from(settings.shards)]),
+            Some(trace) => {
+                let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
+                    SetupError::new(
+                        format!("no thread can be started to read the trace: {error}"),
+                        "raise the limit on threads (ulimit -u)",
+                    )
+                })?;
+                (Some(feed), rows.into_iter().map(Some).collect())
+            }
+        };
+        let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
+        // A run has at least one shard.
+        let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
+        let (fleet, facts) = match Fleet::start(seeds, settings.cores(), self.interrupt) {
+            // Nothing was measured, and that is what the results say.
+            Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
+            started => started?,
+        };
+        observer.opened(&store, &facts);
+        let places = settings.places(store.drives.len(), &facts);
+        let users = (!load.source.is_rows()).then_some(load.config.num_users);
+        let fleet = (fleet, budgets);
+        let mut threads =
+            Threads::new(settings, self.interrupt, observer, store, fleet, feed, users);
+        threads.places = places;
+        Ok(Stage::Running(Box::new(threads)))
+    }
+
+    /// Adds up what the threads measured, and deletes their data.
+    fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
+        let (mut outcome, store) = match stage {
+            Stage::Running(threads) => {
+                let (outcome, store) = threads.outcome(ending, window);
+                self.settings.start.ended(&outcome.ending);
+                (outcome, Some(store))
+            }
+            Stage::Open(_, store) => (RunOutcome::empty(ending, window), Some(store)),
+            Stage::Unbegun(store) => (RunOutcome::empty(ending, window), store),
+            Stage::Given(_) => (RunOutcome::empty(ending, window), None),
+            Stage::Over(_) => unreachable!("a run reports once"),
+        };
+        if let Some(store) = store {
+            outcome.objects = store.object_counts();
+            outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
+        }
+        outcome
+    }
+}
+
+impl Stage<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Given(_) => "run with nothing open",
+            Stage::Open(..) => "run with an open store",
+            Stage::Running(_) => "run whose shards run",
+            Stage::Unbegun(_) => "run that has not begun",
+            Stage::Over(_) => "run that is over",
+        }
+    }
+}
+
+impl Shards for RealRun<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        if let Stage::Running(threads) = &mut self.stage {
+            return Ok(threads.sight(phase));
+        }
+        let is_unbegun = matches!(self.stage, Stage::Unbegun(_));
+        Ok(Sight {
+            now: monotonic_now(),
+            // Each order is carried out before it is looked again.
+            is_done: true,
+            is_interrupted: self.interrupt.is_set() || (is_unbegun && self.refusal.is_none()),
+            failure: self.refusal.as_ref().map(ToString::to_string),
+            ..Sight::default()
+        })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        match (order, &mut self.stage) {
+            (Order::Report { ending, window }, stage) => {
+                let stage = std::mem::replace(stage, Stage::Unbegun(None));
+                self.stage = Stage::Over(Box::new(self.report(stage, ending, window)));
+            }
+            (order, Stage::Running(threads)) => threads.obey(order),
+            (order, _) => self.refusal = self.advance(&order).err(),
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        match &mut self.stage {
+            Stage::Running(threads) => threads.pass_time(phase, until),
+            stage => unreachable!("a {} waits for nothing", stage.name()),
+        }
+        Ok(())
+    }
+}
+
+/// The store that a run asks for, unless it is interrupted meanwhile.
+fn open_store(
+    settings: &RunSettings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Store, StoreError> {
+    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
+    match (settings.has_storage, &settings.objects) {
+        (false, _) => Store::nowhere(),
+        #[cfg(feature = "objects")]
+        (true, Some((url, options))) => {
+            let bytes = settings.store.capacity_bytes;
+            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
+                observer.awaits_store(url, waited);
+                !interrupt.is_set()
+            })
+        }
+        // Without the feature such a place is refused with the other settings.
+        (true, _) => {
+            let overdue = Overdue::new("the storage to be opened".to_owned());
+            Store::open(&request, &mut |done_bytes, all_bytes| {
+                overdue.moves();
+                observer.giving_space(done_bytes, all_bytes);
+                !interrupt.is_set()
+            })
+        }
+    }
+}
