@@ -3,12 +3,13 @@
 //!
 //! One queue for both, so that lines come in the order in which they were said. A *notice* (a line
 //! told while work goes on) is queued or, if there is no room in the queue or on the disk, left out
-//! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to be shown. A *page* (what
-//! a command was asked for) waits for room, and [`written`] waits until all of it is out: as long
-//! as somebody reads, and a few seconds to a minute when nobody does and a signal no longer ends
-//! the process by itself. The second signal ends it whatever waits here.
+//! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to
+//! be shown. A *page* (what a command was asked for) waits for room, and [`written`] waits until
+//! all of it is out: as long as somebody reads, and a few seconds to a minute when nobody does and
+//! a signal no longer ends the process by itself. The second signal ends it whatever waits here.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -88,6 +89,46 @@ pub fn settle() {
     }
 }
 
+/// Writes all of it to another place that may have a slow reader (`/dev/fd/3`, a terminal), as
+/// patiently as a page is written. The file's own writes must not wait (`O_NONBLOCK`).
+///
+/// # Errors
+/// What the system says; [`ErrorKind::TimedOut`] as in [`written`].
+pub fn write_beside(file: &File, bytes: &[u8]) -> Result<()> {
+    let is_terminal = rustix::termios::isatty(file);
+    write_all_to(file, bytes, &|| patience_with(is_terminal))
+}
+
+fn write_all_to(
+    file: &File,
+    mut bytes: &[u8],
+    patience: &dyn Fn() -> Option<Duration>,
+) -> Result<()> {
+    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let mut silence = Duration::ZERO;
+    while !bytes.is_empty() {
+        match rustix::io::write(file, &bytes[..bytes.len().min(CHUNK_BYTES)]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => (bytes, silence) = (&bytes[count..], Duration::ZERO),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if patience().is_some_and(|patience| silence >= patience) => {
+                let what = "nobody reads it: its reader has stopped";
+                return Err(Error::new(ErrorKind::TimedOut, what));
+            }
+            Err(Errno::AGAIN) => {
+                let ready = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&look));
+                if silence > Duration::ZERO && ready.is_ok_and(|ready| ready > 0) {
+                    // It may say that it takes something and then not do so.
+                    std::thread::sleep(LOOK);
+                }
+                silence += LOOK;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Has nobody wait for ever from now on, as the first signal does not end the process any more but
 /// sets `interrupt`.
 pub fn heed(interrupt: Arc<AtomicBool>) {
@@ -112,9 +153,14 @@ static QUEUE: LazyLock<Arc<Queue>> = LazyLock::new(|| {
 /// How long nothing may move before somebody who waits gives up; none: a signal still ends the
 /// process, as it would any other that waits for its reader.
 fn patience(stream: Stream) -> Option<Duration> {
+    patience_with(is_terminal(stream))
+}
+
+/// The same with any terminal, or anything else.
+fn patience_with(is_terminal: bool) -> Option<Duration> {
     let interrupt = INTERRUPT.get()?;
     // Whoever reads a pipe may take as long as they like (`| less`), until a signal says otherwise.
-    (is_terminal(stream) || interrupt.load(Ordering::SeqCst)).then_some(SHORT)
+    (is_terminal || interrupt.load(Ordering::SeqCst)).then_some(SHORT)
 }
 
 /// The same before the process ends, where nothing but lines is left to write.

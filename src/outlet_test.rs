@@ -212,3 +212,32 @@ fn a_disk_that_was_full_for_a_while_loses_lines_and_says_how_many() {
     state.conclude(stream, Err(Errno::NOSPC.into()));
     assert_eq!(state.check(Stream::Err).unwrap_err().raw_os_error(), Some(28));
 }
+
+#[test]
+fn a_place_that_takes_nothing_is_given_up_and_a_slow_one_gets_all() {
+    use std::io::Read as _;
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let writer = File::from(std::os::fd::OwnedFd::from(writer));
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let bytes: Vec<u8> = (0..1_u32 << 18).flat_map(u32::to_le_bytes).collect();
+    let given_up = write_all_to(&writer, &bytes, &|| Some(Duration::ZERO)).unwrap_err();
+    assert_eq!(given_up.kind(), ErrorKind::TimedOut);
+    // What went into the pipe until it was full.
+    let mut held = vec![0; bytes.len()];
+    let length = reader.read(&mut held).unwrap();
+    assert!(length > 0 && held[..length] == bytes[..length]);
+    let slow = std::thread::spawn(move || {
+        let mut read = Vec::new();
+        loop {
+            match reader.read(&mut held[..5_000]) {
+                Ok(0) => return read,
+                Ok(count) => read.extend_from_slice(&held[..count]),
+                Err(error) => panic!("{error}"),
+            }
+            std::thread::yield_now();
+        }
+    });
+    write_all_to(&writer, &bytes, &|| None).unwrap();
+    drop(writer);
+    assert!(slow.join().unwrap() == bytes);
+}

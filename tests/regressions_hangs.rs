@@ -55,6 +55,19 @@ fn a_stopped_terminal_held_up_the_first_signal() {
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
+/// `--output /dev/fd/N` waited for the terminal, and no signal but SIGKILL ended that.
+#[test]
+fn results_to_a_stopped_terminal_held_up_the_end() {
+    let scratch = Scratch::new("stopped-output");
+    let (_master, terminal) = stopped_terminal();
+    let mut command = scratch.run_command(&["--duration", "1", "--quiet"]);
+    command.args(["--output", "/dev/stdout"]);
+    command.stdout(Stdio::from(terminal)).stderr(Stdio::piped());
+    let ended = finish(command.spawn().unwrap());
+    assert_fails(&ended, 1, &["can't be written to /dev/stdout", "nobody reads it"]);
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
 /// It asked for an answer three times, a minute each, and no signal but SIGKILL ended it.
 #[cfg(feature = "objects")]
 #[test]

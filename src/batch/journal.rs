@@ -120,6 +120,10 @@ impl Journal {
         let path = directory.join(NAME);
         let unusable = || format!("the journal {} can't be used", path.display());
         let ended = match std::fs::metadata(&path) {
+            Ok(metadata) if !metadata.is_file() => anyhow::bail!(
+                "the journal {} is not a plain file; give another directory",
+                path.display()
+            ),
             Ok(metadata) if metadata.len() > BYTES_MAX => anyhow::bail!(
                 "the journal {} has {} bytes, which none of ringfall's has; give another directory",
                 path.display(),

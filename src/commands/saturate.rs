@@ -96,7 +96,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     }
     if let Some(path) = &args.device_output {
         let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
-        std::fs::write(path, text).with_context(|| told(path))?;
+        crate::host::write_output(path, text.as_bytes()).with_context(|| told(path))?;
     }
     show(args, &roofline, &output)?;
     Ok(Exit::Done)

@@ -148,7 +148,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     what_if.weigh_gpu_memory();
     let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
     let json = format!("{}\n", serde_json::to_string_pretty(&what_if)?);
-    std::fs::write(&plan.output, json).with_context(|| told(&plan.output))?;
+    crate::host::write_output(&plan.output, json.as_bytes()).with_context(|| told(&plan.output))?;
     if let Some(path) = &plan.html_output {
         write_what_if_html(&what_if, path).with_context(|| told(path))?;
     }

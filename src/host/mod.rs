@@ -7,6 +7,7 @@ mod device;
 mod direct;
 mod launcher;
 mod machine;
+mod overdue;
 mod pipe;
 mod room;
 mod screen;
@@ -19,6 +20,7 @@ pub use device::{ChainLink, DeviceFacts, chain, cores_of_node, device_numbers, s
 pub use direct::takes_direct_io;
 pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
-pub use pipe::{InputFile, is_strange_pipe, open_to_read, open_to_write, read_text};
+pub use overdue::Overdue;
+pub use pipe::{InputFile, is_strange_pipe, open_to_read, open_to_write, read_text, write_output};
 pub use room::{MemoryRoom, Room, counted, human};
 pub use screen::{live_line, terminal_columns};

@@ -15,8 +15,9 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 /// Patience with a writer of a pipe that has yet to begin: far more than a shell takes to start
 /// both sides of one.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
-/// Patience with one that has begun: it may have to unpack or fetch what comes next.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How often somebody is told that one that has begun is silent: it may have to unpack, fetch or
+/// think up what comes next, and is waited for as any reader of a pipe does.
+const SILENCE_TOLD: Duration = Duration::from_secs(30);
 /// After how long somebody is told that a writer is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 /// One wait lasts no longer: a process that was stopped meanwhile has seen no silence.
@@ -24,8 +25,8 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// As a duration.
 const LOOKED: Duration = Duration::from_millis(100);
 
-/// A file that is read. One that is a pipe is waited for no longer than its writer may be silent.
-#[derive(Debug)]
+/// A file that is read. The writer of a pipe must begin soon; from then on it is waited for until
+/// somebody ends that.
 pub struct InputFile {
     file: File,
     path: PathBuf,
@@ -34,10 +35,22 @@ pub struct InputFile {
     is_told: bool,
     /// Set when something else bounds the reading.
     beside: Option<Arc<AtomicBool>>,
+    /// Whether somebody wishes the reading to end.
+    is_ended: Option<Arc<Wish>>,
+}
+
+/// Asked again and again while nothing comes.
+type Wish = dyn Fn() -> bool + Send + Sync;
+
+impl std::fmt::Debug for InputFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("InputFile").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// Opens `path` to read. A pipe is read as it comes (`<(…)` of a shell, `/dev/stdin`) when somebody
-/// has opened it to write, or does so within 5 s, and is not silent for 30 s then.
+/// has written to it, or does so within 5 s. What comes later is waited for, and each 30 s of
+/// silence are told.
 ///
 /// # Errors
 /// What the system says, or that nobody writes to the pipe.
@@ -46,9 +59,10 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
     let is_pipe = file.metadata()?.file_type().is_fifo();
     let file = wait_from_now_on(file)?;
     let path = path.to_path_buf();
+    let (beside, is_ended) = (None, None);
     let mut file =
-        InputFile { file, path, is_pipe, has_begun: false, is_told: false, beside: None };
-    file.await_writer(BEGIN_PATIENCE)?;
+        InputFile { file, path, is_pipe, has_begun: false, is_told: false, beside, is_ended };
+    file.await_writer(Some(BEGIN_PATIENCE))?;
     Ok(file)
 }
 
@@ -90,9 +104,16 @@ impl InputFile {
         self
     }
 
-    /// Waits until there is something to read, or the end.
-    fn await_writer(&mut self, patience: Duration) -> Result<()> {
-        let mut silence = Duration::ZERO;
+    /// Ends the reading with an error when that says so, unless something else bounds it by then.
+    #[must_use]
+    pub fn ended_when(mut self, is_ended: Arc<dyn Fn() -> bool + Send + Sync>) -> InputFile {
+        self.is_ended = Some(is_ended);
+        self
+    }
+
+    /// Waits until there is something to read, or the end; without a patience, for ever.
+    fn await_writer(&mut self, patience: Option<Duration>) -> Result<()> {
+        let (mut silence, mut tell_at) = (Duration::ZERO, SILENCE_TOLD);
         while self.is_pipe {
             let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&LOOK));
             match ready {
@@ -101,58 +122,76 @@ impl InputFile {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
             }
+            if silence >= tell_at {
+                tell_at += SILENCE_TOLD;
+                let path = crate::escape::terminal_path(&self.path);
+                let seconds = silence.as_secs();
+                crate::stderr::tell(format_args!(
+                    "the writer of {path} has written nothing for {seconds} s: still waiting…"
+                ));
+            }
             if self.beside.as_ref().is_some_and(|beside| beside.load(Ordering::Relaxed)) {
                 continue;
+            }
+            if self.is_ended.as_ref().is_some_and(|is_ended| is_ended()) {
+                return Err(Error::other("interrupted"));
             }
             if silence >= TELL_AFTER && !std::mem::replace(&mut self.is_told, true) {
                 let path = crate::escape::terminal_path(&self.path);
                 crate::stderr::tell(format_args!("waiting for the writer of {path}…"));
             }
-            if silence >= patience {
-                return Err(Error::new(ErrorKind::TimedOut, silent(self.has_begun, patience)));
+            if let Some(patience) = patience.filter(|patience| silence >= *patience) {
+                return Err(Error::new(ErrorKind::TimedOut, silent(patience)));
             }
         }
         Ok(())
     }
 }
 
-/// What is wrong with a pipe whose writer is silent.
-fn silent(has_begun: bool, patience: Duration) -> String {
+/// What is wrong with a pipe whose writer does not begin.
+fn silent(patience: Duration) -> String {
     let seconds = patience.as_secs();
-    match has_begun {
-        false => format!(
-            "it is a pipe to which nobody has written for {seconds} s: start its writer first, or \
-             give a plain file"
-        ),
-        true => format!(
-            "it is a pipe whose writer has begun, and has written nothing more for {seconds} s: \
-             look what became of it, or give a plain file"
-        ),
-    }
+    format!(
+        "it is a pipe to which nobody has written for {seconds} s: start its writer first, or give \
+         a plain file"
+    )
 }
 
 impl Read for InputFile {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.await_writer(if self.has_begun { PATIENCE } else { BEGIN_PATIENCE })?;
+        self.await_writer(if self.has_begun { None } else { Some(BEGIN_PATIENCE) })?;
         let read = self.file.read(buffer)?;
         self.has_begun |= read > 0;
         Ok(read)
     }
 }
 
-/// Opens what is there already and is no plain file (a device, a pipe) to write.
+/// Writes all of it to a file that results go to, as a new one where it is a plain one. What is
+/// there and is none (a device, a pipe, a terminal) is waited for as standard output is: until a
+/// signal comes, or for 2 s where it is a terminal.
+///
+/// # Errors
+/// What the system says; [`ErrorKind::TimedOut`] when nobody reads it.
+pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
+    match path.exists() && !path.is_file() {
+        true => crate::outlet::write_beside(&open_to_write(path)?, bytes),
+        false => std::fs::write(path, bytes),
+    }
+}
+
+/// Opens what is there already and is no plain file (a device, a pipe) to write. Its writes don't
+/// wait: [`crate::outlet::write_beside`] does.
 ///
 /// # Errors
 /// What the system says; a pipe without a reader is [`ErrorKind::BrokenPipe`].
 pub fn open_to_write(path: &Path) -> Result<File> {
-    let file = open_at_once(path, OpenOptions::new().write(true)).map_err(|error| {
+    open_at_once(path, OpenOptions::new().write(true)).map_err(|error| {
         // open(2): no process has the pipe open for reading.
         match error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) {
             true => Error::new(ErrorKind::BrokenPipe, "it is a pipe that nobody reads"),
             false => error,
         }
-    })?;
-    wait_from_now_on(file)
+    })
 }
 
 /// Whether `path` is a pipe that this process does not hold open. Its reader may not be there yet,
@@ -177,7 +216,7 @@ fn open_at_once(path: &Path, options: &mut OpenOptions) -> Result<File> {
     options.custom_flags(flag).open(path)
 }
 
-/// Reads and writes wait again, as those of plain files do.
+/// Reads wait again, as those of plain files do.
 fn wait_from_now_on(file: File) -> Result<File> {
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
@@ -216,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_stalls_is_not_waited_for_for_ever() {
+    fn a_writer_that_stalls_is_waited_for_until_somebody_ends_it() {
         let path = pipe("stalled");
         // Open for both, so that nobody waits and nobody has left.
         let mut writer = File::options().read(true).write(true).open(&path).unwrap();
@@ -225,16 +264,20 @@ mod tests {
         let mut buffer = [0; 16];
         assert_eq!(file.read(&mut buffer).unwrap(), 6);
         assert!(file.has_begun);
-        let error = file.await_writer(LOOKED).unwrap_err();
+        let error = file.await_writer(Some(LOOKED)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert!(error.to_string().contains("has begun"), "{error}");
+        let looks = std::sync::atomic::AtomicU32::new(0);
+        let third = move || looks.fetch_add(1, Ordering::Relaxed) == 2;
+        let mut file = file.ended_when(Arc::new(third));
+        assert_eq!(file.read(&mut buffer).unwrap_err().to_string(), "interrupted");
         // Unless something else has an end: what comes is read whenever it comes.
+        let file = file.ended_when(Arc::new(|| true));
         let mut file = file.unbounded_when(Arc::new(AtomicBool::new(true)));
         let late = std::thread::spawn(move || {
             std::thread::sleep(3 * LOOKED);
             writer.write_all(b"row").unwrap();
         });
-        file.await_writer(Duration::ZERO).unwrap();
+        file.await_writer(Some(Duration::ZERO)).unwrap();
         assert_eq!(file.read(&mut buffer).unwrap(), 3);
         late.join().unwrap();
         std::fs::remove_file(path).unwrap();

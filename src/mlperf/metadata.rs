@@ -48,7 +48,7 @@ impl Departures {
     /// As the metadata of a run keeps it; none where there is none, as in a tree of the harness's.
     #[must_use]
     pub fn read(run: &Path) -> Option<Departures> {
-        let bytes = std::fs::read(metadata_of(run)).ok()?;
+        let bytes = crate::results::document::read_bytes(&metadata_of(run)).ok()?;
         let metadata: Value = serde_json::from_slice(&bytes).ok()?;
         serde_json::from_value(metadata.pointer("/ringfall/departures")?.clone()).ok()
     }

@@ -18,9 +18,8 @@ pub fn write_json(document: &impl Serialize, path: &Path) -> std::io::Result<()>
     let target = std::fs::canonicalize(path);
     let path = target.as_deref().unwrap_or(path);
     if path.exists() && !path.is_file() {
-        let mut file = crate::host::open_to_write(path)?;
-        file.write_all(serde_json::to_string_pretty(document)?.as_bytes())?;
-        return file.write_all(b"\n");
+        let text = serde_json::to_string_pretty(document)? + "\n";
+        return crate::host::write_output(path, text.as_bytes());
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));

@@ -13,6 +13,7 @@ use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::threads::Threads;
 use super::{Load, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
+use crate::host::Overdue;
 use crate::interrupt::Interrupt;
 use crate::source::Feed;
 use crate::store::{Store, StoreError, StoreRequest};
@@ -231,9 +232,13 @@ fn open_store(
             })
         }
         // Without the feature such a place is refused with the other settings.
-        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
-            observer.giving_space(done_bytes, all_bytes);
-            !interrupt.is_set()
-        }),
+        (true, _) => {
+            let overdue = Overdue::new("the storage to be opened".to_owned());
+            Store::open(&request, &mut |done_bytes, all_bytes| {
+                overdue.moves();
+                observer.giving_space(done_bytes, all_bytes);
+                !interrupt.is_set()
+            })
+        }
     }
 }

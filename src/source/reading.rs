@@ -35,6 +35,11 @@ impl Reading {
         Arc::clone(&self.over)
     }
 
+    /// Asked again and again whether somebody ends the reading.
+    pub(super) fn wish(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        Arc::clone(&self.is_ended)
+    }
+
     /// Watches over what `reader` reads of the file of that name.
     pub(super) fn watch<R: Read>(&self, name: String, reader: R) -> Watched<R> {
         let next = Instant::now() + PERIOD;

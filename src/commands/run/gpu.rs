@@ -12,6 +12,7 @@ use ringfall_engine::units::gib;
 
 use crate::config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
 use crate::facts::{GpuOutcome, GpuTransferOutcome};
+use crate::host::Overdue;
 use crate::run::DirectOpener;
 
 /// Taken of each GPU for a moment, to find out how much of it is free.
@@ -170,6 +171,7 @@ fn emulated(plan: &Plan) -> Result<Arc<EmulatedMemory>> {
 
 /// Takes so much memory on each GPU of the plan.
 fn taken(plan: &Plan, device_bytes: u64) -> Result<Arc<CudaMemory>, String> {
+    let _overdue = Overdue::new("the GPU's driver to open its devices".to_owned());
     CudaMemory::open(plan.gpu_indices.as_deref(), plan.gpus, device_bytes)
         .map_err(|why| format!("{why}; --gpu-backend emulated has host memory stand in for a GPU"))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::config::{InputError, Plan};
-use crate::host::{is_strange_pipe, open_to_write};
+use crate::host::{is_strange_pipe, open_to_write, write_output};
 use crate::results::{Document, write_json};
 use crate::show::{Named, fio_job, write_html, write_sheet};
 
@@ -75,7 +75,7 @@ pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Re
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    Ok(std::fs::write(path, job)?)
+    Ok(write_output(path, job.as_bytes())?)
 }
 
 /// What a results file of a few minutes takes: there must be room for it before the run begins.

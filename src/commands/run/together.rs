@@ -13,6 +13,7 @@ use crate::cli::RunArgs;
 use crate::commands::merge::{Merged, merge_files, sorted};
 use crate::config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
 use crate::group::{Group, Meeting, Party, Session, Topic};
+use crate::host::Overdue;
 use crate::results::document::read_bytes;
 use crate::results::write_json;
 use crate::show::{Named, write_html, write_sheet};
@@ -66,6 +67,7 @@ impl Launch {
             MeetsBy::Directory(common) => common.display().to_string(),
             MeetsBy::Mpi => "MPI".to_owned(),
         };
+        let _overdue = Overdue::new(format!("{place} to begin"));
         let session = Session::open(&meeting, &party).map_err(|what| anyhow!(what))?;
         Ok(Some(Launch { session, party, place }))
     }

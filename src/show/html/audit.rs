@@ -19,7 +19,7 @@ pub fn write_audit_html(audit: &Audit, path: &Path) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page(audit))
+    crate::host::write_output(path, page(audit).as_bytes())
 }
 
 fn page(audit: &Audit) -> String {

@@ -22,7 +22,7 @@ pub fn write_mlperf_html(run: &MlperfRun<'_>, path: &Path) -> std::io::Result<()
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page(run))
+    crate::host::write_output(path, page(run).as_bytes())
 }
 
 fn page(run: &MlperfRun<'_>) -> String {

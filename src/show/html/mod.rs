@@ -37,7 +37,7 @@ pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page::page(results))
+    crate::host::write_output(path, page::page(results).as_bytes())
 }
 
 /// A number as people read it: three digits that count.

@@ -19,7 +19,7 @@ pub fn write_roofline_html(roofline: &Roofline, path: &Path) -> std::io::Result<
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page(roofline))
+    crate::host::write_output(path, page(roofline).as_bytes())
 }
 
 pub(super) fn direction(read_percent: u32) -> String {

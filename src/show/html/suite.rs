@@ -19,7 +19,7 @@ pub fn write_suite_html(table: &Table, path: &Path) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page(table))
+    crate::host::write_output(path, page(table).as_bytes())
 }
 
 fn page(table: &Table) -> String {

@@ -17,7 +17,7 @@ pub fn write_what_if_html(what_if: &WhatIf, path: &Path) -> std::io::Result<()> 
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::write(path, page(what_if))
+    crate::host::write_output(path, page(what_if).as_bytes())
 }
 
 fn page(what_if: &WhatIf) -> String {

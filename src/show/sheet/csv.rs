@@ -9,7 +9,7 @@ use super::columns::Cell;
 use crate::escape;
 
 pub(super) fn write(rows: &Rows, path: &Path) -> std::io::Result<()> {
-    std::fs::write(path, bytes(rows)?)
+    crate::host::write_output(path, &bytes(rows)?)
 }
 
 pub(super) fn bytes(rows: &Rows) -> std::io::Result<Vec<u8>> {

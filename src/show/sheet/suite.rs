@@ -37,7 +37,7 @@ pub fn write_suite_sheet(table: &Table, path: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(parent)?;
     }
     let bytes = workbook(table).map_err(std::io::Error::other)?;
-    std::fs::write(path, bytes)
+    crate::host::write_output(path, &bytes)
 }
 
 fn workbook(table: &Table) -> Result<Vec<u8>, XlsxError> {

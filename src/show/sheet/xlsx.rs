@@ -16,7 +16,7 @@ const COLUMN_CHARS_MAX: usize = 48;
 
 pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
     let bytes = workbook(results).map_err(std::io::Error::other)?;
-    std::fs::write(path, bytes)
+    crate::host::write_output(path, &bytes)
 }
 
 fn workbook(results: &[Named]) -> Result<Vec<u8>, XlsxError> {
