@@ -3,10 +3,10 @@
 //!
 //! One queue for both, so that lines come in the order in which they were said. A *notice* (a line
 //! told while work goes on) is queued or, if there is no room in the queue or on the disk, left out
-//! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to be shown. A *page* (what
-//! a command was asked for) waits for room, and [`written`] waits until all of it is out: as long
-//! as somebody reads, and a few seconds to a minute when nobody does and a signal no longer ends
-//! the process by itself. The second signal ends it whatever waits here.
+//! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to
+//! be shown. A *page* (what a command was asked for) waits for room, and [`written`] waits until
+//! all of it is out: as long as somebody reads, and a few seconds to a minute when nobody does and
+//! a signal no longer ends the process by itself. The second signal ends it whatever waits here.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result, Write};

@@ -1,6 +1,6 @@
 //! Looks whether the store is still there, on a thread of its own for each drive: to ask a mount
-//! that hangs takes for ever, and neither whoever leads a run nor the look at another drive may wait
-//! that long.
+//! that hangs takes for ever, and neither whoever leads a run nor the look at another drive may
+//! wait that long.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
