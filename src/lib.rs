@@ -60,7 +60,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         return ended(Err(error.into()));
     }
     let args: Vec<OsString> = args.into_iter().collect();
-    let typed = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let typed: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
         Err(cli::Stop::Said(text)) => {
@@ -71,7 +71,12 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
             };
             return Exit::Done;
         }
-        Err(cli::Stop::Wrong(text)) => return wrong(&text),
+        Err(cli::Stop::Wrong(text)) => {
+            if let Some(meant) = cli::meant_anyway(&typed) {
+                tell_ranks(&meant, &file_of(&meant), &text);
+            }
+            return wrong(&text);
+        }
     };
     if cli.asks_for_presets() {
         return page(&config::presets_page());
@@ -145,19 +150,9 @@ fn run_or_tell(
 
 /// Has the other ranks of a launch hear that this one's settings, which may be right for them, are
 /// wrong.
-fn tell_ranks(args: &cli::RunArgs, file: &GivenFile, error: &InputError) {
-    let Ok(typed) = args.typed() else { return };
+fn tell_ranks(args: &cli::RunArgs, file: &GivenFile, what: &dyn std::fmt::Display) {
     let file = file.as_ref().ok().and_then(Option::as_ref);
-    let file = file.map(|file| file.options.clone()).unwrap_or_default();
-    // Who is given a time waits for nobody.
-    if typed.start_at.or(file.start_at).is_some() {
-        return;
-    }
-    let output = typed.output.or(file.output).unwrap_or_else(|| "results/auto".into());
-    let ranks = typed.ranks.or(file.ranks).unwrap_or(config::Ranks::Auto);
-    if let Ok(Some(rank)) = config::Rank::for_command(ranks, &output) {
-        commands::run::tell_ranks(&rank, &error.to_string());
-    }
+    commands::run::tell_ranks_that_wait(args, file, &what.to_string());
 }
 
 /// The longest a run may last: a replay ends with its trace.

@@ -12,6 +12,11 @@ const LIBRARY: &str = "libcuda.so";
 
 /// A directory with a library of that name, made of a source by the host's C compiler.
 fn library(scratch: &Scratch, source: &Path) -> PathBuf {
+    library_called(LIBRARY, scratch, source)
+}
+
+/// The same with a library of another name, beside others.
+pub(crate) fn library_called(name: &str, scratch: &Scratch, source: &Path) -> PathBuf {
     let directory = scratch.file("driver");
     std::fs::create_dir_all(&directory).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -19,7 +24,7 @@ fn library(scratch: &Scratch, source: &Path) -> PathBuf {
         .args(["-shared", "-fPIC", "-O2", "-pthread", "-x", "c", "-I"])
         .arg(root.join("engine/src/tier/gpu/cuda"))
         .arg("-o")
-        .arg(directory.join(LIBRARY))
+        .arg(directory.join(name))
         .arg(source)
         .output()
         .unwrap();
@@ -28,7 +33,7 @@ fn library(scratch: &Scratch, source: &Path) -> PathBuf {
 }
 
 /// The stand-in for a driver.
-fn fake_driver(scratch: &Scratch) -> PathBuf {
+pub(crate) fn fake_driver(scratch: &Scratch) -> PathBuf {
     library(scratch, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake_cuda.c"))
 }
 
@@ -38,18 +43,18 @@ fn run_with(scratch: &Scratch, driver: &Path, mode: &str, more: &[&str]) -> Outp
     output(command)
 }
 
-fn number(json: &Value, key: &str) -> f64 {
+pub(crate) fn number(json: &Value, key: &str) -> f64 {
     json.pointer(key).and_then(Value::as_f64).unwrap_or_else(|| panic!("{key} is not there"))
 }
 
-fn codes(json: &Value) -> Vec<&str> {
+pub(crate) fn codes(json: &Value) -> Vec<&str> {
     let warnings = json["ringfall"]["warnings"].as_array().unwrap();
     warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
 }
 
 /// Three small tiers, in which all that is read is compared; enough requests to fill them, however
 /// long a busy machine takes for those.
-const THREE_TIERS: [&str; 10] = [
+pub(crate) const THREE_TIERS: [&str; 10] = [
     "--gpu-mem-gb",
     "0.06",
     "--cpu-mem-gb",
@@ -63,7 +68,7 @@ const THREE_TIERS: [&str; 10] = [
 ];
 
 /// Entries went through all three tiers, and every byte was right.
-fn assert_three_tiers(json: &Value) {
+pub(crate) fn assert_three_tiers(json: &Value) {
     let stats = "/summary/cache_stats";
     for tier in ["gpu", "cpu", "storage"] {
         let moved = |what| number(json, &format!("{stats}/tier_{tier}_kv_bytes_{what}_gb"));
@@ -254,6 +259,76 @@ fn a_logical_trace_has_the_rows_of_the_gpu_tier() {
     let json = scratch.json();
     assert_eq!(json["ringfall"]["gpu"]["backend"], "simulated");
     assert_eq!(number(&json, "/ringfall/gpu/asked_bytes"), 2f64.powi(31));
+}
+
+#[test]
+fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus() {
+    let scratch = Scratch::new("vram");
+    let saturate = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(["saturate", "--target", "vram", "--size-gb", "0.0625", "--time-limit", "2"]);
+        command.args(["--io-size-max", "512k", "--depth-max", "8", "--threads", "2"]);
+        command.arg("--cache-dir").arg(scratch.store()).args(["--output", "vram.json"]).args(more);
+        command.current_dir(&scratch.path);
+        command
+    };
+    let ran = output(saturate(&["--gpu-backend", "emulated"]));
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let read = || -> Value {
+        serde_json::from_slice(&std::fs::read(scratch.file("vram.json")).unwrap()).unwrap()
+    };
+    let limits = read();
+    assert_eq!((&limits["backend"], &limits["is_gpu"]), (&"emulated".into(), &false.into()));
+    let ways = limits["ways"].as_array().unwrap();
+    assert_eq!(ways.len(), 8, "{limits}");
+    assert!(ways.iter().all(|way| number(way, "/best/bytes_per_s") > 0.0), "{limits}");
+    assert!(text(&ran).contains("emulated: no GPU"), "{}", text(&ran));
+
+    // On the stand-in for a driver, without a way past host memory.
+    let driver = fake_driver(&scratch);
+    let mut command = saturate(&["--gpu-backend", "cuda", "--json", "--quiet"]);
+    command.env("LD_LIBRARY_PATH", &driver).env("FAKE_CUDA", "works");
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let limits = read();
+    assert_eq!((&limits["is_gpu"], &limits["is_page_locked"]), (&true.into(), &true.into()));
+    assert_eq!(limits["ways"].as_array().unwrap().len(), 6, "{limits}");
+    assert!(limits["why_not_gds"].as_str().unwrap().contains("libcufile"), "{limits}");
+
+    let mut command = saturate(&["--gpu-backend", "cuda"]);
+    command.env("LD_LIBRARY_PATH", &driver).env("FAKE_CUDA", "no_device");
+    assert_fails(&output(command), 2, &["--target vram", "finds no GPU", "--gpu-backend emulated"]);
+    let more = ["--gpu-backend", "none", "--iopoll"];
+    assert_fails(&output(saturate(&more)), 2, &["--iopoll has no meaning", "needs a GPU backend"]);
+}
+
+#[test]
+fn a_table_says_how_many_users_gpu_memory_is_worth() {
+    let scratch = Scratch::new("worth");
+    let node = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/h100-node.yaml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    let line = "--model llama3.1-8b --seed 7 --duration 20 --cpu-mem-gb 0 --what-if-gpu-gb 0,64 \
+                --what-if-users 4,16 --output w.json --html-output w.html";
+    command.args(["simulate", "--device", node]).args(line.split_whitespace());
+    command.current_dir(&scratch.path);
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let table: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("w.json")).unwrap()).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    let sizes: Vec<f64> = rows.iter().map(|row| number(row, "/gpu_memory_gib")).collect();
+    assert_eq!(sizes, [0.0, 64.0, 0.0, 64.0]);
+    let worth = table["gpu_memory"].as_array().unwrap();
+    assert_eq!(worth.len(), 2, "{table}");
+    let most = |place: usize| number(&worth[place], "/tokens_per_s_max");
+    assert!(most(1) >= most(0), "{table}");
+    let told = text(&ran);
+    assert!(told.contains("64.00 GiB of VRAM") && told.contains("VRAM "), "{told}");
+    let page = std::fs::read_to_string(scratch.file("w.html")).unwrap();
+    assert!(page.contains("64.0 GiB of VRAM"), "{page}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["simulate", "--device", node, "--what-if-gpu-gb", "0,-1"]);
+    assert_fails(&output(command), 2, &["--what-if-gpu-gb -1"]);
 }
 
 #[test]

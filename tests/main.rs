@@ -15,6 +15,7 @@ mod drives;
 mod faults;
 mod fuzz;
 mod gpu;
+mod gpu_direct;
 mod interrupt;
 mod launcher;
 mod limits;
@@ -26,6 +27,7 @@ mod objects;
 #[cfg(feature = "objects")]
 mod objects_checkpoint;
 mod published;
+mod published_runs;
 mod ranks;
 mod ranks_mpirun;
 mod ranks_together;

@@ -179,6 +179,17 @@ fn a_rank_that_is_killed_before_the_begin_ends_the_others() {
 }
 
 #[test]
+fn a_rank_whose_command_line_is_wrong_ends_the_others_with_its_sentence() {
+    let scratch = Scratch::new("ranks-misspelled");
+    let mut wrong = rank_command(&scratch, 1, 2, &[]);
+    wrong.args(["--num-userz", "3"]);
+    let outputs = [spawn(rank_command(&scratch, 0, 2, &[])), spawn(wrong)].map(finish);
+    assert_fails(&outputs[1], 2, &["--num-userz", "did you mean --num-users?"]);
+    assert_fails(&outputs[0], 1, &["rank 1 on", "ended early", "--num-userz"]);
+    assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+}
+
+#[test]
 fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured() {
     let scratch = Scratch::new("ranks-after");
     let mut ranks = launch(&scratch, 3, &["--duration", "80"]);

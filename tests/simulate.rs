@@ -121,11 +121,31 @@ fn documents_ingested_beside_the_load_are_prefill_writes_and_go_when_there_are_t
     // The window is the whole run, and nothing is demoted: a row is one write of an entry.
     assert_eq!(counted, rows);
     assert!(chunks > 0);
+    // All were ingested in the warm-up, which no window has: they count all the same.
+    let (warm_documents, _, _, warm_chunks) = counts("beside --warmup 20");
+    assert_eq!((warm_documents, warm_chunks), (documents, chunks));
     let (documents, counted, rows, chunks) = counts("before");
     assert_eq!(documents, (0, 0), "they were there when the load began");
     // Those of before are counted, and are no rows.
     assert_eq!([counted[0] - rows[0], counted[1] - rows[1]], [chunks; 2]);
     assert!(counted[2] > rows[2]);
+}
+
+#[test]
+fn without_a_drive_no_time_goes_to_storage() {
+    let scratch = Scratch::new("no-drive");
+    let line = "--model tiny-1b --num-users 5 --duration 30 --seed 6 --cpu-mem-gb 0 \
+                --generation-mode realistic";
+    trace(&scratch, line);
+    let json = scratch.json();
+    let time = &json["ringfall"]["served"]["time"];
+    let share = |name: &str| time[format!("{name}_share")].as_f64().unwrap();
+    assert!(json["requests_completed"].as_u64().unwrap() > 0);
+    assert_eq!(share("storage"), 0.0, "{time}");
+    assert!(share("generation") > 0.1, "{time}");
+    let parts = ["queue", "storage", "generation", "permits_and_rest"];
+    assert!((parts.map(share).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{time}");
+    assert!(json["ringfall"]["not_measured"].to_string().contains("total_storage_io_time"));
 }
 
 #[test]

@@ -238,6 +238,33 @@ fn a_validation_trace_is_compared_with_the_hit_rate() {
 }
 
 #[test]
+fn a_run_that_read_nothing_agrees_with_no_recording() {
+    let scratch = Scratch::new("validation-none");
+    let path = scratch.file("recorded.csv");
+    // Nor with one that has no hits, as whose its hit rate of 0 would pass.
+    for rows in ["true\ntrue\n", "false\n"] {
+        std::fs::write(&path, format!("cache_hit\n{rows}")).unwrap();
+        let trace = path.to_string_lossy().into_owned();
+        let nothing_to_read =
+            ["--prefill-only", "--disable-multi-turn", "--disable-prefix-caching"];
+        let more = ["--validation-trace", &trace, "--max-requests", "6", "--duration", "60"];
+        let output = scratch.run(&[&nothing_to_read[..], &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let json = scratch.json();
+        let ours = &json["ringfall"]["validation"];
+        for unknown in ["measured_hit_rate", "relative_error", "passed"] {
+            assert!(ours[unknown].is_null(), "{unknown}: {ours}");
+        }
+        assert_eq!(json["validation"]["passed"], false, "{}", json["validation"]);
+        let printed = text(&output);
+        assert!(printed.contains("nothing to compare"), "{printed}");
+        let requests = if rows.len() > 6 { "2 recorded requests" } else { "1 recorded request" };
+        // The recording has no means and no bytes, so nothing is printed in their place.
+        assert!(printed.lines().any(|line| line.trim() == requests), "{printed}");
+    }
+}
+
+#[test]
 fn urgent_classes_are_served_first_when_there_is_too_much_to_do() {
     let scratch = Scratch::new("qos");
     let crowd = ["--users", "150", "--arrival", "open", "--max-requests", "450"];

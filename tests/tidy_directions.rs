@@ -115,7 +115,7 @@ const ENGINE: Table = &[
     ("tier", &["buffer", "clock", "error", "fill", "key", "space", "units"]),
     ("ring", &["buffer", "clock", "error", "units"]),
     ("device", &["buffer", "clock", "drive", "error", "key", "ring", "space", "units"]),
-    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "units"]),
+    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "tier", "units"]),
     (
         "shard",
         &[

@@ -6,16 +6,21 @@
 mod support;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ringfall_engine::buffer::Urgency;
+use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
+use ringfall_engine::engine::Engine;
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
 use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::gpu::GpuSpace;
+use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{GpuFlaw, GpuFlawPlan};
-use ringfall_engine::units::MIB;
+use ringfall_engine::units::{BLOCK_BYTES, MIB};
 use support::{Bed, BedConfig, ENTRY};
 
 /// Three tiers: 4 entries, 4 entries, 16 entries of 1 MiB.
@@ -340,4 +345,54 @@ fn a_grant_that_proves_worth_nothing_after_an_eviction_is_passed_over() {
     let outcome = bed.write(1, 101, ENTRY);
     assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Gpu, .. }), "{outcome:?}");
     bed.assert_at_rest();
+}
+
+/// On threads and a real file: entries leave GPU memory for the drive and are read back with no I/O
+/// buffer between, by as many shards as there are.
+#[test]
+fn entries_go_past_the_buffers_on_threads_and_keep_their_content() {
+    let directory =
+        std::env::temp_dir().join(format!("ringfall-engine-{}-direct", std::process::id()));
+    for (shards, promotes) in [(1, false), (2, true), (4, false)] {
+        let mut cache = CacheDir::open(&directory).unwrap();
+        let (file, path) = cache.create_data_file().unwrap();
+        let file = DataFile::new(file, path, Preallocate::Reserve).unwrap();
+        file.prepare(64 * MIB / BLOCK_BYTES).unwrap();
+        let file = Arc::new(file);
+        let device_bytes = GpuSpace::memory_bytes(8 * MIB, 1, shards, 4 * MIB);
+        let memory = EmulatedMemory::new(1, device_bytes).unwrap();
+        let engine = Engine::builder()
+            .file(Arc::clone(&file))
+            .storage_bytes(64 * MIB)
+            .gpu_bytes(8 * MIB)
+            .gpu_direct(memory.direct(vec![file.descriptor().unwrap()]))
+            .gpu_memory(memory)
+            .promote_on_hit(promotes)
+            .verify(VerifyMode::Full)
+            .shards(shards)
+            .queue_depth(16)
+            .start()
+            .unwrap();
+        let entries = engine.entries();
+        for key in 0..60 {
+            let outcome = entries.write(EntryKey(key), 500_000 + key as u64).unwrap();
+            assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+        }
+        for key in 0..60 {
+            let outcome = entries.read(EntryKey(key)).unwrap();
+            assert!(matches!(outcome, ReadOutcome::Hit { .. }), "{key}: {outcome:?}");
+        }
+        let metrics = engine.statistics().unwrap().metrics;
+        assert_eq!((metrics.verify.blocks_bad, metrics.error_count()), (0, 0));
+        let moves = metrics.gpu_moves;
+        assert_eq!(moves.direct_read_bytes, metrics.io_read.bytes);
+        assert_eq!(moves.direct_write_bytes, metrics.io_write.bytes);
+        assert!(moves.direct_read_bytes > 10 * MIB, "{moves:?}");
+        assert_eq!((moves.buffered_read_bytes, moves.buffered_write_bytes), (0, 0));
+        // What was read from storage was compared in GPU memory.
+        assert!(metrics.verify.blocks_checked * BLOCK_BYTES >= moves.direct_read_bytes);
+        engine.stop().unwrap();
+        drop(file);
+        cache.remove().unwrap();
+    }
 }

@@ -214,7 +214,12 @@ fn moved_bytes(id: u32) -> Option<u64> {
     let (user, system): (u64, u64) = (times.next()?.parse().ok()?, times.next()?.parse().ok()?);
     let ticks_a_second = rustix::param::clock_ticks_per_second();
     let cpu_s = (user + system) as f64 / ticks_a_second as f64;
-    Some(read.saturating_add(written).saturating_add((cpu_s * BYTES_A_CPU_SECOND) as u64))
+    Some(read.saturating_add(written).saturating_add(computed_bytes(cpu_s)))
+}
+
+/// Time on processors, as bytes.
+fn computed_bytes(cpu_s: f64) -> u64 {
+    (cpu_s * BYTES_A_CPU_SECOND) as u64
 }
 
 /// The last line of a log that says what was wrong, or else its last line.
@@ -228,4 +233,55 @@ fn last_error(log: &Path) -> Option<String> {
     let lines = || end.lines().rev().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("error: "));
     error.or_else(|| lines().next()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// A process that ends with the test.
+    struct Process(Child);
+
+    impl Drop for Process {
+        fn drop(&mut self) {
+            let _it_may_be_gone = self.0.kill();
+            let _reaped = self.0.wait();
+        }
+    }
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("/bin/sh");
+        Process(command.args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    #[test]
+    fn a_process_that_only_computes_shows_life_and_one_that_sleeps_none() {
+        let (computes, sleeps) = (shell("while :; do :; done"), shell("exec sleep 1000"));
+        let moved = |process: &Process| moved_bytes(process.0.id()).unwrap();
+        let (slept_before, before) = (moved(&sleeps), moved(&computes));
+        // On a busy machine a fifth of a second on a processor takes far longer.
+        let began = Instant::now();
+        while moved(&computes) < before + computed_bytes(0.2) {
+            assert!(began.elapsed() < Duration::from_secs(90), "it is not seen to compute");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(moved(&sleeps) < slept_before + computed_bytes(0.2));
+    }
+
+    #[test]
+    fn a_tenth_of_a_core_is_life_and_a_heartbeat_is_none() {
+        // The first step that is more than bearing it, if each second takes that share of a core.
+        let judged = |share: f64| {
+            let mut lateness = Lateness::new(100.0, Limits::default());
+            let steps = (900..4_000_u32).map(|second| {
+                let seconds = f64::from(second);
+                lateness.judge(seconds, || Some(computed_bytes(seconds * share)))
+            });
+            steps.fold(Step::Bear, |first, step| if first == Step::Bear { step } else { first })
+        };
+        assert_eq!(judged(0.11), Step::Bear);
+        assert_eq!(judged(0.01), Step::Tell);
+    }
 }

@@ -1,6 +1,7 @@
 //! The command line as typed. What it means, and whether it may, is `config`'s business.
 
 mod analysis;
+mod anyway;
 mod audit;
 mod checkpoint;
 mod datagen;
@@ -20,6 +21,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
+pub use anyway::meant_anyway;
 pub use audit::AuditArgs;
 pub use checkpoint::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
@@ -32,7 +34,7 @@ pub use datagen::{
 pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
-pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs};
+pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;

@@ -3,12 +3,22 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::ObjectArgs;
 use crate::config::values::Size;
-use crate::config::{Places, Ranks};
+use crate::config::{GpuBackend, Places, Ranks};
 use crate::objects::ObjectOptions;
+
+/// What `saturate` finds the limits of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum SaturateTarget {
+    /// A drive, several drives or an object store.
+    #[default]
+    Storage,
+    /// The ways between GPU memory, host memory and a drive.
+    Vram,
+}
 
 /// Values separated by commas. Where the flag is given twice, the last counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +40,18 @@ pub struct SaturateArgs {
     /// gs://BUCKET/PREFIX, with nothing below the prefix; file:///DIR is a directory on a drive
     #[arg(value_name = "URL")]
     pub target: Option<String>,
+    /// What to measure
+    ///
+    /// vram: copies between host and GPU memory alone; reads from a drive into GPU memory and
+    /// writes from there, through page-locked buffers and, where a trial shows that it works, past
+    /// host memory by GPUDirect Storage; and how fast the GPU makes and compares content. It uses
+    /// the first GPU, and as much of its memory as --io-buffer-mb.
+    #[arg(long = "target", value_name = "WHAT", value_enum, default_value = "storage")]
+    pub what: SaturateTarget,
+    /// Backend of --target vram; the figures of `emulated` are those of host memory that stands in
+    /// for a GPU's
+    #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
+    pub gpu_backend: GpuBackend,
     /// What is measured of an object store.
     #[command(flatten)]
     pub sweep: ObjectSweepArgs,

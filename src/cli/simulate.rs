@@ -19,6 +19,10 @@ pub struct SimulateArgs {
     /// Models to try, separated by commas; the result is a table
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub what_if_models: Vec<String>,
+    /// Capacities of the GPU tier to try, in GiB per GPU, separated by commas; the result is a
+    /// table, which says how many users each of them is worth
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub what_if_gpu_gb: Vec<f64>,
     /// The settings of the run, as flags give them.
     #[command(flatten)]
     pub run: RunArgs,

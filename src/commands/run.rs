@@ -44,9 +44,10 @@ use result::result_of;
 use screen::{output, show, stream, unless_reader_left};
 pub(super) use settings::cores_near;
 use teller::Teller;
-pub use together::tell_ranks;
+pub(super) use together::or_tell_ranks;
+pub use together::tell_ranks_that_wait;
 pub(super) use together::{LEAVE_PATIENCE, Launch};
-use together::{Together, or_tell_ranks};
+use together::{Together, awaited};
 
 /// Runs the plan and writes its results.
 ///
@@ -60,17 +61,13 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.trials > 1 {
         return trials::run(plan, command_line, &interrupt);
     }
-    let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
-    let sources = or_tell_ranks(waiting, prepare(plan))?;
+    let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
-    let measured =
-        measure(plan, sources, command_line.clone(), &interrupt, with_banner, group.clone());
-    if let (Some(group), Err(error)) = (&group, &measured) {
-        group.fail(&format!("{error:#}"));
-    }
-    let Measured { result, cleaned } = measured?;
+    let line = command_line.clone();
+    let Measured { result, cleaned } =
+        measure(plan, sources, line, &interrupt, with_banner, group.as_ref())?;
     let document = document_of(&result);
     let written = write_results(plan, &document);
     let is_complete = is_complete(&result) && written.is_ok();
@@ -172,31 +169,54 @@ impl Sources {
     }
 }
 
-/// Runs the plan once, with the other ranks of a group if there is one.
+/// Runs the plan once, with the other ranks of a group if there is one; they hear of an error.
 fn measure(
     plan: &Plan,
     sources: Sources,
     command_line: Vec<String>,
     interrupt: &Interrupt,
     with_banner: bool,
-    group: Option<Arc<Group>>,
+    group: Option<&Arc<Group>>,
+) -> Result<Measured> {
+    let measured = measure_once(plan, sources, command_line, interrupt, with_banner, group);
+    if let (Some(group), Err(error)) = (group, &measured) {
+        group.fail(&format!("{error:#}"));
+    }
+    measured
+}
+
+fn measure_once(
+    plan: &Plan,
+    sources: Sources,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+    with_banner: bool,
+    group: Option<&Arc<Group>>,
 ) -> Result<Measured> {
     let mut given = plan.clone();
     let gpu = gpu::open(&mut given)?;
     let plan = &given;
     let workload = Arc::new(plan.workload_config());
     let mut settings = settings::of(plan);
+    let memory = gpu.memory.clone();
     if let Some(memory) = gpu.memory {
         settings.engine = settings.engine.gpu_memory(memory);
     }
-    settings.start = group.map_or(settings.start, Start::Together);
+    settings.gpu_direct = gpu.direct;
+    if let Some(group) = group {
+        settings.start = Start::Together(Arc::clone(group));
+    }
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.with_banner = with_banner;
+    teller.group = group.cloned();
     teller.gpu = gpu.outcome;
     let Sources { opened, validation, roofline } = sources;
     (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
     let load = Load { config: workload, source: opened.workload, rows: opened.rows };
     let outcome = run::run(&settings, load, interrupt, &mut teller)?;
+    if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
+        gpu.driver_use = memory.driver_use();
+    }
     let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
     if let Some(progress) = &mut teller.progress {
         // Whoever can't be told this can't be told the results either, which are written first.

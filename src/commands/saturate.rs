@@ -4,6 +4,7 @@ mod objects;
 #[cfg(feature = "objects")]
 mod sweep;
 mod table;
+mod vram;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,10 @@ use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::run::{
-    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, share_below,
+    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, or_tell_ranks,
+    share_below,
 };
-use crate::cli::SaturateArgs;
+use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
@@ -51,6 +53,9 @@ const TIME_LIMIT_S_MAX: u32 = 86_400;
 /// # Errors
 /// What was asked for can't be meant or done; an I/O failed.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
+    if args.what == SaturateTarget::Vram {
+        return vram::run(args);
+    }
     match objects::target(args)? {
         #[cfg(feature = "objects")]
         Some(Place::Objects(url)) => sweep::run(args, &url),
@@ -65,18 +70,12 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
 }
 
 fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
-    let read_percents = check(args)?;
     let facts = Facts::look();
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
-    check_outputs(args, &output)?;
-    let both = read_percents.contains(&100) && read_percents.contains(&0);
-    if args.device_output.is_some() && !both {
-        let what = "--device-output needs reads and writes: include 100 and 0 in --read-percent";
-        return Err(InputError::new(what).into());
-    }
-    let rank = rank(args, &output)?;
+    let rank = Rank::for_command(args.ranks, &output)?;
+    or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     let launch = rank.as_ref().map_or(Ok(None), Launch::of)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
@@ -103,19 +102,29 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// This process among the ranks that search together; none where it searches alone.
-fn rank(args: &SaturateArgs, output: &Path) -> Result<Option<Rank>, InputError> {
-    let rank = Rank::for_command(args.ranks, output)?;
+/// What is found wanting before anything is opened.
+fn check_all(args: &SaturateArgs, rank: Option<&Rank>, output: &Path) -> Result<()> {
+    let read_percents = check(args)?;
+    check_outputs(args, output)?;
+    let both = read_percents.contains(&100) && read_percents.contains(&0);
+    if args.device_output.is_some() && !both {
+        let what = "--device-output needs reads and writes: include 100 and 0 in --read-percent";
+        return Err(InputError::new(what).into());
+    }
+    Ok(check_place(args, rank)?)
+}
+
+/// Whether ranks that search together can use the place that is named.
+fn check_place(args: &SaturateArgs, rank: Option<&Rank>) -> Result<(), InputError> {
     let places = places(args)?;
     if rank.is_some() && places.len() > 1 {
         let what = "--cache-dir: ranks measure one drive together: name one, or give --ranks off \
                     and measure several from one process";
         return Err(InputError::new(what));
     }
-    let path = places.first();
-    match rank.as_ref().and_then(|rank| rank.can_t_share(path?)) {
+    match rank.zip(places.first()).and_then(|(rank, path)| rank.can_t_share(path)) {
         Some(what) => Err(InputError::new(format!("--cache-dir {what}"))),
-        None => Ok(rank),
+        None => Ok(()),
     }
 }
 

@@ -82,14 +82,21 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
         true => vec![options.num_users],
         false => args.what_if_users.iter().copied().map(Some).collect(),
     };
-    if args.device.len() * models.len() * users.len() > COMBINATIONS_MAX {
+    let gpus: Vec<Option<f64>> = match args.what_if_gpu_gb.is_empty() {
+        true => vec![options.gpu_mem_gb],
+        false => args.what_if_gpu_gb.iter().copied().map(Some).collect(),
+    };
+    if args.device.len() * models.len() * users.len() * gpus.len() > COMBINATIONS_MAX {
         let what = format!("more than {COMBINATIONS_MAX} combinations: give fewer");
         return Err(InputError::new(what));
     }
     let mut plans = Vec::new();
     for model in &models {
-        for users in &users {
-            let options = Options { model: model.clone(), num_users: *users, ..options.clone() };
+        for (users, gpu_mem_gb) in
+            users.iter().flat_map(|users| gpus.iter().map(move |gpu| (users, *gpu)))
+        {
+            let (model, num_users) = (model.clone(), *users);
+            let options = Options { model, num_users, gpu_mem_gb, ..options.clone() };
             let plan = config::resolve(&options, file.as_ref(), &facts);
             plans.push(plan.map_err(|error| as_typed(error, args))?);
         }
@@ -103,6 +110,7 @@ fn as_typed(mut error: InputError, args: &SimulateArgs) -> InputError {
         for (flag, typed, is_typed) in [
             ("--num-users", "--what-if-users", !args.what_if_users.is_empty()),
             ("--model", "--what-if-models", !args.what_if_models.is_empty()),
+            ("--gpu-mem-gb", "--what-if-gpu-gb", !args.what_if_gpu_gb.is_empty()),
         ] {
             if is_typed && sentence.starts_with(&format!("{flag} ")) {
                 sentence.replace_range(..flag.len(), typed);
@@ -137,6 +145,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
             }
         }
     }
+    what_if.weigh_gpu_memory();
     let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
     let json = format!("{}\n", serde_json::to_string_pretty(&what_if)?);
     std::fs::write(&plan.output, json).with_context(|| told(&plan.output))?;
@@ -170,8 +179,8 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
     let sentences: Vec<String> = wrong
         .map(|(flag, _)| {
             format!(
-                "{flag} can be used only with one drive, one model and one \
-                                  number of users"
+                "{flag} can be used only with one drive, one model, one number of users and one \
+                 size of the GPU tier"
             )
         })
         .collect();
@@ -195,20 +204,31 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
     for (place, name) in names.iter().enumerate() {
         wrapped(&mut page, &format!("  {:<2} ", letters(place)), name);
     }
+    let has_gpus = what_if.gpu_memories().len() > 1;
+    let vram = |text: &str| if has_gpus { format!(" {text:>6}") } else { String::new() };
     let widest = what_if.models().iter().map(|model| model.len()).max().unwrap_or(0).max(5);
     let _infallible = writeln!(
         page,
-        "\n  {:<widest$} {:>6} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} bound by",
-        "model", "users", "", "GiB/s", "ratio", "tokens/s", "P95 by class, s", "busy"
+        "\n  {:<widest$} {:>6}{} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} bound by",
+        "model",
+        "users",
+        vram("VRAM"),
+        "",
+        "GiB/s",
+        "ratio",
+        "tokens/s",
+        "P95 by class, s",
+        "busy"
     );
     for row in &what_if.rows {
         let p95: Vec<String> =
             row.p95_s.iter().map(|p95| p95.map_or("–".to_owned(), figure3)).collect();
         let _infallible = writeln!(
             page,
-            "  {:<widest$} {:>6} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} {}",
+            "  {:<widest$} {:>6}{} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} {}",
             terminal(&row.model),
             row.users,
+            vram(&figure(row.gpu_memory_gib)),
             short(row),
             figure3(row.storage_gib_per_s),
             what_if.ratio(row).map_or("–".to_owned(), |ratio| format!("{ratio:.2}")),
@@ -228,11 +248,20 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
             wrapped(&mut page, &head, &example);
         }
     }
+    gpu_memory_lines(&mut page, what_if);
     let _infallible = writeln!(page, "\n  table        {}", terminal_path(&plan.output));
     if let Some(path) = &plan.html_output {
         let _infallible = writeln!(page, "               {}", terminal_path(path));
     }
     page
+}
+
+/// How many users each size of the GPU tier is worth, a line each.
+fn gpu_memory_lines(page: &mut String, what_if: &WhatIf) {
+    for worth in what_if.gpu_memory.iter().flatten() {
+        let text = format!("{}, {}: {}", terminal(&worth.model), worth.device, worth.told());
+        wrapped(page, &format!("  {} GiB of VRAM: ", figure(worth.gpu_memory_gib)), &text);
+    }
 }
 
 /// Three digits that count.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of the GPU tier on each of its GPUs, in steps of a thousandth. A tier that was asked to
-/// be larger is made smaller.
+/// Limits of the GPU tier on each of its real GPUs, in steps of a thousandth. A tier that was asked
+/// to be larger is made smaller. One that is emulated or simulated is as large as was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GpuLimits {

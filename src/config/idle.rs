@@ -31,7 +31,7 @@ pub(super) fn gpu(settings: &Settings, facts: &Facts) -> Option<&'static str> {
         .then_some("without a GPU tier: give --gpu-mem-gb")
 }
 
-/// Of its size and threads, which the reference takes without it too.
+/// Of its size, threads and end; the reference takes the first two without it too.
 pub(super) fn precondition(settings: &Settings, _: &Facts) -> Option<&'static str> {
     (!settings.is_preconditioned).then_some("without --precondition")
 }

@@ -50,8 +50,9 @@ pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    AutoscalerPlan, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, Origin, PerformanceProfile,
-    Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch, TraceKind, Traffic,
+    AutoscalerPlan, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
+    PerformanceProfile, Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch,
+    TraceKind, Traffic,
 };
 pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};

@@ -19,8 +19,8 @@ use super::words::{
     ReplayedRows, Tokenizer, VerifyMode,
 };
 use super::{
-    Facts, GpuBackend, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile, Promotion, Ranks,
-    RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
+    Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
+    Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
 };
 use crate::objects::{Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX};
 use crate::precondition::Until;
@@ -181,6 +181,9 @@ settings! {
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
             real_only "a simulated run has no GPUs to choose from", idle idle::real_gpus;
+        /// How bytes move between GPU memory and storage
+        gpu_transfer: GpuTransfer = "auto", "WAY",
+            real_only "a simulated run moves no bytes", idle idle::gpu;
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -225,11 +228,11 @@ settings! {
         /// Number of threads that --precondition writes with; 0 uses one per shard
         precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
             idle idle::precondition;
-        /// When --precondition ends
+        /// When --precondition ends; without --precondition it has no effect
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
-        precondition_until: Until = "size", "END", keeps demo;
+        precondition_until: Until = "size", "END", keeps demo, idle idle::precondition;
         /// What a hit below the fastest tier does to the entry
         promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }
@@ -438,7 +441,7 @@ impl FromArgMatches for Options {
 
 /// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
 /// in YAML.
-pub const NOT_YET: &[&str] = &["gpu_transfer"];
+pub const NOT_YET: &[&str] = &[];
 
 /// What is said of a feature of a later version.
 #[must_use]

@@ -102,6 +102,19 @@ choice! {
 }
 
 choice! {
+    /// How bytes go between GPU memory and storage.
+    GpuTransfer {
+        /// Past host memory where a trial write and read show that it works; otherwise as `pinned`.
+        Auto = "auto",
+        /// Through I/O buffers that are page-locked for the GPUs.
+        Pinned = "pinned",
+        /// Past host memory, by GPUDirect Storage; where it does not work, as `pinned`, which the
+        /// results report, or not at all with --strict.
+        Gds = "gds",
+    }
+}
+
+choice! {
     /// What a hit below the fastest tier does to the entry.
     Promotion {
         /// The entry stays where it is.

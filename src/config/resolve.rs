@@ -17,7 +17,6 @@ use super::{
     Arrival, ConfigFile, Cores, Facts, GenerationMode, InputError, Options, Origin, PhaseMode,
     Plan, PreconditionAsked, Rank, Ranks, Settings, Word, WorkloadSection,
 };
-use crate::precondition::Until;
 
 /// Farthest that a start may lie ahead, s: a day.
 const START_AHEAD_MAX_S: u64 = 86_400;
@@ -499,12 +498,6 @@ impl Check<'_> {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
         }
         let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-        let key = "precondition_until";
-        let given = matches!(self.origins.get(key), Some(Origin::CommandLine | Origin::File));
-        if given && until != Until::Bytes && !settings.is_preconditioned {
-            let other = self.name_of("precondition");
-            self.wrong(key, format_args!("has no effect without {other}: give it too"));
-        }
         settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
     }
 }

@@ -383,6 +383,9 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
         ("--on-device-failure continue", "--cache-dir a,b"),
         ("--promotion on-hit --cpu-mem-gb 0", "--gpu-mem-gb 1"),
         ("--trace-epoch now", "--io-trace-log x.csv"),
+        ("--precondition-size-gb 1", "--precondition"),
+        ("--precondition-threads 2", "--precondition"),
+        ("--precondition-until steady", "--precondition"),
     ] {
         let flag = flags.split_whitespace().next().unwrap();
         let is_told = |line: &str| {

@@ -101,9 +101,7 @@ impl Driver {
                 WriteOutcome::Written { tier, times } => {
                     room = times.room;
                     self.log(key, true, tier, purpose, bytes);
-                    self.record(self.workload_now(), |totals, _| {
-                        totals.cache.record_write(purpose, bytes);
-                    });
+                    self.count_write(purpose, bytes);
                     Outcome::Written
                 }
                 WriteOutcome::AlreadyThere => Outcome::Written,
@@ -120,6 +118,16 @@ impl Driver {
             });
         }
         (outcome, (self.clock.now() - begun).saturating_sub(room).as_ns())
+    }
+
+    fn count_write(&self, purpose: Purpose, bytes: u64) {
+        let now = self.workload_now();
+        self.record(now, |totals, _| totals.cache.record_write(purpose, bytes));
+        // Documents that are ingested beside the load during a warm-up were there before the
+        // window, like those that are ingested before the load.
+        if purpose == Purpose::Rag && self.is_before_window(now) {
+            self.totals.borrow_mut().cache.record_ingested_before(bytes);
+        }
     }
 
     /// Writes an entry that must be there before measuring begins.

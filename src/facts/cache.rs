@@ -33,7 +33,8 @@ pub struct CacheStats {
     pub ingested: u64,
     /// Bytes of the RAG chunks written in the window.
     pub ingested_bytes: u64,
-    /// RAG chunks ingested before the window: no tier's counts have them.
+    /// RAG chunks ingested before the window, be it before the load or beside it in the warm-up: no
+    /// tier's counts have them.
     pub ingested_before: u64,
     /// Bytes of the RAG chunks ingested before the window.
     pub ingested_before_bytes: u64,

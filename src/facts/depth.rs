@@ -1,7 +1,9 @@
 //! What the search for a queue depth tried, and what it chose.
 
+use serde::{Deserialize, Serialize};
+
 /// What the storage tier did over an interval at one depth, all shards and drives together.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DepthStep {
     /// I/Os that might be in flight, each shard on each drive.
     pub depth: u32,
@@ -38,7 +40,7 @@ impl DepthStep {
 }
 
 /// Why a depth was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DepthReason {
     /// A smaller one costs bandwidth, or has I/Os wait for a place; a larger one only adds latency.
     Knee,
@@ -48,7 +50,7 @@ pub enum DepthReason {
     TooFewIos,
     /// The warm-up was over before the search was.
     OutOfTime,
-    /// A shard did not say what it had measured, although there was time.
+    /// A shard, or the rank that decides, did not answer, although there was time.
     NoAnswer,
 }
 
@@ -67,7 +69,7 @@ impl DepthReason {
 }
 
 /// What the search came to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthFigures {
     /// The depth of the measurement, each shard on each drive.
     pub chosen: u32,
@@ -75,8 +77,10 @@ pub struct DepthFigures {
     pub deepest: u32,
     /// Whether no larger one was tried because there are no buffers for more.
     pub lacks_buffers: bool,
-    /// Queues: shards times drives.
+    /// Queues: shards times drives, of all ranks that searched together.
     pub queues: u32,
+    /// Ranks that searched together; none where this process searched for itself.
+    pub ranks: Option<u32>,
     /// Why this depth was chosen, or why none could be.
     pub reason: DepthReason,
     /// What was tried, in that order.
@@ -122,9 +126,11 @@ impl DepthFigures {
                 )
             }
             (DepthReason::NoAnswer, ..) => {
-                "a shard did not answer during the warm-up, so that the search could not go on: \
-                 what held it up is told with the run's errors and warnings"
-                    .to_owned()
+                let who = if self.ranks.is_some() { "a shard or a rank" } else { "a shard" };
+                format!(
+                    "{who} did not answer during the warm-up, so that the search could not go on: \
+                     what held it up is told with the run's errors and warnings"
+                )
             }
             (DepthReason::TooFewIos | DepthReason::Knee, ..) => {
                 "hardly any I/O reached the storage tier during the warm-up, so that there was \

@@ -1,6 +1,6 @@
 //! What became of the GPU tier that was asked for.
 
-use ringfall_engine::tier::gpu::{GpuDevice, GpuFacts, GpuKind};
+use ringfall_engine::tier::gpu::{DriverUse, GpuDevice, GpuFacts, GpuKind};
 
 /// Backend of the GPU tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,25 @@ impl GpuBacking {
     }
 }
 
+/// How bytes go between GPU memory and storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuTransferOutcome {
+    /// Whether they go past host memory, by GPUDirect Storage; else through I/O buffers.
+    pub is_direct: bool,
+    /// Why they don't, although they might have: a sentence without its full stop.
+    pub why_not_direct: Option<String>,
+    /// Whether that is worth a warning: it was asked for, or is installed and does not work.
+    pub warns: bool,
+}
+
+impl GpuTransferOutcome {
+    /// Name of the way in reports and in the JSON results.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        if self.is_direct { "gds" } else { "pinned" }
+    }
+}
+
 /// A GPU tier that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuOutcome {
@@ -44,6 +63,13 @@ pub struct GpuOutcome {
     /// Why there was no tier, or a smaller one, and what would help: a sentence without its full
     /// stop.
     pub why_not: Option<String>,
+    /// How bytes go between the tier and storage; none where there is no tier with bytes, or no
+    /// drive.
+    pub transfer: Option<GpuTransferOutcome>,
+    /// Memory that was taken on each device, bytes.
+    pub taken_bytes: u64,
+    /// What the driver said was in use on each device at the end; empty where it says nothing.
+    pub driver_use: Vec<Option<DriverUse>>,
 }
 
 impl GpuOutcome {
@@ -57,6 +83,9 @@ impl GpuOutcome {
             driver: None,
             devices: Vec::new(),
             why_not: Some(why),
+            transfer: None,
+            taken_bytes: 0,
+            driver_use: Vec::new(),
         }
     }
 
@@ -70,6 +99,9 @@ impl GpuOutcome {
             driver: facts.driver.clone(),
             devices: facts.devices.clone(),
             why_not: None,
+            transfer: None,
+            taken_bytes: 0,
+            driver_use: Vec::new(),
         }
     }
 
@@ -83,6 +115,9 @@ impl GpuOutcome {
             driver: None,
             devices: Vec::new(),
             why_not: None,
+            transfer: None,
+            taken_bytes: 0,
+            driver_use: Vec::new(),
         }
     }
 }

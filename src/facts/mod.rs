@@ -23,14 +23,14 @@ pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeC
 pub use cache::CacheStats;
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, metrics_by_drive, slow_drives};
-pub use gpu::{GpuBacking, GpuOutcome};
+pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use limits::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, Together};
 pub use precondition::PreconditionReport;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use shortage::TierShortage;
 pub use simulation::SimulationFigures;
 pub use source::{FeedFigures, SourceFacts};
-pub use survival::{Quantile, Survival};
+pub use survival::{Quantile, ShareWithin, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use window::{KernelSecond, TierState, WatchdogReport, Window};
 

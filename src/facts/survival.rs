@@ -17,6 +17,17 @@ pub struct Quantile {
     pub at_most_ns: Option<u64>,
 }
 
+/// What is known of the share of all requests that took no longer than a limit, each from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShareWithin {
+    /// The Kaplan–Meier estimate, which errs as that of a quantile does.
+    pub estimate: f64,
+    /// It is certainly no less: as if none that had not ended ended in time.
+    pub at_least: f64,
+    /// It is certainly no more: as if all that had not reached the limit yet ended in time.
+    pub at_most: f64,
+}
+
 /// How many requests were in the system longer than a time: the product-limit estimate of E. L.
 /// Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", Journal of the
 /// American Statistical Association 53 (1958), and the bounds that hold whatever the unfinished
@@ -103,13 +114,19 @@ impl Survival {
         })
     }
 
-    /// Share of all requests that took no longer than `limit_ns`, estimated, 0 to 1; none without
-    /// requests.
+    /// Share of all requests that took no longer than `limit_ns`, to the histograms' resolution;
+    /// none without requests.
     #[must_use]
-    pub fn share_within(&self, limit_ns: u64) -> Option<f64> {
-        (self.finished + self.unfinished > 0).then(|| {
-            let before = self.steps.iter().take_while(|step| step.at_ns <= limit_ns).last();
-            before.map_or(0.0, |step| 1.0 - step.longer)
+    pub fn share_within(&self, limit_ns: u64) -> Option<ShareWithin> {
+        let all = self.finished + self.unfinished;
+        let before = self.steps.iter().take_while(|step| step.at_ns <= limit_ns).last();
+        (all > 0).then(|| match before {
+            None => ShareWithin { estimate: 0.0, at_least: 0.0, at_most: 0.0 },
+            Some(step) => ShareWithin {
+                estimate: 1.0 - step.longer,
+                at_least: step.finished as f64 / all as f64,
+                at_most: step.gone as f64 / all as f64,
+            },
         })
     }
 }
@@ -136,6 +153,17 @@ mod tests {
         ns.saturating_add(ns / 1_000 + 1_000)
     }
 
+    /// Whether the true share is within the bounds told of it, to the histograms' resolution.
+    fn holds(told: &ShareWithin, true_ms: &[u64], limit_ms: u64) -> bool {
+        let share_within = |limit_ns: u64| {
+            let in_time = true_ms.iter().filter(|ms| **ms * 1_000_000 <= limit_ns).count();
+            in_time as f64 / true_ms.len() as f64
+        };
+        let limit_ns = limit_ms * 1_000_000;
+        let most_possible = share_within(resolved(limit_ns));
+        told.at_least <= most_possible + 1e-9 && share_within(limit_ns) <= told.at_most + 1e-9
+    }
+
     fn near(ns: u64, ms: u64) -> bool {
         ns.abs_diff(ms * 1_000_000) <= ms * 1_000 + 1_000
     }
@@ -148,9 +176,12 @@ mod tests {
         let lost = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35];
         let all = Survival::of(&histogram(&ended), &histogram(&lost));
         for (week, longer) in [(6, 0.857), (10, 0.753), (16, 0.627), (23, 0.448)] {
-            let within = all.share_within(week * 1_001_000).unwrap();
+            let within = all.share_within(week * 1_001_000).unwrap().estimate;
             assert!((1.0 - within - longer).abs() < 5e-4, "{week}: {within}");
         }
+        // By week 10 five of the 21 had ended, and three were lost sight of.
+        let within = all.share_within(10 * 1_001_000).unwrap();
+        assert_eq!((within.at_least, within.at_most), (5.0 / 21.0, 8.0 / 21.0));
         let median = all.quantile(0.5).unwrap();
         assert!(near(median.estimate_ns.unwrap(), 23), "{median:?}");
         assert!(near(median.at_least_ns, 16) && median.at_most_ns.is_none(), "{median:?}");
@@ -215,6 +246,10 @@ mod tests {
                 let every: Vec<u64> = requests.iter().map(|(_, takes)| *takes).collect();
                 let (truth, survivors) = (histogram(&every), histogram(&ended));
                 let all = Survival::of(&survivors, &histogram(&lost));
+                for limit_ms in [150, 1_000, 60_000] {
+                    let told = all.share_within(resolved(limit_ms * 1_000_000)).unwrap();
+                    assert!(holds(&told, &every, limit_ms), "{class}: {told:?}");
+                }
                 for share in [0.5, 0.95, 0.99] {
                     let told = all.quantile(share).unwrap();
                     let (truth, seen) = (truth.quantile_ns(share), survivors.quantile_ns(share));
@@ -268,6 +303,11 @@ mod tests {
             prop_assert!(known.at_least_ns <= truth && truth <= most_told, "{known:?} {truth}");
             let estimate = known.estimate_ns.unwrap_or(truth);
             prop_assert!(known.at_least_ns <= estimate && estimate <= most, "{known:?}");
+            let limit_ms = (share * 10_000.0) as u64;
+            let within = all.share_within(resolved(limit_ms * 1_000_000)).unwrap();
+            prop_assert!(holds(&within, &every, limit_ms), "{within:?}");
+            let bounds = within.at_least - 1e-9..=within.at_most + 1e-9;
+            prop_assert!(bounds.contains(&within.estimate), "{within:?}");
         }
     }
 }

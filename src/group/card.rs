@@ -39,6 +39,11 @@ impl Machine {
         Machine { boot, numbering: numbering.to_string_lossy().into_owned() }
     }
 
+    /// Whether the two are one kernel's, which has one clock.
+    pub fn shares_a_clock(&self, other: &Machine) -> bool {
+        !self.boot.is_empty() && self.boot == other.boot
+    }
+
     fn is_known(&self) -> bool {
         !self.boot.is_empty() && !self.numbering.is_empty()
     }

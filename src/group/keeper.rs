@@ -241,7 +241,9 @@ impl Keeper {
         if let Ok(Some(start)) = self.board.start()
             && start.nonces.contains(&self.card.nonce)
         {
-            let ahead_ns = match self.board.is_prompt() {
+            // One clock for both is better than the moment at which a word is heard.
+            let has_rank_0_s_clock = self.members.shares_a_clock(0, &Machine::this());
+            let ahead_ns = match self.board.is_prompt() && !has_rank_0_s_clock {
                 true => start.start_in_ns,
                 false => start.start_unix_ns.saturating_sub(unix_ns()),
             };

@@ -134,6 +134,13 @@ impl Members {
         member.seen.as_ref().map(|(card, _)| card.nonce)
     }
 
+    /// Whether a rank that is watched goes by the same clock as a process of `here`.
+    pub fn shares_a_clock(&self, rank: u32, here: &Machine) -> bool {
+        let member = self.members.iter().find(|one| one.rank == rank);
+        let card = member.and_then(|one| one.seen.as_ref());
+        card.is_some_and(|(card, _)| card.machine.shares_a_clock(here))
+    }
+
     /// Whether all know when to begin.
     pub fn has_begun(&self) -> bool {
         self.has_begun

@@ -259,6 +259,17 @@ impl Group {
         std::mem::take(self.shared.view().inbox.entry(topic).or_default())
     }
 
+    /// Listens for a topic no more: while anything is listened for, all are looked at often.
+    pub fn ignore(&self, topic: Topic) {
+        self.shared.view().inbox.remove(&topic);
+    }
+
+    /// How long it may take until a word that is said is heard by all who wait for it.
+    #[must_use]
+    pub fn word_lead(&self) -> Duration {
+        self.word_lead
+    }
+
     /// Waits until rank 0 has said something of a topic.
     ///
     /// # Errors

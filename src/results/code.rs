@@ -86,6 +86,8 @@ codes! {
         GpuLeftOut = "gpu_left_out",
         /// The GPU tier was smaller than asked for.
         GpuSmaller = "gpu_smaller",
+        /// Bytes went between GPU memory and storage through host memory.
+        GpuNotDirect = "gpu_not_direct",
         /// Host memory stood in for GPUs.
         GpuEmulated = "gpu_emulated",
         /// Entries found no room in a GPU tier that had free space.
@@ -123,6 +125,8 @@ codes! {
         WindowsApart = "windows_apart",
         /// Ranks moved much less than the others.
         Stragglers = "stragglers",
+        /// The ranks did not have one queue depth.
+        DepthsDiffer = "depths_differ",
     }
     /// Those that the trials of a run raise.
     OF_TRIALS {

@@ -121,6 +121,7 @@ mod tests {
             deepest: 64,
             lacks_buffers: false,
             queues: 2,
+            ranks: None,
             reason,
             steps: Vec::new(),
             seconds: 20.0,

@@ -299,6 +299,14 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
         let remedy = if gpu.backing.is_none() { "--gpu-mem-gb 0" } else { "--gpu-mem-gb" };
         warnings.push(warning(code, text, Some(remedy)));
     }
+    let transfer = gpu.transfer.as_ref().filter(|transfer| transfer.warns);
+    if let Some(why) = transfer.and_then(|transfer| transfer.why_not_direct.as_ref()) {
+        let text = format!(
+            "bytes went between GPU memory and storage through I/O buffers, not by GPUDirect \
+             Storage: {why}"
+        );
+        warnings.push(warning(Code::GpuNotDirect, text, Some("--gpu-transfer pinned")));
+    }
     if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
         let text = "the GPU tier was emulated in host memory: its figures say nothing about a GPU"
             .to_owned();

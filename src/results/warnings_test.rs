@@ -9,8 +9,8 @@ use super::*;
 use crate::config::{AutoscalerMode, AutoscalerPlan};
 use crate::facts::tests::roofline;
 use crate::facts::{
-    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, RequestStats, TierShortage,
-    class_index,
+    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, RequestStats,
+    TierShortage, class_index,
 };
 use crate::host::{ChainLink, DeviceFacts, MountFacts};
 use crate::results::tests::{busy, nothing};
@@ -203,6 +203,15 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::GpuLeftOut, |run| run.gpu = gpu(None, Some("it is in use"))),
     (Code::GpuSmaller, |run| {
         run.gpu = gpu(Some(GpuBacking::Real(GpuKind::Cuda)), Some("it is in use"));
+    }),
+    (Code::GpuNotDirect, |run| {
+        let mut outcome = gpu(Some(GpuBacking::Real(GpuKind::Cuda)), None);
+        if let Some(outcome) = &mut outcome {
+            let why_not_direct = Some("there is no libcufile.so.0".to_owned());
+            outcome.transfer =
+                Some(GpuTransferOutcome { is_direct: false, why_not_direct, warns: true });
+        }
+        run.gpu = outcome;
     }),
     (Code::GpuEmulated, |run| run.gpu = gpu(Some(GpuBacking::Real(GpuKind::Emulated)), None)),
     (Code::GpuPassedOver, |run| {

@@ -6,6 +6,7 @@
 mod conduct;
 mod depth;
 mod fleet;
+mod gpu_direct;
 mod over_ranks;
 mod phases;
 mod real;
@@ -28,6 +29,7 @@ use ringfall_engine::metrics::Metrics;
 use ringfall_engine::placement::{Shortage, SpaceFigures, TierCounts};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_engine::tier::TIER_COUNT;
+use ringfall_engine::tier::gpu::DirectStorage;
 use ringfall_engine::units::MIB;
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
@@ -41,6 +43,7 @@ use crate::store::{Store, StoreRequest};
 pub use conduct::{Shards, conduct, conduct_to_the_end};
 pub use fleet::FleetError;
 use fleet::ShardSeed;
+pub use gpu_direct::DirectOpener;
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
@@ -69,6 +72,9 @@ pub struct RunSettings {
     pub shards: u16,
     /// Core of each shard; none: not pinned.
     pub cpus: Option<Vec<usize>>,
+    /// Opens the way of GPU memory to the data files past host memory; none: bytes go by way of I/O
+    /// buffers.
+    pub gpu_direct: Option<DirectOpener>,
     /// Size of one I/O, bytes.
     pub io_size_bytes: u64,
     /// I/Os in flight a shard on each drive, at most.
@@ -111,6 +117,7 @@ impl Default for RunSettings {
             outlives_drives: false,
             shards: 1,
             cpus: None,
+            gpu_direct: None,
             io_size_bytes,
             queue_depth,
             depth_search: None,
@@ -150,6 +157,9 @@ pub trait Observer {
     /// # Errors
     /// It could not be done; the run then does not begin.
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError>;
+    /// Whether bytes will go between GPU memory and storage past host memory; why not. Told where
+    /// that was asked for.
+    fn gpu_direct(&mut self, opened: Result<(), String>);
     /// The store is open, nothing has run yet.
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]);
     /// The measurement window begins: the moment to sample counters.
@@ -234,11 +244,18 @@ impl RunSettings {
         drives: usize,
         places: u32,
         (origin, window): (Nanos, Nanos),
-    ) -> Option<depth::Tuner> {
+    ) -> Option<depth::Tuning> {
         let standard = self.depth_search?;
         // At most 1,024 shards on 64 drives.
         let queues = u32::from(self.shards) * drives.max(1) as u32;
-        Some(depth::Tuner::new([self.queue_depth, places, standard], queues, (origin, window)))
+        let warmup = (origin, window);
+        let tuner = depth::Tuner::new([self.queue_depth, places, standard], queues, warmup);
+        Some(match &self.start {
+            Start::Together(group) => {
+                depth::Tuning::with_ranks(tuner, Arc::clone(group), queues, warmup)
+            }
+            Start::WhenReady | Start::AtUnix(_) => depth::Tuning::alone(tuner),
+        })
     }
 
     /// Cores that the shards may run on.
@@ -354,13 +371,17 @@ fn refused(error: EngineError) -> SetupError {
 
 fn seeds(
     settings: &RunSettings,
-    workload: &Arc<WorkloadConfig>,
-    source: &Source,
+    (workload, source): (&Arc<WorkloadConfig>, &Source),
     rows: Vec<Option<flume::Receiver<SourceRequest>>>,
     store: &Store,
+    direct: Option<Arc<dyn DirectStorage>>,
 ) -> Result<Vec<ShardSeed>, FleetError> {
     let shards = settings.shards;
     let engine = engine_of(settings, &store.sizes_bytes());
+    let engine = match direct {
+        Some(direct) => engine.gpu_direct(direct),
+        None => engine,
+    };
     let engine = match store.object_io() {
         Some(objects) => engine.objects(objects),
         None => engine,

@@ -12,7 +12,7 @@ use super::conduct::{Shards, conduct_to_the_end};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::threads::Threads;
-use super::{Load, Observer, RunOutcome, RunSettings, seeds};
+use super::{Load, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
 use crate::interrupt::Interrupt;
 use crate::source::Feed;
 use crate::store::{Store, StoreError, StoreRequest};
@@ -107,6 +107,10 @@ impl<'a> RealRun<'a> {
     /// Starts the shards' threads.
     fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
         let (settings, Given { load, observer }) = (self.settings, given);
+        let (direct, opened) = gpu_direct::open(settings, &store)?;
+        if let Some(opened) = opened {
+            observer.gpu_direct(opened);
+        }
         let (feed, rows) = match load.rows {
             None => (None, vec![None; usize::from(settings.shards)]),
             Some(trace) => {
@@ -119,7 +123,7 @@ impl<'a> RealRun<'a> {
                 (Some(feed), rows.into_iter().map(Some).collect())
             }
         };
-        let seeds = seeds(settings, &load.config, &load.source, rows, &store)?;
+        let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
         // A run has at least one shard.
         let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
         let (fleet, facts) = match Fleet::start(seeds, settings.cores(), self.interrupt) {

@@ -9,7 +9,7 @@ use ringfall_engine::drive::DriveId;
 use ringfall_engine::placement::SharedBudgets;
 use ringfall_workloads::autoscale::Decision;
 
-use super::depth::{Tuner, TunerOrder};
+use super::depth::{TunerOrder, Tuning};
 use super::fleet::Fleet;
 use super::phases::{Ending, Order, Phase, Sight};
 use super::scaling::Scaling;
@@ -49,7 +49,7 @@ pub(super) struct Threads<'a> {
     /// Whether what was measured is handed over as soon as the run ends early.
     keeps_early: bool,
     /// The search for a queue depth, while the run warms up; and what it is made of.
-    tuner: Option<Tuner>,
+    tuner: Option<Tuning>,
     /// I/Os for which each queue has buffers.
     pub(super) places: u32,
     settings: &'a RunSettings,
@@ -194,7 +194,8 @@ impl<'a> Threads<'a> {
                 TunerOrder::End => Command::EndInterval,
             });
             if let Some(figures) = tuner.figures() {
-                tracing::info!("queue depth {}: {}", figures.chosen, figures.told());
+                let of = figures.ranks.map_or(String::new(), |ranks| format!(" of {ranks} ranks"));
+                tracing::info!("queue depth {}{of}: {}", figures.chosen, figures.told());
             }
         }
     }
@@ -403,7 +404,7 @@ impl<'a> Threads<'a> {
             self.phase = (phase, now);
         }
         let left = until.saturating_sub(now);
-        let due = self.tuner.as_ref().map_or(Nanos::MAX, Tuner::due).saturating_sub(now);
+        let due = self.tuner.as_ref().map_or(Nanos::MAX, Tuning::due).saturating_sub(now);
         let patience = left.min(due).max(MILLISECOND).as_duration();
         let mut next = self.fleet.next_notice(LOOK.min(patience));
         while let Some(notice) = next {

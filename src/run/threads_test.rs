@@ -26,6 +26,7 @@ impl Observer for Nobody {
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
     }
+    fn gpu_direct(&mut self, _: Result<(), String>) {}
     fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
     fn window_began(&mut self) {}
     fn window_ended(&mut self) {}
@@ -110,7 +111,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
-    let seeds = seeds(&settings, &config, &Source::Synthetic, rows, &store).unwrap();
+    let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
     let budgets = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
     let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
     let fleet = (fleet, budgets);

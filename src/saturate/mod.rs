@@ -13,6 +13,7 @@ mod roofline;
 mod search;
 mod time;
 mod together;
+mod vram;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub use roofline::read_roofline;
 use search::{Bounds, Goal, Search, Step};
 use time::{Budget, Share};
 pub use together::together;
+pub use vram::{
+    VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits, vram_measurements,
+};
 
 /// What is looked for.
 #[derive(Clone, Debug)]

@@ -51,6 +51,13 @@ impl<'a> Together<'a> {
     }
 }
 
+impl Drop for Together<'_> {
+    fn drop(&mut self) {
+        self.group.ignore(ORDER);
+        self.group.ignore(FIGURES);
+    }
+}
+
 /// A rank that has written its range.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Prepared {

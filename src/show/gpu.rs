@@ -10,7 +10,7 @@ use super::latency::latency_row;
 use super::prose;
 use super::terminal::Style;
 use crate::config::Plan;
-use crate::facts::{GpuBacking, GpuOutcome};
+use crate::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
 /// What fits every terminal.
 const COLUMNS: usize = 80;
@@ -70,6 +70,13 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
         1 => String::new(),
         parallel => format!(", tensor parallel {parallel}"),
     };
+    let way = match &gpu.transfer {
+        Some(transfer) if transfer.is_direct => "; storage to it past host memory (gds)".to_owned(),
+        Some(GpuTransferOutcome { why_not_direct: Some(why), .. }) => {
+            format!("; storage to it through buffers (pinned): {why}")
+        }
+        _ => String::new(),
+    };
     match (gpu.backing, &gpu.why_not) {
         (None, Some(why)) => format!("{size} left out: {why}"),
         (Some(backing), why) if backing.is_gpu() => {
@@ -77,11 +84,11 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
             let smaller = why.as_ref().map_or_else(String::new, |why| {
                 format!("; {:.2} GiB of it taken: {why}", gib(gpu.given_bytes))
             });
-            format!("{size}{parallel} on {}{smaller}", names.join(", "))
+            format!("{size}{parallel} on {}{smaller}{way}", names.join(", "))
         }
         (backing, _) => {
             let name = backing.map_or("none", GpuBacking::name);
-            format!("{size}{parallel}, {name}: what is measured of it is not a GPU's")
+            format!("{size}{parallel}, {name}: what is measured of it is not a GPU's{way}")
         }
     }
 }

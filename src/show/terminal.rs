@@ -16,6 +16,7 @@ use crate::host::counted;
 use crate::remedy::told_io;
 use crate::results::document::{DriveDirection, DriveReport, RequestsReport};
 use crate::results::sla::COMPLIANCE;
+use crate::results::source::ValidationTraceStats;
 use crate::results::{Document, RunResult, Warning, autoscaling, is_without_drive};
 
 /// What fits every terminal.
@@ -293,27 +294,34 @@ fn storage(
 /// How the hit rate compares with a recorded one.
 fn recorded(text: &mut String, document: &Document) -> std::fmt::Result {
     if let Some(validation) = document.ringfall.validation.as_ref() {
-        let verdict = match validation.passed {
-            Some(true) => "agrees",
-            Some(false) => "does not agree",
-            None => "nothing to compare",
+        let recorded = format!("recorded hit rate {:.1} %", validation.recorded_hit_rate * 100.0);
+        let sentence = match (validation.passed, validation.relative_error) {
+            (Some(passed), Some(error)) => {
+                let verdict = if passed { "agrees" } else { "does not agree" };
+                format!("{verdict}: {recorded}, off by {:.2} %", error * 100.0)
+            }
+            _ => format!("nothing to compare: {recorded}, and this run read nothing"),
         };
-        let (hit_rate, error) = (validation.recorded_hit_rate, validation.relative_error);
-        let (error, recorded) = (percent(error, 2), percent(Some(hit_rate), 1));
-        writeln!(text, "  validation   {verdict}: recorded hit rate {recorded}, off by {error}")?;
+        verdict::labelled(text, "validation", &sentence)?;
     }
     if let Some(stats) = document.validation.as_ref().map(|compared| &compared.trace_stats) {
-        let sentence = format!(
-            "{} recorded requests; mean: {} tokens of context, {} generated; {} bytes read per \
-             byte written",
-            stats.total_requests,
-            number(stats.context_tokens_mean, 1),
-            number(stats.generation_tokens_mean, 1),
-            number(stats.read_write_ratio, 1),
-        );
-        verdict::labelled(text, "", &sentence)?;
+        verdict::labelled(text, "", &recording(stats))?;
     }
     Ok(())
+}
+
+/// What a recording says besides its hit rate, as far as it has it.
+fn recording(stats: &ValidationTraceStats) -> String {
+    let of = |value: Option<f64>, what: &str| value.map(|value| format!("{value:.1} {what}"));
+    let means = [
+        of(stats.context_tokens_mean, "tokens of context"),
+        of(stats.generation_tokens_mean, "tokens generated"),
+    ];
+    let means: Vec<String> = means.into_iter().flatten().collect();
+    let means = (!means.is_empty()).then(|| format!("mean: {}", means.join(", ")));
+    let ratio = of(stats.read_write_ratio, "bytes read per byte written");
+    let parts = [Some(counted(stats.total_requests, "recorded request")), means, ratio];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn tiers(
@@ -353,22 +361,23 @@ fn tiers(
 /// Share of each class's requests within its target: of those that finished, as the reference has
 /// it, and of all.
 fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
-    let hundredths = |share: Option<f64>| number(share.map(|share| share * 100.0), 0);
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
     let mut classes = Vec::new();
     let rows = document.ringfall.requests.as_ref().map(RequestsReport::rows);
     for (name, all) in rows.iter().flatten() {
-        if let Some(of_all) = all.share_within_target {
+        if let Some(of_all) = all.within_target_told(percent) {
             let of_finished = document.summary.share_within_target(name);
-            let (of_finished, of_all) = (hundredths(of_finished), hundredths(Some(of_all)));
+            let of_finished = of_finished.map_or("-".to_owned(), percent);
             classes.push(format!("{name} {of_finished} / {of_all} %"));
         }
     }
     if classes.is_empty() {
         return Ok(());
     }
-    writeln!(text, "  in target    {}", classes.join(", "))?;
+    verdict::labelled(text, "in target", &classes.join(", "))?;
     let goal = COMPLIANCE * 100.0;
-    writeln!(text, "               (of those finished / of all, estimated; goal {goal:.0} %)")
+    let legend = format!("(of those finished / of all, a range if open; goal {goal:.0} %)");
+    verdict::labelled(text, "", &legend)
 }
 
 fn footing(
@@ -451,7 +460,9 @@ fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fm
     drives(text, &ours.drives)?;
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
+        // Where the run moved nothing, a few sectors of the file system's are no disagreement.
         let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
+        let ratio = ratio.filter(|_| moved > 0);
         let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
         let sentence = format!(
             "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",

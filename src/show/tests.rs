@@ -2,6 +2,7 @@ use ringfall_engine::error::{ErrorKind, IoError, Operation};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
 use ringfall_workloads::contract::Class;
+use ringfall_workloads::source::read_validation;
 
 use super::*;
 use crate::config::Traffic;
@@ -113,4 +114,29 @@ fn unfinished_requests_stand_beside_the_finished_ones() {
     for part in ["unfin.", "≥ 6", "batch 100 / 3 %", "30 batch requests"] {
         assert!(plain.contains(part), "{part} in\n{plain}");
     }
+}
+
+#[test]
+fn of_a_recording_only_what_it_has_is_printed() {
+    let style = Style { colour: false };
+    let printed = |mut result: RunResult, recording: &str| {
+        result.validation = Some(read_validation(recording.as_bytes()).unwrap());
+        let plain = summary(style, &result);
+        let lines = plain.lines().skip_while(|line| !line.contains("validation"));
+        lines.take(3).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let bare = printed(busy(), "cache_hit\n1\n");
+    assert!(bare.starts_with("validation   does not agree: recorded hit rate 100.0 %"), "{bare}");
+    assert!(bare.contains("\n1 recorded request\n"), "{bare}");
+    let whole = "cache_hit,context_tokens,generation_tokens,read_bytes,write_bytes\n\
+                 1,300,50,4000,500\n0,100,50,4000,500\n";
+    let whole = printed(busy(), whole).replace('\n', " ");
+    let told = "2 recorded requests; mean: 200.0 tokens of context, 50.0 tokens generated; 8.0 \
+                bytes read per byte written";
+    assert!(whole.contains(told), "{whole}");
+    let some = printed(busy(), "cache_hit,generation_tokens\n1,50\n");
+    assert!(some.contains("\n1 recorded request; mean: 50.0 tokens generated\n"), "{some}");
+    let none = printed(nothing(), "cache_hit\n0\n").replace('\n', " ");
+    let told = "nothing to compare: recorded hit rate 0.0 %, and this run read nothing";
+    assert!(none.contains(told), "{none}");
 }

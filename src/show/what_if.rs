@@ -4,6 +4,7 @@ use ringfall_engine::units::{GIB, gib};
 use serde::Serialize;
 
 use crate::config::Plan;
+use crate::results::sla::{COMPLIANCE, Sla};
 use crate::results::{Binding, RunResult};
 
 /// Layout of the file.
@@ -24,6 +25,29 @@ pub struct WhatIf {
     pub cpu_memory_gib: f64,
     /// A simulated run each.
     pub rows: Vec<WhatIfRow>,
+    /// Number of users that each size of the GPU tier is worth; null unless several were tried.
+    pub gpu_memory: Option<Vec<GpuMemoryWorth>>,
+}
+
+/// Number of users that a GPU tier of some size is worth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GpuMemoryWorth {
+    /// Name of the drive.
+    pub device: String,
+    /// Name of the model.
+    pub model: String,
+    /// Capacity of the GPU tier, all GPUs together, GiB.
+    pub gpu_memory_gib: f64,
+    /// Largest number of users tried up to which every class of requests kept to its target; null
+    /// where not even the smallest number did.
+    pub users_in_time: Option<u32>,
+    /// Whether that was the largest number tried, so that it may be more.
+    pub is_largest_tried: bool,
+    /// Largest rate of generated tokens, with any number of users tried.
+    pub tokens_per_s_max: f64,
+    /// Users more than with the smallest GPU tier tried, for each GiB more; null where either of
+    /// the numbers is unknown.
+    pub users_per_gib: Option<f64>,
 }
 
 /// What one simulated run came to.
@@ -35,6 +59,10 @@ pub struct WhatIfRow {
     pub model: String,
     /// Number of simulated users.
     pub users: u32,
+    /// Capacity of the GPU tier, all GPUs together, GiB.
+    pub gpu_memory_gib: f64,
+    /// Whether every class of requests kept to its target.
+    pub is_in_time: bool,
     /// What the drive read.
     pub read_gib_per_s: f64,
     /// What the drive wrote.
@@ -68,6 +96,7 @@ impl WhatIf {
             seconds: plan.duration_s,
             cpu_memory_gib: gib(plan.cpu_memory_bytes),
             rows: Vec::new(),
+            gpu_memory: None,
         }
     }
 
@@ -83,6 +112,41 @@ impl WhatIf {
         self.distinct(|row| row.model.as_str())
     }
 
+    /// Sizes of the GPU tier, GiB, in the order of their first rows.
+    #[must_use]
+    pub fn gpu_memories(&self) -> Vec<f64> {
+        let mut sizes = Vec::new();
+        for row in &self.rows {
+            if !sizes.contains(&row.gpu_memory_gib) {
+                sizes.push(row.gpu_memory_gib);
+            }
+        }
+        sizes
+    }
+
+    /// Works out how many users each size of the GPU tier is worth, where there are several.
+    pub fn weigh_gpu_memory(&mut self) {
+        let mut sizes = self.gpu_memories();
+        sizes.sort_by(f64::total_cmp);
+        if sizes.len() < 2 {
+            return;
+        }
+        let mut all = Vec::new();
+        for model in self.models() {
+            for device in self.devices() {
+                let first = all.len();
+                for size in &sizes {
+                    let of = |row: &&WhatIfRow| {
+                        row.model == model && row.device == device && row.gpu_memory_gib == *size
+                    };
+                    let worth = GpuMemoryWorth::of(self.rows.iter().filter(of), *size);
+                    all.extend(worth.map(|worth| worth.beside(all.get(first))));
+                }
+            }
+        }
+        self.gpu_memory = Some(all);
+    }
+
     fn distinct<'a>(&'a self, name: fn(&'a WhatIfRow) -> &'a str) -> Vec<&'a str> {
         let mut names = Vec::new();
         for row in &self.rows {
@@ -96,9 +160,54 @@ impl WhatIf {
     /// Storage bandwidth of a row over that of the first drive with the same model and users.
     #[must_use]
     pub fn ratio(&self, row: &WhatIfRow) -> Option<f64> {
-        let same = |other: &&WhatIfRow| other.model == row.model && other.users == row.users;
+        let same = |other: &&WhatIfRow| {
+            (&other.model, other.users, other.gpu_memory_gib)
+                == (&row.model, row.users, row.gpu_memory_gib)
+        };
         let first = self.rows.iter().find(same)?;
         (first.storage_gib_per_s > 0.0).then(|| row.storage_gib_per_s / first.storage_gib_per_s)
+    }
+}
+
+impl GpuMemoryWorth {
+    /// Of the rows with one size, drive and model; none without rows.
+    fn of<'a>(rows: impl Iterator<Item = &'a WhatIfRow>, size: f64) -> Option<GpuMemoryWorth> {
+        let mut rows: Vec<&WhatIfRow> = rows.collect();
+        rows.sort_by_key(|row| row.users);
+        let (first, last) = (rows.first()?, rows.last()?);
+        let in_time = rows.iter().take_while(|row| row.is_in_time).last().map(|row| row.users);
+        Some(GpuMemoryWorth {
+            device: first.device.clone(),
+            model: first.model.clone(),
+            gpu_memory_gib: size,
+            users_in_time: in_time,
+            is_largest_tried: in_time == Some(last.users),
+            tokens_per_s_max: rows.iter().map(|row| row.tokens_per_s).fold(0.0, f64::max),
+            users_per_gib: None,
+        })
+    }
+
+    /// The same, beside the smallest size with that drive and model.
+    fn beside(mut self, smallest: Option<&GpuMemoryWorth>) -> GpuMemoryWorth {
+        self.users_per_gib = smallest.and_then(|smallest| {
+            let more = f64::from(self.users_in_time?) - f64::from(smallest.users_in_time?);
+            Some(more / (self.gpu_memory_gib - smallest.gpu_memory_gib))
+        });
+        self
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let users = match (self.users_in_time, self.is_largest_tried) {
+            (None, _) => "fewer users in time than were tried".to_owned(),
+            (Some(users), true) => format!("{users} users in time or more"),
+            (Some(users), false) => format!("{users} users in time"),
+        };
+        let each = self
+            .users_per_gib
+            .map_or(String::new(), |each| format!(", {each:.2} more for each GiB more"));
+        format!("{users}{each}; up to {:.0} tokens/s", self.tokens_per_s_max)
     }
 }
 
@@ -118,6 +227,12 @@ impl WhatIfRow {
             device: simulation.and_then(|s| s.device.as_ref().cloned()).unwrap_or_default(),
             model: result.plan.model.clone(),
             users: result.plan.users,
+            gpu_memory_gib: gib(result.plan.gpu_memory_bytes),
+            is_in_time: Sla::of(&result.plan.workload.qos_targets_ms)
+                .iter()
+                .zip(&result.requests.end_to_end)
+                .filter_map(|(sla, end_to_end)| sla.compliance(end_to_end))
+                .all(|share| share >= COMPLIANCE),
             read_gib_per_s: read,
             write_gib_per_s: write,
             storage_gib_per_s: read + write,
@@ -131,5 +246,38 @@ impl WhatIfRow {
             binds: simulation.and_then(|s| s.binds.known()).unwrap_or(Binding::Users),
             because: simulation.and_then(|s| s.because.as_ref().cloned()).unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::nothing;
+
+    #[test]
+    fn memory_is_worth_the_users_up_to_whom_all_was_in_time() {
+        let result = nothing();
+        let mut what_if = WhatIf::new(&result.plan);
+        let of = |gib: f64, users: u32, is_in_time: bool| WhatIfRow {
+            gpu_memory_gib: gib,
+            users,
+            is_in_time,
+            tokens_per_s: f64::from(users),
+            ..WhatIfRow::of(&result)
+        };
+        what_if.rows = vec![of(0.0, 10, true), of(0.0, 20, false)];
+        what_if.weigh_gpu_memory();
+        assert_eq!(what_if.gpu_memory, None, "one size is worth nothing more than itself");
+        // 30 users in time after 20 who were not are luck.
+        what_if.rows.extend([of(0.0, 30, true), of(8.0, 20, true), of(8.0, 10, true)]);
+        what_if.rows.extend([of(8.0, 30, false), of(16.0, 10, true), of(16.0, 30, true)]);
+        what_if.weigh_gpu_memory();
+        let worth = what_if.gpu_memory.unwrap();
+        let users: Vec<_> =
+            worth.iter().map(|one| (one.users_in_time, one.users_per_gib)).collect();
+        let expected =
+            [(Some(10), None), (Some(20), Some(10.0 / 8.0)), (Some(30), Some(20.0 / 16.0))];
+        assert_eq!(users, expected);
+        assert!(worth[2].told().starts_with("30 users in time or more, 1.25 more"), "{worth:?}");
     }
 }

@@ -2,8 +2,9 @@
  * does what streams hold, one thing after the other, so that work ends later than it is begun, as
  * on a GPU. The content is made by the kernels' own source. Misuse ends the process with a message.
  *
- * FAKE_CUDA says what goes wrong: no_device, mismatch, garbage, old, full, lost (after a while), or
- * works.
+ * FAKE_CUDA says what goes wrong: no_device, mismatch, garbage, old, full, lost (after a while),
+ * unlocked (no host memory can be page-locked), few_pages (little of it can), starved (after a while
+ * copies find no memory, as when another process has taken it), or works.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -127,6 +128,7 @@ static void *worker(void *unused) {
 
 static int add(struct work work) {
     if (is("lost") && ++launches > 300) return 719;
+    if (is("starved") && work.kind == COPY && ++launches > 300 && launches % 50 == 0) return 2;
     struct work *copy = malloc(sizeof work);
     *copy = work;
     copy->next = NULL;
@@ -162,6 +164,10 @@ int cuDeviceGetName(char *name, int length, int device) {
     snprintf(name, length, "fake GPU");
     return 0;
 }
+int cuDeviceGetPCIBusId(char *text, int length, int device) {
+    snprintf(text, length, "0000:0%d:00.0", device + 1);
+    return 0;
+}
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     *context = (void *)(size_t)(device + 1);
     return 0;
@@ -193,6 +199,8 @@ int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
 }
 int cuMemFreeHost(void *address) { free(address); return 0; }
 int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags) {
+    static int registered;
+    if (is("unlocked") || (is("few_pages") && ++registered > 3)) return 2;
     return (size_t)start % 4096 || bytes % 4096 ? 1 : 0;
 }
 int cuMemHostUnregister(void *start) { return 0; }

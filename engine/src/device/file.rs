@@ -1,7 +1,7 @@
 //! A data file behind a ring: the real device.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,6 +123,14 @@ impl DataFile {
     #[must_use]
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+
+    /// Another descriptor of the open data file, which stays valid for as long as it is held.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn descriptor(&self) -> std::io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
     }
 
     /// Path under which the data file or block device was opened.

@@ -17,7 +17,7 @@ use crate::placement::{
 use crate::shard::{Blueprint, Durability, EngineShared, ShardSpec};
 use crate::space::{Ground, Space, Steps};
 use crate::tier::cpu::{CHUNK_BYTES, CpuPool, MemoryGauge};
-use crate::tier::gpu::{GpuMemory, GpuTier};
+use crate::tier::gpu::{DirectStorage, GpuMemory, GpuTier};
 use crate::units::{BLOCK_BYTES, KIB, MIB};
 
 /// Largest I/O: the largest that the metrics tell apart.
@@ -49,6 +49,7 @@ pub struct EngineBuilder {
     pub(super) shards: u16,
     segment_bytes: Option<u64>,
     gpu: Option<Arc<dyn GpuMemory>>,
+    gpu_direct: Option<Arc<dyn DirectStorage>>,
     gpu_bytes: u64,
     cpu_bytes: u64,
     promotes: bool,
@@ -80,6 +81,7 @@ impl Default for EngineBuilder {
             shards: 1,
             segment_bytes: None,
             gpu: None,
+            gpu_direct: None,
             gpu_bytes: 0,
             cpu_bytes: 0,
             promotes: false,
@@ -213,6 +215,15 @@ impl EngineBuilder {
     #[must_use]
     pub fn gpu_memory(mut self, memory: Arc<dyn GpuMemory>) -> Self {
         self.gpu = Some(memory);
+        self
+    }
+
+    /// The data files as that memory reaches them with no host memory between, for
+    /// [`Self::specs`]; the memory then needs room for all I/O buffers besides. By default bytes go
+    /// by way of the buffers.
+    #[must_use]
+    pub fn gpu_direct(mut self, direct: Arc<dyn DirectStorage>) -> Self {
+        self.gpu_direct = Some(direct);
         self
     }
 
@@ -373,7 +384,12 @@ impl EngineBuilder {
         }
         let unit_bytes = CHUNK_BYTES as u64;
         let first_bytes = Steps::MEMORY.step_bytes(0, self.cpu_bytes, unit_bytes);
-        let cpu = CpuPool::growing(self.cpu_bytes, first_bytes, self.memory_gauge.clone())?;
+        let cpu = CpuPool::growing(
+            self.cpu_bytes,
+            first_bytes,
+            self.memory_gauge.clone(),
+            self.gpu.clone(),
+        )?;
         let memory: Arc<dyn Space> = Arc::clone(&cpu) as _;
         let memory = match first_bytes < self.cpu_bytes {
             true => Ground::thread("ringfall-memory", Arc::downgrade(&memory))?,
@@ -454,7 +470,10 @@ impl EngineBuilder {
                     self.layout,
                     self.io_bytes / BLOCK_BYTES,
                 ),
-                gpu: self.gpu.clone().map(GpuTier::new),
+                gpu: self.gpu.clone().map(|memory| GpuTier {
+                    direct: self.gpu_direct.clone(),
+                    ..GpuTier::new(memory)
+                }),
                 cpu,
                 memory_ground,
                 storage_grounds: storage_grounds.into_boxed_slice(),

@@ -159,7 +159,9 @@ impl IoError {
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match (self.tier, self.kind) {
-            (Tier::Gpu, ErrorKind::Resources) => "ask for less in flight at once",
+            (Tier::Gpu, ErrorKind::Resources) => {
+                "end what else uses the GPU's memory, or ask for less in flight at once"
+            }
             (Tier::Gpu, ErrorKind::Corrupt) => "see whether nvidia-smi reports memory errors",
             (Tier::Gpu, _) => "look at dmesg and nvidia-smi for what the GPU reports",
             (Tier::Cpu | Tier::Storage, kind) => kind.remedy(),

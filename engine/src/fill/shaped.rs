@@ -97,6 +97,12 @@ impl NamedContent {
         }
     }
 
+    /// The name from which the content is made.
+    #[must_use]
+    pub fn name(&self) -> ContentName {
+        self.name
+    }
+
     /// Fills a buffer with the content from `offset_bytes` on, a multiple of 4 KiB as the buffer's
     /// length is. Allocates nothing.
     pub fn fill(&self, buffer: &mut [u8], offset_bytes: u64) {

@@ -1,9 +1,11 @@
 //! A plain load on a file or device, by pinned threads with rings of their own: what a device does
-//! when nothing but I/O is asked of it. Saturation and preconditioning use it.
+//! when nothing but I/O is asked of it. Saturation and preconditioning use it. Beside it a load
+//! between GPU memory, host memory and a file ([`measure_vram`]).
 //!
 //! What lives here: keeping so many I/Os of one kind in flight, and counting. What must not: which
 //! load is tried when (`src/saturate`), users, tiers.
 
+mod vram;
 mod worker;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use crate::error::{IoError, SetupError};
 use crate::metrics::Histogram;
 use crate::ring::Polling;
 use crate::units::BLOCK_BYTES;
+pub use vram::{VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
 use worker::Worker;
 
 /// Order in which a load's I/Os go through the file.

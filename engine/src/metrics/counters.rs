@@ -139,6 +139,55 @@ impl DriveMetrics {
     }
 }
 
+/// Bytes between GPU memory and storage or host memory, by the way they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuMoves {
+    /// Read from storage into GPU memory with no host memory between.
+    pub direct_read_bytes: u64,
+    /// Written from GPU memory to storage with no host memory between.
+    pub direct_write_bytes: u64,
+    /// Read from storage and copied from the I/O buffers into GPU memory.
+    pub buffered_read_bytes: u64,
+    /// Copied from GPU memory to the I/O buffers and written to storage.
+    pub buffered_write_bytes: u64,
+    /// Copied between GPU memory and the CPU tier, whose memory was page-locked there.
+    pub host_locked_bytes: u64,
+    /// Copied between GPU memory and the CPU tier where its memory was not page-locked.
+    pub host_pageable_bytes: u64,
+}
+
+impl GpuMoves {
+    /// All of them.
+    #[cfg(test)]
+    pub(super) fn each_mut(&mut self) -> [&mut u64; 6] {
+        let GpuMoves {
+            direct_read_bytes,
+            direct_write_bytes,
+            buffered_read_bytes,
+            buffered_write_bytes,
+            host_locked_bytes,
+            host_pageable_bytes,
+        } = self;
+        [
+            direct_read_bytes,
+            direct_write_bytes,
+            buffered_read_bytes,
+            buffered_write_bytes,
+            host_locked_bytes,
+            host_pageable_bytes,
+        ]
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.direct_read_bytes += other.direct_read_bytes;
+        self.direct_write_bytes += other.direct_write_bytes;
+        self.buffered_read_bytes += other.buffered_read_bytes;
+        self.buffered_write_bytes += other.buffered_write_bytes;
+        self.host_locked_bytes += other.host_locked_bytes;
+        self.host_pageable_bytes += other.host_pageable_bytes;
+    }
+}
+
 /// One shard's window, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
@@ -158,6 +207,8 @@ pub struct Metrics {
     pub evictions_gpu_to_storage: EvictionMetrics,
     /// By the tier promoted from, then the one promoted to, [`Tier::index`].
     pub promotions: [[PromotionMetrics; TIER_COUNT]; TIER_COUNT],
+    /// Bytes between GPU memory and the rest, by their way.
+    pub gpu_moves: GpuMoves,
     /// Time that operations waited for room, buffers and places in the device queue.
     pub waits: WaitMetrics,
     /// What verification of the data that was read compared and found.
@@ -304,6 +355,7 @@ impl Metrics {
             mine.entries += theirs.entries;
             mine.bytes += theirs.bytes;
         }
+        self.gpu_moves.merge(&other.gpu_moves);
         self.waits.room.merge(&other.waits.room);
         self.waits.buffer.merge(&other.waits.buffer);
         self.waits.queue_place.merge(&other.waits.queue_place);

@@ -7,7 +7,7 @@ mod histogram;
 mod octaves;
 
 pub use counters::{
-    DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, IoMetrics, Metrics,
+    DirectionMetrics, DriveMetrics, ErrorRecord, EvictionMetrics, GpuMoves, IoMetrics, Metrics,
     PromotionMetrics, SIZE_CLASSES, SizeCount, TierMetrics, VerifyMetrics, WaitMetrics, size_class,
 };
 pub use counts::{Counters, Counts};

@@ -305,6 +305,7 @@ fn happen(metrics: &mut Metrics, random: u64) {
         evictions,
         evictions_gpu_to_storage,
         promotions,
+        gpu_moves,
         waits: WaitMetrics { room, buffer, queue_place },
         verify: VerifyMetrics { blocks_checked, blocks_bad },
         first_touch_bytes,
@@ -337,9 +338,9 @@ fn happen(metrics: &mut Metrics, random: u64) {
         io_happens(io, &mut next);
     }
     for PromotionMetrics { entries, bytes } in promotions.as_flattened_mut() {
-        *entries += next();
-        *bytes += next();
+        [*entries, *bytes] = [*entries + next(), *bytes + next()];
     }
+    gpu_moves.each_mut().into_iter().for_each(|count| *count += next());
     let evictions = evictions.iter_mut().chain([evictions_gpu_to_storage]);
     for EvictionMetrics { bytes, entries, read, write } in evictions {
         *bytes += next();

@@ -135,6 +135,13 @@ impl LaneRing {
         unsafe { std::slice::from_raw_parts_mut(pointer, self.buffer_bytes) }
     }
 
+    /// Start and length of all buffers together, for registration with a GPU; they stay where they
+    /// are for as long as the ring.
+    #[must_use]
+    pub fn region(&self) -> (*mut u8, usize) {
+        (self.memory.as_ptr(), self.buffer_bytes * self.lanes as usize)
+    }
+
     /// Queues one I/O on an idle lane.
     ///
     /// # Errors
@@ -210,6 +217,24 @@ impl LaneRing {
         // SAFETY: the entries in the queue refer to this ring's own buffers; no argument is given.
         unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
             .map(|_| ())
+    }
+
+    /// Submits what is queued and looks for completions once, without waiting.
+    ///
+    /// # Errors
+    /// What `io_uring_enter` says, other than "again" or "busy", which a later look settles.
+    pub fn look(&mut self) -> std::io::Result<()> {
+        match self.enter_without_waiting() {
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ETIME)
+                ) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// A completed I/O: its lane, and bytes moved or a negative errno.

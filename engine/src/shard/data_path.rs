@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::EntryData;
+use super::direct::DirectLane;
 use super::drives::DriveState;
 use super::gpu_path::GpuTransfer;
 use super::hollow::Hollow;
@@ -65,6 +66,8 @@ pub(super) struct DataPathConfig {
     pub(super) gpu: Option<Rc<GpuLane>>,
     /// The buffers as the GPUs reach them.
     pub(super) _gpu_pages: Option<HostPages>,
+    /// I/Os between GPU memory and storage that need no buffers; none where all go by way of them.
+    pub(super) gpu_direct: Option<Rc<DirectLane>>,
     /// Buffers and queue places of each drive, at least one.
     pub(super) tickets: Box<[Rc<Tickets>]>,
     /// The shard's clock.
@@ -422,7 +425,7 @@ impl Transfer<'_> {
     /// Gives the device a whole I/O.
     pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
         let Begun { request, first_block, first_touch_bytes, wait } = begun;
-        let future = self.path.config.device.submit(request, Some(ticket));
+        let future = self.hand_over(request, first_block, ticket);
         self.in_flight.push(InFlight {
             request,
             first_block,
@@ -472,6 +475,7 @@ impl Transfer<'_> {
                 self.path.worked(request);
                 self.path.config.measure.io(request.kind, drive, bytes, entry_bytes, whole);
                 self.touched(io.first_touch_bytes, completion.completed);
+                self.count_direct(request);
                 if request.kind == IoKind::Read {
                     self.check(&io, &ticket, completion.completed);
                     self.land(&io, ticket);
@@ -510,6 +514,7 @@ impl Transfer<'_> {
                         first_touch_bytes: io.first_touch_bytes - first_touch_bytes,
                         ..io
                     };
+                    self.count_direct(part.request);
                     if request.kind == IoKind::Read {
                         self.check(&part, &ticket, now);
                     }
@@ -543,10 +548,11 @@ impl Transfer<'_> {
             buffer_offset: io.request.buffer_offset + done_bytes,
         };
         self.path.comes(request);
-        let future = self.path.config.device.submit(request, Some(ticket));
+        let first_block = io.first_block + u64::from(done_bytes) / BLOCK_BYTES;
+        let future = self.hand_over(request, first_block, ticket);
         self.in_flight.push(InFlight {
             request,
-            first_block: io.first_block + u64::from(done_bytes) / BLOCK_BYTES,
+            first_block,
             // A retry's latency counts from the first attempt; a resumed rest from its own.
             submitted: (done_bytes == 0).then(|| io.submitted.unwrap_or(completion.submitted)),
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
@@ -557,7 +563,9 @@ impl Transfer<'_> {
     }
 
     fn check(&mut self, io: &InFlight, ticket: &Ticket, now: Nanos) {
+        // What went past the host is compared where it is (`check_landed`).
         if self.path.config.verify == VerifyMode::Off
+            || self.is_direct()
             || matches!(self.path.config.content, Content::Hollow(_))
         {
             return;

@@ -14,6 +14,7 @@ use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::VerifyMode;
 use crate::key::Tier;
+use crate::metrics::GpuMoves;
 use crate::placement::EntryView;
 use crate::ring::IoRequest;
 use crate::tier::cpu::CpuEntry;
@@ -152,6 +153,7 @@ impl Shard {
                 };
                 running.push_back((range, job));
                 done += range.length_bytes;
+                self.count_host_copy(&task, range);
                 // An emulated device works on this thread.
                 self.breathe(done as usize).await;
                 continue;
@@ -164,6 +166,21 @@ impl Shard {
             }
         }
         failure.map_or(Ok(sum), Err)
+    }
+
+    /// Counts a copy between GPU and host memory by what the host's is.
+    fn count_host_copy(&self, task: &Task<'_>, range: Range) {
+        let (Task::ToHost(host) | Task::FromHost(host) | Task::Land(host, _)) = task else {
+            return;
+        };
+        let is_locked = host.borrow().is_page_locked(range.offset_bytes as usize);
+        self.measure.record(self.clock.now(), |metrics| {
+            let moves = &mut metrics.gpu_moves;
+            match is_locked {
+                true => moves.host_locked_bytes += range.length_bytes,
+                false => moves.host_pageable_bytes += range.length_bytes,
+            }
+        });
     }
 
     fn conclude_job(
@@ -219,14 +236,34 @@ fn gpu_error(fault: &GpuFault, operation: Operation, range: Range) -> IoError {
 pub(super) struct GpuTransfer {
     /// Bytes on their way to a buffer, to be written then.
     fetching: Vec<(Begun, GpuJob)>,
-    /// Bytes that were read, on their way to GPU memory.
-    landing: Vec<(Range, GpuJob)>,
+    /// Bytes that were read, on their way to GPU memory, or being compared there.
+    landing: Vec<(Landing, GpuJob)>,
+}
+
+/// What was read, in GPU memory.
+pub(super) struct Landing {
+    /// Of its entry, or of the memory for what no entry wants.
+    pub(super) range: Range,
+    /// What is compared; none for a copy.
+    pub(super) compared: Option<Compared>,
+}
+
+/// An I/O whose bytes the GPU compares.
+pub(super) struct Compared {
+    pub(super) request: IoRequest,
+    /// Number of the request's first block in the entry.
+    pub(super) first_block: u64,
 }
 
 impl GpuTransfer {
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
         self.fetching.is_empty() && self.landing.is_empty()
+    }
+
+    /// A job on what was read begins.
+    pub(super) fn land(&mut self, landing: Landing, job: GpuJob) {
+        self.landing.push((landing, job));
     }
 
     /// Of the bytes on their way to a buffer, where they will be written.
@@ -248,6 +285,10 @@ impl Begun {
 impl Transfer<'_> {
     /// Has the bytes of an I/O copied from GPU memory to its buffer.
     pub(super) fn fetch(&mut self, entry: &Rc<GpuEntry>, begun: Begun, ticket: Ticket) {
+        if self.is_direct() {
+            self.submit(begun, ticket);
+            return;
+        }
         let lane = self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane");
         let job = lane.copy_to_buffer(entry, begun.range(), ticket);
         self.gpu.fetching.push((begun, job));
@@ -256,6 +297,10 @@ impl Transfer<'_> {
     /// Takes what was read from its buffer to where it is wanted besides.
     pub(super) fn land(&mut self, io: &InFlight, ticket: Ticket) {
         if self.error.is_some() || matches!(self.path.config.content, Content::Hollow(_)) {
+            return;
+        }
+        if self.is_direct() {
+            self.check_landed(io, ticket);
             return;
         }
         // An I/O that came in parts is complete now: all of it, from the buffer's beginning.
@@ -278,11 +323,12 @@ impl Transfer<'_> {
             (_, Some(landing)) => lane.land_from_buffer(landing, range, ticket),
             (_, None) => return,
         };
-        self.gpu.landing.push((range, job));
+        self.gpu.land(Landing { range, compared: None }, job);
     }
 
     /// Takes the copies that have ended; whether there were any.
     pub(super) fn collect_copies(&mut self, cx: &mut Context<'_>) -> bool {
+        self.reap_direct();
         let (mut collected, mut index) = (false, 0);
         while index < self.gpu.fetching.len() {
             let (_, job) = &mut self.gpu.fetching[index];
@@ -303,6 +349,8 @@ impl Transfer<'_> {
                 }
                 Ok(done) => {
                     self.copy += done.device;
+                    let bytes = begun.range().length_bytes;
+                    self.count_moves(|moves| moves.buffered_write_bytes += bytes);
                     self.submit(begun, ticket);
                 }
                 Err(fault) => {
@@ -319,16 +367,48 @@ impl Transfer<'_> {
                 continue;
             };
             collected = true;
-            let (range, _job) = self.gpu.landing.swap_remove(index);
-            match result {
-                Ok(done) => self.copy += done.device,
+            let (landing, _job) = self.gpu.landing.swap_remove(index);
+            match (result, landing.compared) {
+                (Ok(done), None) => {
+                    self.copy += done.device;
+                    self.count_moves(|moves| {
+                        moves.buffered_read_bytes += landing.range.length_bytes;
+                    });
+                }
+                (Ok(done), Some(compared)) => self.count_compared(&compared, &done),
                 // A model that does not get what it reads has not read it.
-                Err(fault) => {
-                    self.fail_gpu(&gpu_error(&fault, Operation::Write, range));
+                (Err(fault), None) => {
+                    self.fail_gpu(&gpu_error(&fault, Operation::Write, landing.range));
+                }
+                (Err(fault), Some(_)) => {
+                    self.fail_gpu(&gpu_error(&fault, Operation::Read, landing.range));
                 }
             }
         }
         collected
+    }
+
+    /// Counts what the GPU compared of an I/O that went past the host.
+    fn count_compared(&mut self, compared: &Compared, done: &WorkDone) {
+        let config = &self.path.config;
+        let now = config.clock.now();
+        config.measure.record(now, |metrics| {
+            metrics.verify.blocks_checked += done.blocks_checked;
+            metrics.verify.blocks_bad += done.blocks_bad;
+        });
+        if let Some(bad) = done.first_bad_block {
+            let request = compared.request;
+            let offset_bytes = request.offset_bytes + (bad - compared.first_block) * BLOCK_BYTES;
+            let length_bytes = BLOCK_BYTES as u32;
+            let place = IoRequest { offset_bytes, length_bytes, ..request };
+            self.fail(place, ErrorKind::Corrupt, 0, now);
+        }
+    }
+
+    /// Counts bytes between GPU memory and storage or host memory.
+    pub(super) fn count_moves(&self, count: impl FnOnce(&mut GpuMoves)) {
+        let config = &self.path.config;
+        config.measure.record(config.clock.now(), |metrics| count(&mut metrics.gpu_moves));
     }
 
     fn fail_gpu(&mut self, error: &IoError) {

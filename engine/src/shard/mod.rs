@@ -5,6 +5,7 @@
 
 mod arriving;
 mod data_path;
+mod direct;
 mod drives;
 pub mod executor;
 mod gpu_path;

@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use super::direct::DirectLane;
 use super::executor;
 use super::{
     Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
@@ -100,19 +101,31 @@ impl Blueprint {
     /// When there is no memory for its buffers.
     pub fn join(&self, seat: Seat) -> Result<Rc<Shard>, SetupError> {
         let pool = BufferPool::new(self.io_bytes as usize, self.buffers())?;
-        let (shard, _pages) = self.join_with(pool, seat, Bell::silent())?;
-        Ok(shard)
+        Ok(self.join_with(pool, seat, Bell::silent())?.shard)
     }
 
-    /// The shard, and whether its buffers are page-locked for the GPUs, where there are any.
-    fn join_with(
+    /// I/Os past host memory, where the GPU tier has a way to the drives and room for what is read:
+    /// memory as long as all buffers.
+    fn direct_lane(
         &self,
-        pool: BufferPool,
-        seat: Seat,
+        (pool, space, clock): (&BufferPool, Option<&Rc<ShardSpace>>, &Clock),
         bell: Bell,
-    ) -> Result<(Rc<Shard>, Result<(), GpuFault>), SetupError> {
+    ) -> Result<(Option<Rc<DirectLane>>, Option<String>), SetupError> {
+        let direct = self.shared.gpu.as_ref().and_then(|tier| tier.direct.as_ref());
+        let (Some(direct), Some(space)) = (direct, space) else { return Ok((None, None)) };
+        let Some(landing) = space.allocate(pool.region().1 as u64) else {
+            let what = "the GPU tier's memory has no room for direct I/O, which goes by way of \
+                        buffers: give the GPU tier more memory";
+            return Ok((None, Some(what.to_owned())));
+        };
+        Ok((Some(DirectLane::new(direct.open_queue(bell)?, landing, clock.clone())), None))
+    }
+
+    fn join_with(&self, pool: BufferPool, seat: Seat, bell: Bell) -> Result<Joined, SetupError> {
         let gpu = match &self.shared.gpu {
-            Some(tier) => Some(GpuLane::new(tier.memory.open_queue(seat.clock.clone(), bell)?)),
+            Some(tier) => {
+                Some(GpuLane::new(tier.memory.open_queue(seat.clock.clone(), bell.clone())?))
+            }
             None => None,
         };
         let pages = self.shared.gpu.as_ref().map(|tier| {
@@ -129,6 +142,8 @@ impl Blueprint {
             self.shared.gpu.as_ref().map(|tier| ShardSpace::new(Arc::clone(&tier.space)));
         let landing_bytes = GpuSpace::landing_bytes(self.io_bytes);
         let gpu_landing = gpu_space.as_ref().and_then(|space| space.allocate(landing_bytes));
+        let (gpu_direct, without_direct) =
+            self.direct_lane((&pool, gpu_space.as_ref(), &seat.clock), bell)?;
         // A queue for each drive, so that a slow one can't hold the places of the others.
         let drives = self.drives();
         let places = self.queue_depth.min(pool.count() / drives);
@@ -143,6 +158,7 @@ impl Blueprint {
             content: seat.content,
             gpu,
             _gpu_pages: gpu_pages,
+            gpu_direct,
             gpu_landing,
             queue_depth: self.queue_depth,
         });
@@ -160,8 +176,17 @@ impl Blueprint {
             promotes: self.promotes,
             gpu_space,
         });
-        Ok((shard, locked))
+        Ok(Joined { shard, locked, without_direct })
     }
+}
+
+/// A shard, and what its GPUs give it.
+struct Joined {
+    shard: Rc<Shard>,
+    /// Whether its buffers are page-locked for the GPUs, where there are any.
+    locked: Result<(), GpuFault>,
+    /// Why none of its I/Os go past host memory, although there is a way.
+    without_direct: Option<String>,
 }
 
 /// What a shard on a thread of its own is opened with. Goes to that thread.
@@ -238,10 +263,16 @@ pub fn open_shard(
     let bell = Bell::new(move || {
         let _rings_already = bell.try_send(());
     });
-    let (shard, locked) = blueprint.join_with(pool, seat, bell)?;
-    if let Some(lane) = &shard.path.config.gpu {
-        executor::spawn_local(answer_gpu(Rc::downgrade(lane), rung));
-        executor::spawn_local(look_after_gpu(Rc::downgrade(lane)));
+    let Joined { shard, locked, without_direct } = blueprint.join_with(pool, seat, bell)?;
+    if shard.path.config.gpu.is_some() {
+        executor::spawn_local(answer_gpu(Lanes::of(&shard), rung));
+        executor::spawn_local(look_after_gpu(Lanes::of(&shard)));
+    }
+    facts.shortfalls.extend(without_direct);
+    if let (0, Some(why)) = (id.0, blueprint.shared.cpu.why_unlocked()) {
+        facts.shortfalls.push(format!(
+            "part of the CPU tier is not page-locked for the GPU, which makes copies slower ({why})"
+        ));
     }
     let tier = blueprint.shared.gpu.as_ref();
     if tier.is_some_and(|tier| tier.memory.facts().kind == GpuKind::Cuda) {
@@ -277,19 +308,42 @@ fn open_objects(space: Arc<ObjectSpace>) -> Rc<dyn Device> {
 /// Between two looks at jobs whose bell did not ring, as when the device was lost.
 const GPU_LOOK: Nanos = Nanos::from_ms(5);
 
-/// Looks for jobs that have ended whenever the bell rings, for as long as the lane is there.
-async fn answer_gpu(lane: Weak<GpuLane>, rung: flume::Receiver<()>) {
-    while rung.recv_async().await.is_ok() {
-        let Some(lane) = lane.upgrade() else { return };
-        lane.reap();
+/// What a shard asks of its GPUs, for as long as the shard is there.
+struct Lanes {
+    jobs: Weak<GpuLane>,
+    direct: Weak<DirectLane>,
+}
+
+impl Lanes {
+    fn of(shard: &Shard) -> Lanes {
+        let config = &shard.path.config;
+        Lanes {
+            jobs: config.gpu.as_ref().map(Rc::downgrade).unwrap_or_default(),
+            direct: config.gpu_direct.as_ref().map(Rc::downgrade).unwrap_or_default(),
+        }
+    }
+
+    /// Looks for what has ended; whether the shard is still there.
+    fn reap(&self) -> bool {
+        if let Some(direct) = self.direct.upgrade() {
+            direct.reap();
+        }
+        let jobs = self.jobs.upgrade();
+        if let Some(jobs) = &jobs {
+            jobs.reap();
+        }
+        jobs.is_some()
     }
 }
 
+/// Looks for jobs and I/Os that have ended whenever the bell rings.
+async fn answer_gpu(lanes: Lanes, rung: flume::Receiver<()>) {
+    while rung.recv_async().await.is_ok() && lanes.reap() {}
+}
+
 /// The same every few milliseconds.
-async fn look_after_gpu(lane: Weak<GpuLane>) {
-    while let Some(lane) = lane.upgrade() {
-        lane.reap();
-        drop(lane);
+async fn look_after_gpu(lanes: Lanes) {
+    while lanes.reap() {
         executor::sleep_until(monotonic_now() + GPU_LOOK).await;
     }
 }

@@ -8,8 +8,8 @@
 #![allow(unsafe_code, reason = "slices over chunks that exactly one entry owns")]
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::ArrayQueue;
 
@@ -17,6 +17,7 @@ use crate::buffer::{AlignedBytes, Lender, Mapping};
 use crate::error::SetupError;
 use crate::fill::{NamedContent, VerifyMode, VerifyReport};
 use crate::space::Space;
+use crate::tier::gpu::{GpuMemory, HostPages};
 use crate::units::{MIB, round_up_to_block};
 
 /// Size of a chunk.
@@ -42,6 +43,12 @@ impl std::fmt::Debug for MemoryGauge {
 /// The memory of the tier, shared by all shards. Taking and giving back a chunk is lock-free.
 #[derive(Debug)]
 pub struct CpuPool {
+    /// By chunk: how the GPUs reach it. Before the mapping, which is to outlive them.
+    pages: Box<[OnceLock<HostPages>]>,
+    /// The GPUs for which chunks are page-locked, until they take no more.
+    gpu: Option<Arc<dyn GpuMemory>>,
+    /// Why a chunk is not page-locked for them.
+    unlocked: OnceLock<String>,
     mapping: Option<Mapping>,
     chunk_count: u32,
     /// Chunks that get their memory when the shards open.
@@ -59,6 +66,9 @@ impl CpuPool {
     #[must_use]
     pub fn hollow() -> Arc<CpuPool> {
         Arc::new(CpuPool {
+            pages: Box::default(),
+            gpu: None,
+            unlocked: OnceLock::new(),
             mapping: None,
             chunk_count: 0,
             first_chunks: 0,
@@ -75,11 +85,13 @@ impl CpuPool {
     /// # Errors
     /// When there is not so much.
     pub fn new(capacity_bytes: u64) -> Result<Arc<CpuPool>, SetupError> {
-        CpuPool::growing(capacity_bytes, u64::MAX, None)
+        CpuPool::growing(capacity_bytes, u64::MAX, None, None)
     }
 
     /// The same for a tier of which [`CpuPool::populate`] gives memory to the first `first_bytes`
-    /// only. The rest comes in steps ([`Space`]), each after a look at `gauge`.
+    /// only. The rest comes in steps ([`Space`]), each after a look at `gauge`. Its chunks are
+    /// page-locked for `gpu`, where there is one, so that copies between the two need no other
+    /// memory.
     ///
     /// # Errors
     /// When there is not so much address space.
@@ -87,6 +99,7 @@ impl CpuPool {
         capacity_bytes: u64,
         first_bytes: u64,
         gauge: Option<MemoryGauge>,
+        gpu: Option<Arc<dyn GpuMemory>>,
     ) -> Result<Arc<CpuPool>, SetupError> {
         let too_large = || SetupError::CpuTierTooLarge { bytes: capacity_bytes };
         let chunks = capacity_bytes / CHUNK_BYTES as u64;
@@ -95,7 +108,11 @@ impl CpuPool {
         let bytes = chunk_count as usize * CHUNK_BYTES;
         let mapping = if bytes > 0 { Some(Mapping::closed(bytes)?) } else { None };
         let free = ArrayQueue::new((chunk_count as usize).max(1));
+        let locked_chunks = if gpu.is_some() { chunk_count } else { 0 };
         Ok(Arc::new(CpuPool {
+            pages: (0..locked_chunks).map(|_| OnceLock::new()).collect(),
+            gpu,
+            unlocked: OnceLock::new(),
             mapping,
             chunk_count,
             first_chunks,
@@ -120,8 +137,31 @@ impl CpuPool {
     fn open(&self, chunk: u32) -> Result<(), SetupError> {
         let mapping = self.mapping.as_ref().expect("there are chunks, so there is a mapping");
         mapping.populate(chunk as usize * CHUNK_BYTES, CHUNK_BYTES)?;
+        self.lock(chunk);
         self.free.push(chunk).expect("the queue has a place for every chunk");
         Ok(())
+    }
+
+    /// Page-locks a chunk for the GPUs. What can't be is copied all the same, only slower.
+    fn lock(&self, chunk: u32) {
+        let (Some(gpu), None) = (&self.gpu, self.unlocked.get()) else { return };
+        // SAFETY: the mapping lives longer than `pages`, which keeps the answer.
+        match unsafe { gpu.lock_pages(self.start(chunk), CHUNK_BYTES) } {
+            // A chunk is opened once, or again after there was no memory for it.
+            Ok(pages) => drop(self.pages[chunk as usize].set(pages)),
+            Err(fault) => drop(self.unlocked.set(fault.to_string())),
+        }
+    }
+
+    /// Why some of the tier's chunks are not page-locked for the GPUs; none where all are, or where
+    /// there is no GPU.
+    #[must_use]
+    pub fn why_unlocked(&self) -> Option<&str> {
+        self.unlocked.get().map(String::as_str)
+    }
+
+    fn is_page_locked(&self, chunk: u32) -> bool {
+        self.pages.get(chunk as usize).is_some_and(|pages| pages.get().is_some())
     }
 
     /// Chunks that no entry holds.
@@ -286,6 +326,16 @@ impl CpuEntry {
         }
     }
 
+    /// Whether the memory at `offset` is page-locked for the GPUs: of whole chunks of the tier it
+    /// is, where that could be done; the rest of an entry, less than a chunk, never is.
+    #[must_use]
+    pub fn is_page_locked(&self, offset: usize) -> bool {
+        match self.chunks.get(offset / CHUNK_BYTES) {
+            Some(Chunk::Pooled(pool, index)) => pool.is_page_locked(*index),
+            Some(Chunk::Heap(_)) | None => false,
+        }
+    }
+
     /// Reads every byte of a range, whole blocks, once from memory.
     pub fn read_through(&self, offset: usize, length: usize) {
         let mut done = 0;
@@ -386,7 +436,7 @@ mod tests {
     #[test]
     fn a_tier_that_grows_has_memory_for_what_was_taken_and_no_more() {
         let gauge = MemoryGauge::new(|| Some(123));
-        let pool = CpuPool::growing(64 << 30, 8 << 20, Some(gauge)).unwrap();
+        let pool = CpuPool::growing(64 << 30, 8 << 20, Some(gauge), None).unwrap();
         (0..3).for_each(|part| pool.populate(part, 3).unwrap());
         assert_eq!((pool.free_chunks(), pool.chunks()), (4, 4));
         assert_eq!(pool.left_bytes(), Some(123));
@@ -398,7 +448,7 @@ mod tests {
         assert_eq!((pool.free_chunks(), pool.chunks()), (2, 5));
         drop(entry);
         assert_eq!(pool.free_chunks(), 5);
-        let small = CpuPool::growing(4 << 20, 0, None).unwrap();
+        let small = CpuPool::growing(4 << 20, 0, None, None).unwrap();
         small.take(0, 64 << 20).unwrap();
         assert_eq!(small.free_chunks(), 2, "all there are");
     }

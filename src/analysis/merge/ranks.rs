@@ -76,6 +76,7 @@ fn row(document: &Document) -> Option<RankRow> {
             .latency_of(|summary| &summary.end_to_end_latency_ms)
             .and_then(|latency| latency.p95.known()),
         share_of_mean: None,
+        queue_depth: ours.config.as_ref().and_then(|config| config.queue_depth),
         failure: ours.window.failure.as_ref().cloned().or_else(|| {
             let is_interrupted = ours.window.interrupted.known() == Some(true);
             is_interrupted.then(|| "a signal ended it".to_owned())
@@ -144,10 +145,6 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let mut warn = |code: Code, text: String| {
         warnings.push(Warning { code, text, flag_to_try: None });
     };
-    let numbers = |ranks: &[u32]| {
-        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-        ranks.join(", ")
-    };
     if let (false, Some(size)) = (launch.missing.is_empty(), launch.size) {
         let what = format!(
             "{} of {size} ranks have no result here ({}): what they moved is in none of these \
@@ -175,6 +172,9 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         );
         warn(Code::WindowsApart, what);
     }
+    if let Some(what) = depths_differ(rows) {
+        warn(Code::DepthsDiffer, what);
+    }
     if !launch.stragglers.is_empty() {
         let slow = rows.iter().filter(|row| launch.stragglers.contains(&row.rank));
         let named: Vec<String> =
@@ -187,6 +187,30 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         warn(Code::Stragglers, what);
     }
     warnings
+}
+
+/// That the ranks did not have one queue depth, where they had not.
+fn depths_differ(rows: &[RankRow]) -> Option<String> {
+    let mut depths: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (depth, rank) in rows.iter().filter_map(|row| Some((row.queue_depth?, row.rank))) {
+        depths.entry(depth).or_default().push(rank);
+    }
+    let named = depths.iter().map(|(depth, ranks)| {
+        let which = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{depth} ({which} {})", numbers(ranks))
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    (depths.len() > 1).then(|| {
+        format!(
+            "the ranks did not have one queue depth, but {named}: latencies of different depths \
+             are merged; ranks that begin together search for one depth"
+        )
+    })
+}
+
+fn numbers(ranks: &[u32]) -> String {
+    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    ranks.join(", ")
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@ use serde_json::Value;
 use crate::analysis::merge::merge;
 use crate::analysis::merge::tests::{file, run};
 use crate::config::{Cores, Rank};
-use crate::facts::TimelineSecond;
+use crate::facts::tests::roofline;
+use crate::facts::{DepthFigures, DepthReason, TimelineSecond};
 use crate::host::Launcher;
 use crate::results::tests::to_json;
 use crate::results::{Code, RunResult};
@@ -179,4 +180,54 @@ fn runs_that_are_no_ranks_of_one_launch_follow_one_another() {
     assert_eq!(apart["ringfall"]["merged"]["launch"], Value::Null);
     let together = merged(&[nameless(0, 0.0), nameless(1, 1.0)]);
     assert_eq!(together["ringfall"]["window"]["seconds"], 11.0);
+}
+
+/// A rank that searched for its queue depth, with so many others.
+fn with_depth(number: u32, chosen: u32, ranks: Option<u32>) -> RunResult {
+    let mut result = rank(number, 0..500, 0.0);
+    result.queue_depth = Some(DepthFigures {
+        chosen,
+        deepest: 64,
+        lacks_buffers: false,
+        queues: 4,
+        ranks,
+        reason: DepthReason::OutOfTime,
+        steps: Vec::new(),
+        seconds: 20.0,
+    });
+    result
+}
+
+#[test]
+fn a_depth_that_ranks_searched_for_together_is_theirs_and_others_are_told_apart() {
+    let together = merged(&[with_depth(0, 8, Some(4)), with_depth(1, 8, Some(4))]);
+    let found = &together["ringfall"]["queue_depth"];
+    assert_eq!((&found["chosen"], &found["ranks"]), (&8.into(), &4.into()));
+    let apart = merged(&[with_depth(0, 8, None), with_depth(1, 16, None)]);
+    assert_eq!(apart["ringfall"]["queue_depth"], Value::Null);
+    assert_eq!(apart["ringfall"]["merged"]["ranks"][1]["queue_depth"], 16);
+    let warnings = apart["ringfall"]["warnings"].as_array().unwrap();
+    let warning = warnings.iter().find(|warning| warning["code"] == "depths_differ").unwrap();
+    assert!(warning["text"].as_str().unwrap().contains("8 (rank 0), 16 (rank 1)"), "{warning}");
+}
+
+#[test]
+fn what_all_ranks_moved_is_held_against_the_limits_that_all_know() {
+    let with_limits = |number: u32, read: f64| {
+        let mut result = rank(number, 0..500, 0.0);
+        result.roofline = Some(("limits.json".to_owned(), roofline(read, 1e9)));
+        result
+    };
+    // Rank 1 was not told, as by a search before the run.
+    let all = merged(&[with_limits(0, 2e9), rank(1, 0..500, 0.0)]);
+    let ours = &all["ringfall"];
+    let rate = |kind: &str| {
+        let bytes = ours["io"][kind]["bytes"].as_f64().unwrap();
+        bytes / ours["window"]["seconds"].as_f64().unwrap()
+    };
+    let share = ours["roofline"]["share"].as_f64().unwrap();
+    let expected = rate("read") / 2e9 + rate("write") / 1e9;
+    assert!(share > 0.0 && (share / expected - 1.0).abs() < 1e-9, "{share} {expected}");
+    let unlike = merged(&[with_limits(0, 2e9), with_limits(1, 3e9)]);
+    assert_eq!(unlike["ringfall"]["roofline"], Value::Null);
 }

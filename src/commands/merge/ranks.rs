@@ -15,6 +15,7 @@ use crate::results::{Code, Document};
 /// A setting by what came of it; the storage tier's is never `auto`, and 0 means what is free.
 const CAPACITY: &str = "storage_capacity_bytes";
 const COMPUTED: &str = "computed";
+const DEPTH: &str = "queue_depth";
 
 /// What is to be merged.
 pub(super) enum Expanded {
@@ -138,12 +139,13 @@ fn trials_among(files: &[PathBuf]) -> BTreeMap<u32, PathBuf> {
     if names.len() == 1 { trials } else { BTreeMap::new() }
 }
 
-/// Whether each of two ranks has worked that setting out for its own share.
+/// Whether each of two ranks has worked that setting out for its own share, or searched for it.
 pub(super) fn is_worked_out(first: &Document, second: &Document, key: &str) -> bool {
     let is_computed = |document: &Document| {
         let config = document.ringfall.config.as_ref();
         let origin = config.and_then(|config| config.origins.get(key)?.as_deref());
-        key == CAPACITY || origin == Some(COMPUTED)
+        let is_found = key == DEPTH && document.ringfall.queue_depth.is_some();
+        key == CAPACITY || origin == Some(COMPUTED) || is_found
     };
     is_computed(first) && is_computed(second)
 }
@@ -195,12 +197,35 @@ pub(super) fn table(page: &mut String, report: &MergedReport) {
     }
 }
 
-/// What a reader should know of the ranks.
+/// What a reader should know of the ranks: the depth that they found, their share of the limits,
+/// what went wrong.
 pub(super) fn warned(page: &mut String, merged: &Document) {
+    let found = merged.ringfall.queue_depth.as_ref();
+    if let Some((chosen, text)) = found.and_then(|it| it.chosen.known().zip(it.text.as_ref())) {
+        wrapped(page, "  queue depth ", &format!("{chosen}: {}", terminal(text)));
+    }
+    if let Some(line) = limits_line(merged) {
+        wrapped(page, "  roofline ", &line);
+    }
     let warnings = merged.ringfall.warnings.iter();
     for warning in warnings.filter(|warning| Code::OF_RANKS.contains(&warning.code)) {
         wrapped(page, "  warning: ", &warning.text);
     }
+}
+
+/// How much the ranks used of what the storage can do for all of them; none where that is not
+/// known.
+fn limits_line(merged: &Document) -> Option<String> {
+    let limits = merged.ringfall.roofline.as_ref()?;
+    let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.3} GiB/s"));
+    let share = limits.share.known()?;
+    Some(format!(
+        "all ranks used {:.0} % of the limits ({}): read {}, write {}",
+        share * 100.0,
+        terminal(limits.source.as_ref()?),
+        rate(limits.read_gib_per_s.known()),
+        rate(limits.write_gib_per_s.known())
+    ))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::{RankArgs, RunArgs};
 use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, Facts, Places, Plan};
+use crate::config::{self, ConfigFile, Facts, Places, Plan, Ranks};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::Launcher;
@@ -32,11 +32,13 @@ const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
     let (own, place) = own_of(args, rank, now_unix_s());
-    // What is wrong is said now, not after the wait.
-    let plan = plan_of(&own)?;
-    log_to_stderr(plan.log_level);
-    set_aside(&place)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    // What is wrong is said now, not after the wait.
+    let ready = plan_of(&own).map(|plan| log_to_stderr(plan.log_level));
+    if let Err(error) = ready.and_then(|()| set_aside(&place)) {
+        tell_others(&own, &error, args.delays.start_delay, &interrupt);
+        return Err(error);
+    }
     if !wait(rank, "before", args.delays.start_delay, &interrupt) {
         return Ok(Exit::Interrupted);
     }
@@ -53,6 +55,23 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     }
 }
 
+/// Has the other ranks hear why this one can't run. They are there when their own wait is over.
+fn tell_others(own: &RunArgs, error: &anyhow::Error, delay_s: u64, interrupt: &Interrupt) {
+    let rank = Launcher::look().filter(|launcher| launcher.size != Some(1));
+    let Some(Launcher { rank, .. }) = rank else { return };
+    let why = format!("{error:#}");
+    if delay_s > 0 {
+        let told = terminal(&why);
+        crate::stderr::tell(format_args!(
+            "rank {rank} can't run, and tells the others in {delay_s} s, when they begin: {told}"
+        ));
+    }
+    if pause(delay_s, interrupt) {
+        let file = own.config.as_deref().and_then(|path| ConfigFile::read(path).ok());
+        super::super::run::tell_ranks_that_wait(own, file.as_ref(), &why);
+    }
+}
+
 /// What the rank runs, and where.
 pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place) {
     let (outputs, caches) = (&args.rank_output_base, &args.rank_cache_base);
@@ -61,6 +80,8 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     own.options.seed = Some(Auto::Given(place.seed));
     own.options.output = Some(place.output.clone());
     own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
+    // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.
+    own.options.ranks.get_or_insert(Ranks::Directory);
     (own, place)
 }
 
@@ -118,6 +139,11 @@ fn wait(rank: u32, when: &str, seconds: u64, interrupt: &Interrupt) -> bool {
     if seconds > 0 {
         crate::stderr::tell(format_args!("rank {rank} waits {seconds} s {when} the run"));
     }
+    pause(seconds, interrupt)
+}
+
+/// Lets so much time pass; false when an interrupt came.
+fn pause(seconds: u64, interrupt: &Interrupt) -> bool {
     let end = Instant::now() + Duration::from_secs(seconds);
     loop {
         if interrupt.is_set() {

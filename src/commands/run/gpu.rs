@@ -1,24 +1,31 @@
 //! The GPU tier of a run: what stands behind it, or why there is none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
-use ringfall_engine::tier::gpu::cuda::CudaMemory;
+use ringfall_engine::shard::buffers_a_shard;
+use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{GpuMemory, GpuSpace};
 use ringfall_engine::units::gib;
 
-use crate::config::{DeviceFile, GpuBackend, GpuLimits, InputError, Origin, Plan};
-use crate::facts::GpuOutcome;
+use crate::config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
+use crate::facts::{GpuOutcome, GpuTransferOutcome};
+use crate::run::DirectOpener;
 
 /// Taken of each GPU for a moment, to find out how much of it is free.
 const TRIED_BYTES: u64 = 64 << 20;
+/// Longest trial of GPUDirect Storage: opening its driver takes seconds on machines with many GPUs.
+const DIRECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a run is given of the tier that its plan asks for.
 #[derive(Default)]
 pub(super) struct OpenGpu {
     /// Its memory; none where there is no tier, or where entries have no bytes.
     pub memory: Option<Arc<dyn GpuMemory>>,
+    /// Opens its way to the data files past host memory, where that is to be tried.
+    pub direct: Option<DirectOpener>,
     /// What became of what was asked for; none where nothing was.
     pub outcome: Option<GpuOutcome>,
 }
@@ -34,18 +41,21 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
     let opened = match plan.gpu_backend {
         GpuBackend::None => Err("--gpu-backend none leaves it out".to_owned()),
-        GpuBackend::Emulated => Ok((emulated(plan)?, None)),
-        GpuBackend::Auto | GpuBackend::Cuda => {
-            hold_to_limits(plan).and_then(|why_smaller| Ok((cuda(plan)?, why_smaller)))
-        }
+        GpuBackend::Emulated => Ok((Opened::Emulated(emulated(plan)?), None)),
+        GpuBackend::Auto | GpuBackend::Cuda => hold_to_limits(plan).and_then(|why_smaller| {
+            Ok((Opened::Cuda(taken(plan, device_bytes(plan))?), why_smaller))
+        }),
     };
     match opened {
-        Ok((memory, why_smaller)) => {
+        Ok((opened, why_smaller)) => {
+            let (memory, direct) = (opened.memory(), opened.direct(plan));
             let outcome = GpuOutcome {
                 why_not: why_smaller,
+                transfer: (!plan.is_without_storage).then(|| way_without_files(plan)),
+                taken_bytes: memory.bytes() / u64::from(plan.gpus.max(1)),
                 ..GpuOutcome::of(asked_bytes, plan.gpu_memory_bytes, memory.facts())
             };
-            Ok(OpenGpu { memory: Some(memory), outcome: Some(outcome) })
+            Ok(OpenGpu { memory: Some(memory), direct, outcome: Some(outcome) })
         }
         Err(why) => {
             let is_only_tier = plan.is_without_storage && plan.cpu_memory_bytes == 0;
@@ -59,23 +69,103 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
                 .into());
             }
             plan.gpu_memory_bytes = 0;
-            Ok(OpenGpu { memory: None, outcome: Some(GpuOutcome::left_out(asked_bytes, why)) })
+            let outcome = Some(GpuOutcome::left_out(asked_bytes, why));
+            Ok(OpenGpu { outcome, ..OpenGpu::default() })
         }
     }
 }
 
+/// Memory that was opened.
+enum Opened {
+    Cuda(Arc<CudaMemory>),
+    Emulated(Arc<EmulatedMemory>),
+}
+
+impl Opened {
+    fn memory(&self) -> Arc<dyn GpuMemory> {
+        match self {
+            Opened::Cuda(memory) => Arc::clone(memory) as _,
+            Opened::Emulated(memory) => Arc::clone(memory) as _,
+        }
+    }
+
+    /// What opens the way past host memory, where that is to be tried.
+    fn direct(&self, plan: &Plan) -> Option<DirectOpener> {
+        if !tries_direct(plan) {
+            return None;
+        }
+        let is_required = plan.strict && plan.gpu_transfer == GpuTransfer::Gds;
+        Some(match self {
+            Opened::Cuda(memory) => {
+                let memory = Arc::clone(memory);
+                DirectOpener::new(is_required, move |files, probe_bytes| {
+                    let gds = Gds::open(&memory, files, probe_bytes, DIRECT_LIMIT)?;
+                    Ok(Arc::new(gds))
+                })
+            }
+            Opened::Emulated(memory) => {
+                let memory = Arc::clone(memory);
+                DirectOpener::new(is_required, move |files, _| Ok(memory.direct(files)))
+            }
+        })
+    }
+}
+
+/// Whether the way past host memory is tried: when it is asked for, or may be there.
+fn tries_direct(plan: &Plan) -> bool {
+    let has_drive = !plan.is_without_storage && plan.object_url().is_none();
+    has_drive
+        && match plan.gpu_transfer {
+            GpuTransfer::Pinned => false,
+            GpuTransfer::Gds => true,
+            GpuTransfer::Auto => plan.gpu_backend != GpuBackend::Emulated && Gds::is_installed(),
+        }
+}
+
+/// How bytes go where the way past host memory is not tried, or was not opened yet.
+fn way_without_files(plan: &Plan) -> GpuTransferOutcome {
+    let why = match plan.gpu_transfer {
+        GpuTransfer::Pinned => None,
+        _ if plan.object_url().is_some() => Some("the data is in an object store"),
+        GpuTransfer::Auto if plan.gpu_backend == GpuBackend::Emulated => None,
+        GpuTransfer::Auto | GpuTransfer::Gds => Some("GPUDirect Storage is not installed"),
+    };
+    GpuTransferOutcome {
+        is_direct: false,
+        why_not_direct: why.map(str::to_owned),
+        warns: plan.gpu_transfer == GpuTransfer::Gds,
+    }
+}
+
+/// How bytes go when it was tried.
+pub(super) fn way_with_files(plan: &Plan, opened: Result<(), String>) -> GpuTransferOutcome {
+    GpuTransferOutcome {
+        is_direct: opened.is_ok(),
+        why_not_direct: opened.err(),
+        warns: plan.gpu_transfer == GpuTransfer::Gds || Gds::is_installed(),
+    }
+}
+
+/// GPU memory of a shard in which what is read lands, bytes: as much as its buffers where they are
+/// passed by, else an I/O.
+fn landing_bytes(plan: &Plan) -> u64 {
+    let io_bytes = u64::from(plan.io_size_bytes);
+    if !tries_direct(plan) {
+        return io_bytes;
+    }
+    let drives = plan.cache_dirs.len().max(1) as u64;
+    let buffers =
+        buffers_a_shard(plan.io_buffer_bytes / drives, plan.shards, io_bytes, plan.queue_depth);
+    GpuSpace::landing_bytes(io_bytes) + drives * u64::from(buffers) * io_bytes
+}
+
 /// Memory to take on each device.
 fn device_bytes(plan: &Plan) -> u64 {
-    let io_bytes = u64::from(plan.io_size_bytes);
-    GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, io_bytes)
+    GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, landing_bytes(plan))
 }
 
-fn emulated(plan: &Plan) -> Result<Arc<dyn GpuMemory>> {
+fn emulated(plan: &Plan) -> Result<Arc<EmulatedMemory>> {
     Ok(EmulatedMemory::new(plan.gpus, device_bytes(plan))?)
-}
-
-fn cuda(plan: &Plan) -> Result<Arc<dyn GpuMemory>, String> {
-    taken(plan, device_bytes(plan)).map(|memory| memory as Arc<dyn GpuMemory>)
 }
 
 /// Takes so much memory on each GPU of the plan.
@@ -94,9 +184,9 @@ fn hold_to_limits(plan: &mut Plan) -> Result<Option<String>, String> {
     let devices = tried.facts().devices.iter();
     let allowed = devices.map(|gpu| limits.bytes_of(gpu.memory_bytes, gpu.free_bytes)).min();
     drop(tried);
-    let io_bytes = u64::from(plan.io_size_bytes);
+    let landing = landing_bytes(plan);
     let capacity_bytes =
-        GpuSpace::capacity_within(allowed.unwrap_or(0), plan.gpus, plan.shards, io_bytes);
+        GpuSpace::capacity_within(allowed.unwrap_or(0), plan.gpus, plan.shards, landing);
     if capacity_bytes >= plan.gpu_memory_bytes {
         return Ok(None);
     }
@@ -133,5 +223,5 @@ pub(super) fn simulated(plan: &mut Plan, device: &DeviceFile) -> OpenGpu {
         }
         _ => Some(GpuOutcome::simulated(asked_bytes)),
     };
-    OpenGpu { memory: None, outcome }
+    OpenGpu { outcome, ..OpenGpu::default() }
 }

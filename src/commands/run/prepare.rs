@@ -15,10 +15,11 @@ use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, RooflineFrom};
 use crate::escape::terminal;
 use crate::facts::{Measured, PreconditionReport, Roofline};
+use crate::group::Group;
 use crate::host::{Machine, human, live_line};
 use crate::interrupt::Interrupt;
 use crate::precondition::{PreconditionPlan, precondition};
-use crate::saturate::{SaturateError, SaturateSettings, Watcher, find};
+use crate::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
 use crate::store::Store;
 
 /// Bytes that a fresh roofline is measured on, at most.
@@ -95,12 +96,13 @@ pub(super) struct Prepared {
     pub roofline: Option<(String, Roofline)>,
 }
 
-/// Does what the plan asks for before the run.
+/// Does what the plan asks for before the run, with the other ranks of a group if there is one.
 pub(super) fn prepare(
     plan: &Plan,
     store: &Store,
     interrupt: &Interrupt,
     told: &mut Told,
+    group: Option<&Group>,
 ) -> Result<Prepared, LoadError> {
     let mut prepared = Prepared::default();
     if plan.precondition.is_some() {
@@ -108,8 +110,8 @@ pub(super) fn prepare(
     }
     tell_population(plan, store, told);
     if plan.roofline == Some(RooflineFrom::Fresh) && !interrupt.is_set() {
-        prepared.roofline =
-            fresh(plan, store, interrupt, told)?.map(|roofline| ("fresh".to_owned(), roofline));
+        prepared.roofline = fresh(plan, store, interrupt, told, group)?
+            .map(|roofline| ("fresh".to_owned(), roofline));
     }
     Ok(prepared)
 }
@@ -264,11 +266,14 @@ fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
     (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
 }
 
+/// The limits of the drive. Ranks load it together, as each alone would find what the others leave
+/// it; rank 0 then has the limits of all.
 fn fresh(
     plan: &Plan,
     store: &Store,
     interrupt: &Interrupt,
     told: &mut Told,
+    group: Option<&Group>,
 ) -> Result<Option<Roofline>, LoadError> {
     // What there is of a roofline is of one drive.
     let [drive] = &store.drives[..] else { return Ok(None) };
@@ -287,22 +292,32 @@ fn fresh(
     };
     drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
     let machine = Machine::look(drive.path());
-    match find(&drive.file, &settings, machine, interrupt, &mut Live::new(told)) {
-        Ok(roofline) => {
-            if settings.range_bytes == drive.capacity_bytes() {
-                drive.file.all_written();
-            }
+    let live = &mut Live::new(told);
+    let found = match group {
+        None => find(&drive.file, &settings, machine, interrupt, live).map(Some),
+        Some(group) => find_together(&drive.file, &settings, machine, interrupt, live, group),
+    };
+    let is_whole = settings.range_bytes == drive.capacity_bytes();
+    if is_whole && found.is_ok() {
+        drive.file.all_written();
+    }
+    match found {
+        Ok(Some(roofline)) => {
+            let of = match roofline.ranks.len() {
+                0 => String::new(),
+                ranks => format!(" of {ranks} ranks together"),
+            };
             let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
             told.line(&format!(
-                "roofline: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
+                "roofline{of}: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
                 limit(100),
                 limit(0),
                 roofline.seconds
             ));
             Ok(Some(roofline))
         }
-        // The run then ends at once, as interrupted; it measures alone, whatever other ranks do.
-        Err(SaturateError::Interrupted | SaturateError::Ranks(_)) => Ok(None),
+        // The run then ends at once: as interrupted, or as another rank has failed.
+        Ok(None) | Err(SaturateError::Interrupted | SaturateError::Ranks(_)) => Ok(None),
         Err(SaturateError::Load(error)) => Err(error),
     }
 }

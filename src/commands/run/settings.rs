@@ -26,6 +26,7 @@ pub fn of(plan: &Plan) -> RunSettings {
         outlives_drives: plan.on_device_failure == OnDeviceFailure::Continue,
         shards: plan.shards,
         cpus: pinned_cores(plan),
+        gpu_direct: None,
         io_size_bytes: u64::from(plan.io_size_bytes),
         queue_depth: plan.queue_depth,
         depth_search: plan.depth_search,

@@ -2,6 +2,7 @@
 //! counters at the edges of the window.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
@@ -18,6 +19,7 @@ use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
 use crate::escape::terminal;
 use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, SourceFacts, TierShortage};
+use crate::group::Group;
 use crate::host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, chain, device_numbers,
 };
@@ -64,6 +66,8 @@ pub(super) struct Teller<'a> {
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
     pub(super) gpu: Option<GpuOutcome>,
+    /// The ranks that run together.
+    pub(super) group: Option<Arc<Group>>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     pub(super) series: Vec<(Nanos, BlockCounters)>,
     pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
@@ -97,6 +101,7 @@ impl<'a> Teller<'a> {
             storage_bytes: 0,
             shortages: Vec::new(),
             gpu: None,
+            group: None,
             series: Vec::new(),
             before: None,
             after: None,
@@ -241,11 +246,18 @@ impl Observer for Teller<'_> {
         }
         let out = (!self.plan.quiet).then(|| output(self.plan));
         let mut told = Told::new(out, is_terminal(self.plan));
-        self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told)?;
+        let group = self.group.as_deref();
+        self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told, group)?;
         if self.plan.latency_tracing && !self.interrupt.is_set() {
             self.trace = Some(prepare::trace(store, &mut told));
         }
         Ok(())
+    }
+
+    fn gpu_direct(&mut self, opened: Result<(), String>) {
+        if let Some(gpu) = &mut self.gpu {
+            gpu.transfer = Some(super::gpu::way_with_files(self.plan, opened));
+        }
     }
 
     fn opened(&mut self, store: &Store, facts: &[ShardFacts]) {

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
+use crate::cli::RunArgs;
 use crate::commands::merge::{Merged, merge_files, sorted};
-use crate::config::{MeetsBy, MergedOutputs, Plan, Rank};
+use crate::config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
 use crate::group::{Group, Meeting, Party, Session, Topic};
 use crate::results::document::read_bytes;
 use crate::results::write_json;
@@ -46,8 +47,7 @@ impl Launch {
     /// # Errors
     /// MPI was asked for, and can't begin.
     pub fn open(plan: &Plan) -> Result<Option<Launch>> {
-        let alone = plan.group_size().is_none();
-        plan.rank.as_ref().filter(|_| !alone).map_or(Ok(None), Launch::of)
+        awaited(plan).map_or(Ok(None), Launch::of)
     }
 
     /// Of a rank, if it can meet the others.
@@ -103,9 +103,14 @@ pub(in crate::commands) fn or_tell_ranks<T>(rank: Option<&Rank>, result: Result<
     result
 }
 
+/// This rank, if others wait for it when it runs that plan.
+pub(super) fn awaited(plan: &Plan) -> Option<&Rank> {
+    plan.rank.as_ref().filter(|_| plan.group_size().is_some())
+}
+
 /// Has the ranks that wait for a rank hear why it can't begin. By MPI they hear of it from the
 /// launcher.
-pub fn tell_ranks(rank: &Rank, why: &str) {
+fn tell_ranks(rank: &Rank, why: &str) {
     if rank.is_by_mpi {
         return;
     }
@@ -114,6 +119,22 @@ pub fn tell_ranks(rank: &Rank, why: &str) {
         && let Ok(group) = launch.join()
     {
         group.fail(why);
+    }
+}
+
+/// Has the ranks that wait for this one hear why it can't begin, where its settings are wrong and
+/// there is no plan: they wait where the flags and the file that could be read say.
+pub fn tell_ranks_that_wait(args: &RunArgs, file: Option<&ConfigFile>, why: &str) {
+    let Ok(typed) = args.typed() else { return };
+    let file = file.map(|file| file.options.clone()).unwrap_or_default();
+    // Who is given a time waits for nobody.
+    if typed.start_at.or(file.start_at).is_some() {
+        return;
+    }
+    let output = typed.output.or(file.output).unwrap_or_else(|| "results/auto".into());
+    let ranks = typed.ranks.or(file.ranks).unwrap_or(Ranks::Auto);
+    if let Ok(Some(rank)) = Rank::for_command(ranks, &output) {
+        tell_ranks(&rank, why);
     }
 }
 

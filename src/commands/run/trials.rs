@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{
-    Launch, Measured, Sources, check_device_may_be_destroyed, check_output_writable, check_outputs,
-    exit_of, measure, or_tell_ranks, stream, tell_advice, together, unless_reader_left,
+    Launch, Measured, Sources, awaited, check_device_may_be_destroyed, check_output_writable,
+    check_outputs, exit_of, measure, or_tell_ranks, stream, tell_advice, together,
+    unless_reader_left,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
@@ -54,8 +55,7 @@ pub(super) fn run(
         ))
         .into());
     }
-    let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
-    let mut sources = Some(or_tell_ranks(waiting, prepare(plan))?);
+    let mut sources = Some(or_tell_ranks(awaited(plan), prepare(plan))?);
     let interrupt = interrupt()?;
     let launch = Launch::open(plan)?;
     let mut complete = Complete::default();
@@ -132,16 +132,12 @@ impl Trials<'_> {
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-        let waiting = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
         let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
-        let sources = or_tell_ranks(waiting, sources)?;
+        let sources = or_tell_ranks(awaited(plan), sources)?;
         let group = launch.map(Launch::join).transpose()?;
         let line = self.command_line.to_vec();
-        let measured = measure(&one, sources, line, interrupt, with_banner, group.clone());
-        if let (Some(group), Err(error)) = (&group, &measured) {
-            group.fail(&format!("{error:#}"));
-        }
-        let Measured { result, cleaned } = measured?;
+        let Measured { result, cleaned } =
+            measure(&one, sources, line, interrupt, with_banner, group.as_ref())?;
         let document = super::document_of(&result);
         write_json(&sorted(&document)?, &path)
             .with_context(|| format!("the results can't be written to {}", path.display()))?;
@@ -292,9 +288,8 @@ fn page(
 }
 
 fn tell(plan: &Plan, text: &str) -> Result<()> {
-    let rank = plan.rank.as_ref().filter(|_| plan.group_size().is_some());
     let is_told_by_rank_0 =
-        rank.is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
+        awaited(plan).is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
     if plan.quiet || is_told_by_rank_0 {
         return Ok(());
     }

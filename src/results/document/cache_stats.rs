@@ -29,7 +29,8 @@ pub struct CacheStatsReport {
     pub cache_hit_rate: Derived<f64>,
     /// Number of reads that found their entry. Differs from the reference after a decode miss: the
     /// reference then writes the entry without reading it, here its reads follow. The reference
-    /// also never finds a system prompt, as it writes none.
+    /// also never finds a system prompt, as it writes none, and in its decode-only runs a turn of
+    /// 10,000 tokens or more reads nothing.
     pub cache_hits: Sum<u64>,
     /// Number of reads that did not find their entry. Differs from the reference, which also counts
     /// a miss for each later turn of a conversation that is still queued when one of its turns is
@@ -57,11 +58,11 @@ pub struct CacheStatsReport {
     /// CPU memory used at the end, GiB; null in merged results. Differs from the reference as
     /// `cpu_entries` does.
     pub cpu_memory_used_gb: OfRun<f64>,
-    /// Number of entries that reached the CPU tier, written there at once or demoted. Same
-    /// definition as the reference's.
+    /// Number of entries that reached the CPU tier, written there at once or demoted. Differs from
+    /// the reference as `prefill_writes` does.
     pub offloads_cpu: Sum<u64>,
-    /// Number of entries that reached the storage tier, written there at once or demoted. Same
-    /// definition as the reference's.
+    /// Number of entries that reached the storage tier, written there at once or demoted. Differs
+    /// from the reference as `cpu_entries` does: a tier above that holds more demotes less.
     pub offloads_storage: Sum<u64>,
     /// Whether the storage meets what the performance profile asks for; null in merged results.
     /// Differs from the reference in three ways: a run that measured nothing passes nothing, a run
@@ -69,15 +70,16 @@ pub struct CacheStatsReport {
     /// for tokens.
     pub storage_health: OfRun<Health>,
     /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
-    /// a trace, and of ingested chunks of documents. Same definition as the reference's, which
-    /// never writes prompts and has no blocks; chunks are ingested during the window there, and
-    /// before it here unless `rag_ingestion` is `beside`. `ringfall.cache.writes` has what was
-    /// written in the window.
+    /// a trace, and of ingested chunks of documents. Differs from the reference, which never writes
+    /// a prompt (here each of them is written once) and has no blocks; chunks are ingested during
+    /// the window there, and before it here unless `rag_ingestion` is `beside`.
+    /// `ringfall.cache.writes` has what was written in the window.
     pub prefill_writes: Sum<u64>,
     /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
     /// of retrieved chunks. Differs from the reference after a decode miss, where the reference
-    /// writes the entry and reads nothing. `ringfall.cache.own_turn_reads` has the reads of a
-    /// turn's own entry alone.
+    /// writes the entry and reads nothing, and in decode-only runs, in which the reference's turns
+    /// of 10,000 tokens or more read nothing, yet count as requests.
+    /// `ringfall.cache.own_turn_reads` has the reads of a turn's own entry alone.
     pub decode_reads: Sum<u64>,
     /// KV bytes written to the GPU tier, GiB. Same definition as the reference's.
     pub tier_gpu_kv_bytes_written_gb: Sum<f64>,
@@ -138,25 +140,25 @@ pub struct CacheStatsReport {
     pub user_cache_hits: Sum<u64>,
     /// Number of hits on earlier turns. Same definition as the reference's.
     pub multi_turn_hits: Sum<u64>,
-    /// Bytes of the entries that requests read from all tiers. Same definition as the reference's.
-    /// `ringfall.cache.moved_read_bytes` includes demotions.
+    /// Bytes of the entries that requests read from all tiers. Differs from the reference as
+    /// `cache_hits` does. `ringfall.cache.moved_read_bytes` includes demotions.
     pub total_read_bytes: Sum<u64>,
     /// Bytes of the entries written to all tiers, each counted once: ingested chunks are included,
-    /// demotions are not. Same definition as the reference's. `ringfall.cache.moved_write_bytes`
-    /// includes demotions.
+    /// demotions are not. Differs from the reference as `prefill_writes` does.
+    /// `ringfall.cache.moved_write_bytes` includes demotions.
     pub total_write_bytes: Sum<u64>,
-    /// The same as `total_read_bytes`, in GiB. Same definition as the reference's.
+    /// The same as `total_read_bytes`, in GiB. Differs from the reference as that does.
     pub total_read_gb: Sum<f64>,
-    /// The same as `total_write_bytes`, in GiB. Same definition as the reference's.
+    /// The same as `total_write_bytes`, in GiB. Differs from the reference as that does.
     pub total_write_gb: Sum<f64>,
-    /// `total_read_bytes` divided by `total_write_bytes`, or by 1 without writes. Same definition
-    /// as the reference's.
+    /// `total_read_bytes` divided by `total_write_bytes`, or by 1 without writes. Differs from the
+    /// reference as `total_read_bytes` does.
     pub read_write_ratio: Derived<f64>,
-    /// Number of reads of entries (not a rate; the name is the reference's). Same definition as the
-    /// reference's.
+    /// Number of reads of entries (not a rate; the name is the reference's). Differs from the
+    /// reference as `cache_hits` does.
     pub read_iops: Sum<u64>,
     /// Number of entries written, each counted once, ingested chunks included (not a rate; the name
-    /// is the reference's). Same definition as the reference's.
+    /// is the reference's). Differs from the reference as `prefill_writes` does.
     pub write_iops: Sum<u64>,
     /// Tokens of the entries that were written to storage, demoted to it or read from it. Differs
     /// from the reference where that tier is full, as the reference's then holds less

@@ -17,13 +17,17 @@ pub struct QueueDepthReport {
     pub chosen: Same<u32>,
     /// Largest depth that was tried.
     pub deepest: Same<u32>,
-    /// Number of queues: shards times drives.
+    /// Number of queues: shards times drives; those of all ranks where they searched together.
     pub queues: Same<u32>,
+    /// Number of ranks that searched together, with one decision for all; null when a single
+    /// process searched.
+    #[serde(default)]
+    pub ranks: Same<u32>,
     /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or has I/Os wait, a larger
     /// one only adds latency), `still_rises` (bandwidth still rises at the largest depth that was
     /// tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard depth was
     /// taken), `out_of_time` (the warm-up was over first) or
-    /// `no_answer` (a shard did not say what it had measured).
+    /// `no_answer` (a shard or another rank did not say what it had measured).
     pub reason: Same<String>,
     /// Outcome of the search as a sentence, with its figures.
     pub text: Same<String>,
@@ -65,6 +69,7 @@ impl QueueDepthReport {
             chosen: Same::of(figures.chosen),
             deepest: Same::of(figures.deepest),
             queues: Same::of(figures.queues),
+            ranks: Same::maybe(figures.ranks),
             reason: Same::of(figures.reason.name().to_owned()),
             text: Same::of(figures.told()),
             seconds: Max::of(figures.seconds),

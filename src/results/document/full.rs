@@ -15,8 +15,11 @@ use ringfall_workloads::autoscale::{
 
 use crate::facts::{
     BlockDirection, BlockTraceFigures, Bucket, DepthFigures, DepthReason, DepthStep, DriveOutcome,
-    GpuBacking, GpuOutcome, HeatCell, KernelSecond, PreconditionReport, SizeCell, tests::roofline,
+    GpuBacking, GpuOutcome, GpuTransferOutcome, HeatCell, KernelSecond, PreconditionReport,
+    SizeCell, tests::roofline,
 };
+use ringfall_engine::tier::gpu::DriverUse;
+
 use crate::results::RunResult;
 use crate::results::tests::busy;
 
@@ -40,6 +43,13 @@ pub(super) fn full() -> RunResult {
             free_bytes: 70 * GIB,
         }],
         why_not: None,
+        transfer: Some(GpuTransferOutcome {
+            is_direct: false,
+            why_not_direct: Some("there is no libcufile.so.0".to_owned()),
+            warns: false,
+        }),
+        taken_bytes: GIB,
+        driver_use: vec![Some(DriverUse { used_bytes: 11 * GIB, own_bytes: Some(2 * GIB) })],
     });
     result.roofline = Some(("limits.json".to_owned(), roofline(4e9, 2e9)));
     result.precondition = Some(PreconditionReport::default());
@@ -48,6 +58,7 @@ pub(super) fn full() -> RunResult {
         deepest: 64,
         lacks_buffers: false,
         queues: 2,
+        ranks: Some(1),
         reason: DepthReason::Knee,
         steps: vec![DepthStep { depth: 16, seconds: 1.0, ios: 7, ..DepthStep::default() }],
         seconds: 3.0,

@@ -21,6 +21,14 @@ pub struct GpuDeviceReport {
     /// Memory of the GPU that was free before the run took its part, bytes; of merged results, the
     /// least.
     pub free_bytes: Min<u64>,
+    /// Memory of the GPU that the run took, for the tier and for what is read, bytes.
+    pub taken_bytes: Same<u64>,
+    /// Memory of the GPU in use by all processes at the end of the run, as its driver says (NVML),
+    /// bytes; null where it says nothing.
+    pub driver_used_bytes: Same<u64>,
+    /// Of that, memory in use by this process, bytes; null where the driver does not tell processes
+    /// apart.
+    pub driver_used_by_run_bytes: Same<u64>,
 }
 }
 
@@ -51,6 +59,12 @@ pub struct GpuReport {
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
     pub buffers_page_locked: Same<bool>,
+    /// Way of the bytes between GPU memory and storage: `gds` (past host memory, by GPUDirect
+    /// Storage, or by what stands in for it where `is_gpu` is false) or `pinned` (through I/O
+    /// buffers); null without a tier or without storage.
+    pub transfer: Same<String>,
+    /// Why the bytes do not go past host memory; null where they do, or where that was not wanted.
+    pub why_not_gds: Same<String>,
     /// Why there was no tier, or a smaller one than was asked for; null when there was one of that
     /// size.
     pub why_not: Same<String>,
@@ -60,12 +74,20 @@ pub struct GpuReport {
 impl GpuReport {
     pub(super) fn of(result: &RunResult) -> Option<GpuReport> {
         let gpu = result.gpu.as_ref()?;
-        let device = |device: &GpuDevice| GpuDeviceReport {
-            index: Same::of(device.index),
-            name: Same::of(device.name.clone()),
-            memory_bytes: Same::of(device.memory_bytes),
-            free_bytes: Min::of(device.free_bytes),
+        let device = |(place, device): (usize, &GpuDevice)| {
+            let used = gpu.driver_use.get(place).copied().flatten();
+            GpuDeviceReport {
+                index: Same::of(device.index),
+                name: Same::of(device.name.clone()),
+                memory_bytes: Same::of(device.memory_bytes),
+                free_bytes: Min::of(device.free_bytes),
+                taken_bytes: Same::of(gpu.taken_bytes),
+                driver_used_bytes: Same::maybe(used.map(|used| used.used_bytes)),
+                driver_used_by_run_bytes: Same::maybe(used.and_then(|used| used.own_bytes)),
+            }
         };
+        let transfer = gpu.transfer.as_ref();
+        let why_not_gds = transfer.and_then(|transfer| transfer.why_not_direct.clone());
         let reached = result.facts.iter().filter_map(|facts| facts.gpu_reaches_buffers);
         Some(GpuReport {
             asked_bytes: Same::of(gpu.asked_bytes),
@@ -73,10 +95,46 @@ impl GpuReport {
             backend: Same::maybe(gpu.backing.map(|backing| backing.name().to_owned())),
             is_gpu: Same::of(gpu.backing.is_some_and(GpuBacking::is_gpu)),
             driver: Same::maybe(gpu.driver.clone()),
-            devices: gpu.devices.iter().map(device).collect(),
+            devices: gpu.devices.iter().enumerate().map(device).collect(),
             buffers_page_locked: Same::maybe(reached.reduce(|all, one| all && one)),
+            transfer: Same::maybe(transfer.map(|transfer| transfer.name().to_owned())),
+            why_not_gds: Same::maybe(why_not_gds),
             why_not: Same::maybe(gpu.why_not.clone()),
         })
+    }
+}
+
+figures! {
+/// Bytes between GPU memory and the rest, by the way they took.
+pub struct GpuMovesReport {
+    /// Bytes read from storage into GPU memory past host memory, by GPUDirect Storage.
+    pub direct_read_bytes: Sum<u64>,
+    /// Bytes written from GPU memory to storage past host memory, by GPUDirect Storage.
+    pub direct_write_bytes: Sum<u64>,
+    /// Bytes read from storage and copied from the I/O buffers into GPU memory.
+    pub buffered_read_bytes: Sum<u64>,
+    /// Bytes copied from GPU memory to the I/O buffers and written to storage.
+    pub buffered_write_bytes: Sum<u64>,
+    /// Bytes copied between GPU memory and memory of the CPU tier that is page-locked for the GPUs:
+    /// one asynchronous copy, with no other memory between.
+    pub host_locked_bytes: Sum<u64>,
+    /// Bytes copied between GPU memory and memory of the CPU tier that is not page-locked: of
+    /// entries the rests that are shorter than 2 MiB, and all of it where page-locking failed.
+    pub host_pageable_bytes: Sum<u64>,
+}
+}
+
+impl GpuMovesReport {
+    pub(super) fn of(result: &RunResult) -> GpuMovesReport {
+        let moves = result.engine.gpu_moves;
+        GpuMovesReport {
+            direct_read_bytes: Sum::of(moves.direct_read_bytes),
+            direct_write_bytes: Sum::of(moves.direct_write_bytes),
+            buffered_read_bytes: Sum::of(moves.buffered_read_bytes),
+            buffered_write_bytes: Sum::of(moves.buffered_write_bytes),
+            host_locked_bytes: Sum::of(moves.host_locked_bytes),
+            host_pageable_bytes: Sum::of(moves.host_pageable_bytes),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, Waits
 use super::figure::{
     Added, Adds, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
 };
-use super::gpu::{GpuReport, PromotionsReport};
+use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
 use super::list::{ByKind, Rows, Timeline, Union};
@@ -87,6 +87,9 @@ pub struct Ours {
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
     pub promotions: Part<PromotionsReport>,
+    /// Bytes between GPU memory and storage or the CPU tier, by the way they took.
+    #[serde(default)]
+    pub gpu_moves: Part<GpuMovesReport>,
     /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
     /// any of the merged results.
     pub gpu: Option<GpuReport>,
@@ -235,13 +238,31 @@ pub struct RooflineReport {
     pub write_gib_per_s: Same<f64>,
     /// Share of the device that the run used, from 0 to 1: the time that the device would need at
     /// its limits for what the run read and wrote, divided by the length of the window. Of merged
-    /// results, each held against its own limits; null for ranks, which used the device at the same
-    /// time.
+    /// results, each held against its own limits; of ranks, which used the device at the same time,
+    /// what all of them read and wrote against limits that all of them know.
     pub share: OverTime<f64>,
 }
 }
 
 impl RooflineReport {
+    /// Whether both are what one search has found, or one file says.
+    pub(super) fn is_of_the_same_search(&self, other: &RooflineReport) -> bool {
+        *other == RooflineReport { share: other.share.clone(), ..self.clone() }
+    }
+
+    /// The same limits, of which reads and writes of so many bytes a second use a part.
+    pub(super) fn used(self, bytes_per_s: Option<(f64, f64)>) -> RooflineReport {
+        let part = |rate: f64, limit_gib_per_s: Option<f64>| match rate {
+            0.0 => Some(0.0),
+            rate => Some(rate / (limit_gib_per_s? * GIB as f64)),
+        };
+        let share = bytes_per_s.and_then(|(read, write)| {
+            let (of_reads, of_writes) = (self.read_gib_per_s.known(), self.write_gib_per_s.known());
+            Some(part(read, of_reads)? + part(write, of_writes)?)
+        });
+        RooflineReport { share: OverTime::maybe(share), ..self }
+    }
+
     fn of(result: &RunResult) -> Option<RooflineReport> {
         let (source, roofline) = result.roofline.as_ref()?;
         let seconds = result.window.seconds;
@@ -420,6 +441,7 @@ impl Ours {
             io: Part(IoReport::of(result)),
             evictions: Part(EvictionsReport::of(result)),
             promotions: Part(PromotionsReport::of(result)),
+            gpu_moves: Part(GpuMovesReport::of(result)),
             gpu: GpuReport::of(result),
             device: Part(DeviceReport::of(result)),
             drives: DriveReport::all(result),

@@ -49,9 +49,17 @@ pub struct RequestsOfClass {
     /// together, and in merged results that had different targets.
     pub target_p95_ms: Option<u64>,
     /// Estimated share of the requests, finished or not, that took no longer than the target, from
-    /// 0 to 1; null without requests, and where `target_p95_ms` is null. `summary.qos_metrics` has
+    /// 0 to 1; null without requests, and where `target_p95_ms` is null. Like the estimates of the
+    /// percentiles it takes unfinished requests to fare as those did that finished, so it may be
+    /// too high where a queue was growing: what is certain is that the share lies between
+    /// `share_within_target_at_least` and `share_within_target_at_most`. `summary.qos_metrics` has
     /// the share of those that finished.
     pub share_within_target: Option<f64>,
+    /// Lower bound of the share within the target: as if no unfinished request met it.
+    pub share_within_target_at_least: Option<f64>,
+    /// Upper bound of the share within the target: as if every unfinished request that was not yet
+    /// older than the target met it.
+    pub share_within_target_at_most: Option<f64>,
 }
 
 /// What is known of one percentile of all requests, finished or not.
@@ -113,6 +121,7 @@ impl RequestsOfClass {
     ) -> RequestsOfClass {
         let all = Survival::of(finished, unfinished);
         let at = |share| all.quantile(share).map(QuantileMs::of);
+        let within = sla.and_then(|sla| all.share_within(sla.target_p95_ns()));
         RequestsOfClass {
             finished: all.finished(),
             unfinished: all.unfinished(),
@@ -121,8 +130,19 @@ impl RequestsOfClass {
             p99: at(0.99),
             p999: at(0.999),
             target_p95_ms: sla.map(|sla| sla.targets_ms[0]),
-            share_within_target: sla.and_then(|sla| all.share_within(sla.target_p95_ns())),
+            share_within_target: within.map(|within| within.estimate),
+            share_within_target_at_least: within.map(|within| within.at_least),
+            share_within_target_at_most: within.map(|within| within.at_most),
         }
+    }
+
+    /// The share within the target for people: where both bounds read alike, that; else both, as
+    /// then it is open what becomes of the unfinished requests. None without requests.
+    #[must_use]
+    pub fn within_target_told(&self, number: impl Fn(f64) -> String) -> Option<String> {
+        let least = number(self.share_within_target_at_least?);
+        let most = number(self.share_within_target_at_most?);
+        Some(if least == most { least } else { format!("{least} to {most}") })
     }
 }
 
@@ -214,6 +234,26 @@ mod tests {
         assert!(p95.at_most_ms.is_none() && p95.estimate_ms.unwrap() > truth, "{p95:?}");
         assert_eq!(p95.number_ms(), None);
         assert!(p95.at_least_ms <= truth, "{p95:?}");
+    }
+
+    /// One served in time, one served late, one that is late already, and one that may yet be in
+    /// time: the estimate is a third of the half that it leaves open, which is not to be told.
+    #[test]
+    fn a_share_that_unfinished_requests_decide_is_told_as_its_bounds() {
+        let (mut ended, mut lost) = (Histogram::new(), Histogram::new());
+        let target = &Sla::of(&crate::config::QosTargets::default())[2];
+        let target_ns = target.target_p95_ns();
+        [target_ns / 2, 2 * target_ns].iter().for_each(|ns| ended.record(*ns));
+        lost.record(2 * target_ns);
+        let percent = |share: f64| format!("{:.0}", share * 100.0);
+        let settled = RequestsOfClass::of(&ended, &lost, Some(target));
+        assert_eq!(settled.within_target_told(percent).unwrap(), "33");
+        lost.record(target_ns / 4);
+        let open = RequestsOfClass::of(&ended, &lost, Some(target));
+        assert_eq!(open.within_target_told(percent).unwrap(), "25 to 50");
+        assert!((open.share_within_target.unwrap() - 1.0 / 3.0).abs() < 1e-9);
+        let none = RequestsOfClass::of(&Histogram::new(), &Histogram::new(), Some(target));
+        assert_eq!(none.within_target_told(percent), None);
     }
 
     #[test]

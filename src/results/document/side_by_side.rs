@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::Document;
+use super::depth::QueueDepthReport;
 use super::drives::DiskCounters;
 use super::engine::{KernelCounters, KernelSecondReport};
-use super::figure::{Added, Fact, Max, OverTime, Sum};
+use super::figure::{Added, Fact, Max, Sum};
 use super::list::{ByName, Rows, Timeline};
 use super::merge::{Inputs, Merge};
+use super::ours::RooflineReport;
 use super::summary::ThroughputSecond;
 use super::timeline::SecondReport;
 use crate::facts::BlockTraceFigures;
@@ -29,6 +31,10 @@ pub(super) struct Together {
     unknown: Vec<Seen>,
     /// What the rank found that decided for all, under our key and the reference's two.
     autoscaling: Option<Autoscaling>,
+    /// What the search found that was one for all ranks.
+    queue_depth: Option<QueueDepthReport>,
+    /// The limits that all ranks know that know any; none where they differ.
+    limits: Option<Option<RooflineReport>>,
 }
 
 type Autoscaling = (Option<AutoscalerReport>, Rows<AutoscalingRow>, Option<AutoscalingSummary>);
@@ -65,6 +71,8 @@ impl Together {
             devices: BTreeMap::new(),
             unknown: Vec::new(),
             autoscaling: None,
+            queue_depth: None,
+            limits: None,
         }
     }
 
@@ -105,8 +113,16 @@ impl Together {
                 self.devices.insert(place, seen);
             }
         }
-        if let Some(roofline) = &mut ours.roofline {
-            roofline.share = OverTime::default();
+        // What is one for all is there once; what each found for itself is merged.
+        if let Some(found) = ours.queue_depth.take_if(|found| !found.ranks.is_unknown()) {
+            self.queue_depth.get_or_insert(found);
+        }
+        if let Some(limits) = ours.roofline.take() {
+            let is_same = |known: &RooflineReport| known.is_of_the_same_search(&limits);
+            self.limits = Some(match self.limits.take() {
+                None => Some(limits),
+                Some(known) => known.filter(is_same),
+            });
         }
         // One rank decides for all; ranks that decide each for itself have found nothing together.
         let summary = &mut document.summary;
@@ -135,6 +151,16 @@ impl Together {
             merged.summary.autoscaling_stats = stats;
             merged.summary.autoscaling_summary = summary;
         }
+        if self.queue_depth.is_some() {
+            ours.queue_depth = self.queue_depth;
+        }
+        let bytes = ours.io.read.bytes.known().zip(ours.io.write.bytes.known());
+        ours.roofline = self.limits.flatten().map(|limits| {
+            let rates = bytes.zip(span_s).filter(|&(_, seconds)| seconds > 0.0);
+            limits.used(rates.map(|((read, written), seconds)| {
+                (read as f64 / seconds, written as f64 / seconds)
+            }))
+        });
         merged.throughput_timeline = throughput(&merged.ringfall.timeline);
         let mut seen: Vec<Seen> = self.devices.into_values().chain(self.unknown).collect();
         let device = &mut merged.ringfall.device;

@@ -63,6 +63,8 @@ pub struct Tuner {
     began: Nanos,
     deadline: Nanos,
     interval: Nanos,
+    /// Time for an order to reach all shards.
+    lag: Nanos,
     /// What the shards have answered, and how many of them.
     sum: IoInterval,
     answers: usize,
@@ -92,10 +94,24 @@ impl Tuner {
             began,
             deadline,
             interval,
+            lag: Nanos::ZERO,
             sum: IoInterval::default(),
             answers: 0,
             figures: None,
         }
+    }
+
+    /// For shards of several processes, which hear of an order so long after it is given: it waits
+    /// so much longer for each depth to come about, and has its answer so much earlier.
+    pub(super) fn heard_after(mut self, lag: Nanos) -> Tuner {
+        self.lag = lag;
+        self.deadline = self.deadline.saturating_sub(lag).max(self.began);
+        self
+    }
+
+    /// The largest depth that is tried.
+    pub(super) fn deepest(&self) -> u32 {
+        self.search.deepest()
     }
 
     /// What came of it, once it is over.
@@ -169,7 +185,7 @@ impl Tuner {
         match next {
             Next::Try(depth) => {
                 self.depth = depth;
-                self.state = State::Settling { until: now.saturating_add(settles) };
+                self.state = State::Settling { until: now.saturating_add(settles + self.lag) };
                 TunerOrder::Depth(depth)
             }
             Next::Choose(depth, reason) => {
@@ -186,6 +202,7 @@ impl Tuner {
             deepest: self.search.deepest(),
             lacks_buffers: self.search.deepest() < self.built,
             queues: self.queues,
+            ranks: None,
             reason,
             steps: self.search.steps().to_vec(),
             seconds: now.saturating_sub(self.began).as_secs_f64(),

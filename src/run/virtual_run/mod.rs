@@ -24,7 +24,7 @@ use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
 use super::conduct::{Shards, conduct_to_the_end};
-use super::depth::{Tuner, TunerOrder};
+use super::depth::{TunerOrder, Tuning};
 use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
 use super::{Load, RunOutcome, RunSettings, Timeline};
@@ -151,7 +151,7 @@ struct Simulation<'a> {
     timeline: Timeline,
     scaling: Option<Scaling>,
     /// The search for a queue depth.
-    tuner: Option<Tuner>,
+    tuner: Option<Tuning>,
     feed: Option<Feed>,
     steps: u32,
     found: Found,

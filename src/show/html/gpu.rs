@@ -23,6 +23,9 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
     let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     vec![
         row("GPU tier, backend", &|_, gpu| told(gpu)),
+        row("GPU tier, way from storage", &|_, gpu| {
+            escape::html(gpu.transfer.as_ref().map_or("–", |way| way.as_str()))
+        }),
         row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
         row("GPU tier, GiB used of", &|d, gpu| {
             let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());

@@ -235,7 +235,7 @@ fn requests(html: &mut String, results: &[Named]) {
             continue;
         }
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        rows.push(row("within the P95 target, of all", &|of| of.share_within_target.map(percent)));
+        rows.push(row("within the P95 target, of all", &|of| of.within_target_told(percent)));
         let of_finished = results
             .iter()
             .map(|named| named.document.summary.share_within_target(class).map(percent));

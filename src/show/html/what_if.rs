@@ -46,13 +46,25 @@ fn page(what_if: &WhatIf) -> String {
 fn chart(what_if: &WhatIf, title: &str, y: &str, value: fn(&WhatIfRow) -> Option<f64>) -> String {
     let mut lines = Vec::new();
     for (colour, device) in what_if.devices().into_iter().enumerate() {
-        for (place, model) in what_if.models().into_iter().enumerate() {
-            let rows = what_if.rows.iter().filter(|row| row.device == device && row.model == model);
+        let gpus = what_if.gpu_memories();
+        let kinds = what_if
+            .models()
+            .into_iter()
+            .flat_map(|model| gpus.iter().map(move |gpu_memory_gib| (model, *gpu_memory_gib)));
+        for (place, (model, gpu_memory_gib)) in kinds.enumerate() {
+            let rows = what_if.rows.iter().filter(|row| {
+                (row.device.as_str(), row.model.as_str(), row.gpu_memory_gib)
+                    == (device, model, gpu_memory_gib)
+            });
             let mut points: Vec<(f64, f64)> =
                 rows.filter_map(|row| Some((f64::from(row.users), value(row)?))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let dots = points.len() == 1;
-            let name = format!("{model}, {device}");
+            let vram = match gpus.len() {
+                1 => String::new(),
+                _ => format!(", {} GiB of VRAM", shown(gpu_memory_gib)),
+            };
+            let name = format!("{model}, {device}{vram}");
             lines.push(Line { name, colour, dashed: place > 0, points, dots });
         }
     }
@@ -66,7 +78,8 @@ fn chart(what_if: &WhatIf, title: &str, y: &str, value: fn(&WhatIfRow) -> Option
 
 fn table(html: &mut String, what_if: &WhatIf) {
     html.push_str(
-        "<h2>All runs</h2><table><tr><th>model</th><th>users</th><th>drive</th><th>read GiB/s</th>\
+        "<h2>All runs</h2><table><tr><th>model</th><th>users</th><th>VRAM, GiB</th><th>drive</th>\
+         <th>read GiB/s</th>\
          <th>write GiB/s</th><th>ratio</th><th>tokens/s</th><th>P95 interactive, s</th>\
          <th>responsive</th><th>batch</th><th>drive busy</th><th>bound by</th></tr>",
     );
@@ -75,9 +88,11 @@ fn table(html: &mut String, what_if: &WhatIf) {
         let _infallible = write!(
             html,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{}</td>\
              <td>{}</td><td>{}</td><td>{}</td><td>{} %</td><td title=\"{}\">{}</td></tr>",
             escape::html(&row.model),
             row.users,
+            shown(row.gpu_memory_gib),
             escape::html(&row.device),
             shown(row.read_gib_per_s),
             shown(row.write_gib_per_s),
@@ -92,4 +107,14 @@ fn table(html: &mut String, what_if: &WhatIf) {
         );
     }
     html.push_str("</table>\n");
+    for worth in what_if.gpu_memory.iter().flatten() {
+        let _infallible = writeln!(
+            html,
+            "<p>{} GiB of VRAM, {} on {}: {}.</p>",
+            shown(worth.gpu_memory_gib),
+            escape::html(&worth.model),
+            escape::html(&worth.device),
+            escape::html(&worth.told())
+        );
+    }
 }

@@ -315,8 +315,16 @@ fn unfinished(rows: &mut Vec<Row>, document: &Document) {
             rows.push((name, cell.unwrap_or(Cell::Nothing)));
         }
         if at > 0 {
-            let share = class.and_then(|class| class.share_within_target);
-            rows.push(row(&format!("{name} Requests Within Target"), share));
+            let cell = class.and_then(|class| {
+                let told = class.within_target_told(|share| format!("{share:.3}"))?;
+                // Where the bounds read alike, the estimate, which lies between them, is the share.
+                Some(match told.parse::<f64>() {
+                    Ok(_) => Cell::from(class.share_within_target?),
+                    Err(_) => Cell::Text(told),
+                })
+            });
+            let name = format!("{name} Requests Within Target");
+            rows.push((name, cell.unwrap_or(Cell::Nothing)));
         }
     }
 }

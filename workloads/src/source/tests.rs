@@ -190,6 +190,20 @@ fn a_validation_trace_in_the_reference_s_form_has_tokens_bytes_and_latencies() {
         ];
         assert_eq!(means.map(|column| column.mean()), [200.0, 50.0, 1.5, 2.5].map(Some));
     }
+    // A cell that says that nothing is there takes nothing from its row, in CSV as in JSON.
+    let csv = "cache_hit,read_bytes,context_tokens\n1,NaN,300\n0,null,nan\n1,5,N/A\n";
+    let json = "{\"cache_hit\": 1, \"read_bytes\": null, \"context_tokens\": 300}\n\
+                {\"cache_hit\": 0, \"read_bytes\": \"nan\"}\n\
+                {\"cache_hit\": 1, \"read_bytes\": 5}\n";
+    for text in [csv, json] {
+        let trace = read_validation(text.as_bytes()).unwrap();
+        assert_eq!((trace.requests, trace.hits, trace.skipped.rows), (3, 2, 0), "{text}");
+        assert_eq!((trace.read_bytes.rows, trace.read_bytes.sum()), (1, Some(5.0)), "{text}");
+        assert_eq!(trace.context_tokens.mean(), Some(300.0), "{text}");
+    }
+    // Where the verdict itself is not there, the row is none.
+    let trace = read_validation(&b"cache_hit\nnan\n1\n"[..]).unwrap();
+    assert_eq!((trace.requests, trace.skipped.rows), (1, 1));
     // What a trace does not have is unknown, and what is no number is no row.
     let trace = read_validation(&b"cache_hit,read_bytes\n1,5\n0,\n1,x\n1,-1\n"[..]).unwrap();
     assert_eq!((trace.requests, trace.skipped.rows), (2, 2));

@@ -5,11 +5,13 @@
 #![allow(unsafe_code, reason = "slices over pieces that exactly one entry owns")]
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::direct::{Mover, Part, PartEnded, ThreadQueue};
 use super::{
-    Bell, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, GpuWork, JobId, Piece,
-    WorkDone,
+    Bell, DirectQueue, DirectStorage, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue,
+    GpuWork, JobId, Piece, WorkDone,
 };
 use crate::buffer::Mapping;
 use crate::clock::Clock;
@@ -52,6 +54,61 @@ impl EmulatedMemory {
             },
         }))
     }
+
+    /// These data files, one a drive, as this memory reaches them without I/O buffers between.
+    #[must_use]
+    pub fn direct(&self, files: Vec<OwnedFd>) -> Arc<EmulatedDirect> {
+        Arc::new(EmulatedDirect { mapping: Arc::clone(&self.mapping), files: files.into() })
+    }
+}
+
+/// Data files read into and written from host memory that stands in for a GPU's, one I/O after the
+/// other. It shows that what takes this way arrives, and nothing of GPUDirect Storage.
+#[derive(Clone, Debug)]
+pub struct EmulatedDirect {
+    mapping: Arc<Mapping>,
+    files: Arc<[OwnedFd]>,
+}
+
+impl DirectStorage for EmulatedDirect {
+    fn open_queue(&self, bell: Bell) -> Result<Box<dyn DirectQueue>, SetupError> {
+        let mover = self.clone();
+        Ok(Box::new(ThreadQueue::start(bell, u64::MAX, move || Ok(mover))?))
+    }
+}
+
+impl Mover for EmulatedDirect {
+    fn room(&self) -> usize {
+        1
+    }
+
+    fn begin(&mut self, parts: &[(u64, Part)], ended: &mut Vec<PartEnded>) {
+        for (number, part) in parts {
+            let length = part.memory.length_bytes as usize;
+            let start = self.mapping.range_ptr(part.memory.offset_bytes as usize, length);
+            let file = &self.files[part.drive];
+            let moved = rustix::io::retry_on_intr(|| match part.is_write {
+                true => {
+                    // SAFETY: inside the mapping, which this keeps; the caller of `submit` promises
+                    // that nobody writes to the piece.
+                    let bytes = unsafe { std::slice::from_raw_parts(start, length) };
+                    rustix::io::pwrite(file, bytes, part.offset_bytes)
+                }
+                false => {
+                    // SAFETY: as above, and nobody reads it.
+                    let bytes = unsafe { std::slice::from_raw_parts_mut(start, length) };
+                    rustix::io::pread(file, bytes, part.offset_bytes)
+                }
+            });
+            let result = match moved {
+                Ok(bytes) => bytes as i64,
+                Err(errno) => -i64::from(errno.raw_os_error()),
+            };
+            ended.push((*number, result));
+        }
+    }
+
+    fn collect(&mut self, _: &mut Vec<PartEnded>) {}
 }
 
 impl GpuMemory for EmulatedMemory {

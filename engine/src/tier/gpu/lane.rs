@@ -90,6 +90,21 @@ impl GpuLane {
         self.start(work, entry, range, Holding::Nothing)
     }
 
+    /// Compares a range of GPU memory with an entry's content from `first_block` of the entry on:
+    /// what was read to where it is compared. The buffer comes back with the answer.
+    #[must_use]
+    pub fn check_read(
+        self: &Rc<Self>,
+        place: (&Rc<GpuEntry>, Range),
+        name: ContentName,
+        first_block: u64,
+        mode: VerifyMode,
+        ticket: Ticket,
+    ) -> GpuJob {
+        let work = GpuWork::Check { name, first_block, mode };
+        self.start(work, place.0, place.1, Holding::Ticket(ticket))
+    }
+
     /// Copies a range of an entry to the beginning of a buffer, which comes back with the answer.
     #[must_use]
     pub fn copy_to_buffer(

@@ -10,12 +10,15 @@
 //! | [`emulated`] | host memory that stands in for a GPU's | tests, and people who ask for it |
 //! | [`faulty`] | another's, which goes wrong as planned | tests |
 //!
+//! [`direct`] is the way between that memory and the data files without host memory between.
+//!
 //! *Why one allocation.* What a driver gives away at the start nobody can take in the middle of a
 //! run, and an allocation from the driver can wait for all that the device is doing.
 
 #![allow(unsafe_code, reason = "a method whose caller promises who owns the memory")]
 
 pub mod cuda;
+pub mod direct;
 pub mod emulated;
 pub mod faulty;
 pub mod lane;
@@ -28,6 +31,7 @@ use crate::clock::{Clock, Nanos};
 use crate::error::{ErrorKind, SetupError};
 use crate::fill::{ContentName, VerifyMode};
 
+pub use direct::{DirectIo, DirectQueue, DirectStorage};
 pub use lane::{GpuJob, GpuLane, Holding};
 pub use space::{CHUNK_BYTES, GpuEntry, GpuSpace, Piece, ShardSpace};
 
@@ -102,14 +106,34 @@ pub trait GpuMemory: Send + Sync + Debug {
         let (_start, _bytes) = (start, bytes);
         Ok(HostPages::new(|| {}))
     }
+
+    /// What the driver says is in use on each device, in their order; empty where nobody says.
+    fn driver_use(&self) -> Vec<Option<DriverUse>> {
+        Vec::new()
+    }
+}
+
+/// Memory of a device that is in use, as its driver tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriverUse {
+    /// In use by all processes and by the driver itself, bytes.
+    pub used_bytes: u64,
+    /// Of that, in use by this process, bytes; none where the driver does not tell processes apart.
+    pub own_bytes: Option<u64>,
 }
 
 /// Host memory that devices reach directly; no more once dropped.
-pub struct HostPages(Option<Box<dyn FnOnce() + Send>>);
+pub struct HostPages(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl HostPages {
-    fn new(unlock: impl FnOnce() + Send + 'static) -> HostPages {
+    fn new(unlock: impl FnOnce() + Send + Sync + 'static) -> HostPages {
         HostPages(Some(Box::new(unlock)))
+    }
+}
+
+impl Debug for HostPages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HostPages")
     }
 }
 
@@ -241,6 +265,9 @@ pub struct GpuTier {
     pub memory: Arc<dyn GpuMemory>,
     /// Which shard has which part of that memory.
     pub space: Arc<GpuSpace>,
+    /// The data files as that memory reaches them without host memory between; none where bytes go
+    /// by way of I/O buffers.
+    pub direct: Option<Arc<dyn DirectStorage>>,
 }
 
 impl GpuTier {
@@ -249,6 +276,6 @@ impl GpuTier {
     pub fn new(memory: Arc<dyn GpuMemory>) -> GpuTier {
         let devices = memory.facts().devices.len().max(1) as u64;
         let space = GpuSpace::new(memory.bytes(), memory.bytes() / devices);
-        GpuTier { memory, space: Arc::new(space) }
+        GpuTier { memory, space: Arc::new(space), direct: None }
     }
 }

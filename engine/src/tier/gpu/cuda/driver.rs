@@ -70,6 +70,7 @@ functions! {
     device_count = "cuDeviceGetCount": fn(*mut c_int);
     device_get = "cuDeviceGet": fn(*mut c_int, c_int);
     device_name = "cuDeviceGetName": fn(*mut c_char, c_int, c_int);
+    device_address = "cuDeviceGetPCIBusId": fn(*mut c_char, c_int, c_int);
     context_retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int);
     context_release = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
     context_set = "cuCtxSetCurrent": fn(Handle);
@@ -103,14 +104,19 @@ functions! {
     event_elapsed = "cuEventElapsedTime": fn(*mut f32, Handle, Handle);
 }
 
+/// Whether the driver's library can be loaded on this machine.
+pub(super) fn is_present() -> bool {
+    // SAFETY: looks whether the system's libcuda can be opened.
+    unsafe { cudarc::driver::sys::is_culib_present() }
+}
+
 impl Driver {
     /// Loads the driver and starts it.
     ///
     /// # Errors
     /// Why it can't be used, and what would help.
     pub(super) fn open() -> Result<Driver, String> {
-        // SAFETY: looks whether the system's libcuda can be opened.
-        if !unsafe { cudarc::driver::sys::is_culib_present() } {
+        if !is_present() {
             return Err(
                 "no NVIDIA driver was found, as libcuda.so.1 cannot be loaded: install the \
                         driver (in a container, its libraries), so that nvidia-smi works"

@@ -7,17 +7,24 @@
 
 #![allow(unsafe_code, reason = "calls of the driver")]
 
+mod cufile;
 mod driver;
+mod gds;
+mod nvml;
 mod queue;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::{Bell, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, HostPages};
+use super::{
+    Bell, DriverUse, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, HostPages,
+};
 use crate::clock::Clock;
 use crate::error::SetupError;
 use crate::units::gib;
 use driver::{Code, Driver, Handle, OUT_OF_MEMORY};
+pub use gds::Gds;
+use nvml::Nvml;
 
 /// The kernels; the driver wants a zero at the end.
 const KERNELS: &str = concat!(include_str!("content.ptx"), "\0");
@@ -30,6 +37,8 @@ struct Device {
     number: c_int,
     /// As messages call it.
     label: String,
+    /// On the bus; none where the driver does not tell.
+    address: Option<CString>,
     context: Handle,
     module: Handle,
     fill: Handle,
@@ -103,6 +112,7 @@ impl Device {
             driver: Arc::clone(driver),
             number: 0,
             label: format!("GPU {index}"),
+            address: None,
             context: std::ptr::null_mut(),
             module: std::ptr::null_mut(),
             fill: std::ptr::null_mut(),
@@ -125,6 +135,7 @@ impl Device {
         // SAFETY: ends in a zero, see above.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         device.label = format!("GPU {index} ({name})");
+        device.address = address_of(driver, device.number);
         let context = &raw mut device.context;
         // SAFETY: writes a handle, which `drop` gives back.
         tried("be opened", unsafe { (driver.context_retain)(context, device.number) })?;
@@ -143,10 +154,11 @@ impl Device {
         if code == OUT_OF_MEMORY {
             return Err(format!(
                 "GPU {index} ({name}) has {:.1} of {:.1} GiB free, and {:.1} GiB were to be taken: \
-                 ask for less, or end what holds the rest (nvidia-smi shows it)",
+                 ask for less, or end what holds the rest ({})",
                 gib(free),
                 gib(all),
-                gib(bytes)
+                gib(bytes),
+                device.holders().unwrap_or_else(|| "nvidia-smi shows it".to_owned())
             ));
         }
         tried("give its memory", code)?;
@@ -166,12 +178,27 @@ impl Device {
         Ok((device, fact))
     }
 
+    /// Who holds its memory, in words; none where nobody says.
+    fn holders(&self) -> Option<String> {
+        let holders = Nvml::load()?.holders(self.address.as_ref()?);
+        Some(nvml::told(&holders)).filter(|words| !words.is_empty())
+    }
+
     /// Makes the device the calling thread's own: what the driver is asked next goes to it.
     fn enter(&self) -> Result<(), GpuFault> {
         // SAFETY: a context of this process.
         let code = unsafe { (self.driver.context_set)(self.context) };
         self.driver.check(code, &self.label)
     }
+}
+
+/// Where a device is on the bus, as `domain:bus:device.function`.
+fn address_of(driver: &Driver, number: c_int) -> Option<CString> {
+    let mut text = [0 as c_char; 32];
+    // SAFETY: writes at most 31 bytes, the last of which stays zero.
+    let code = unsafe { (driver.device_address)(text.as_mut_ptr(), 31, number) };
+    // SAFETY: ends in a zero, see above.
+    (code == 0).then(|| unsafe { CStr::from_ptr(text.as_ptr()) }.to_owned())
 }
 
 impl Drop for Device {
@@ -210,6 +237,12 @@ impl GpuMemory for CudaMemory {
             Ok(queue) => Ok(Box::new(queue)),
             Err(fault) => Err(SetupError::Gpu { what: fault.to_string() }),
         }
+    }
+
+    fn driver_use(&self) -> Vec<Option<DriverUse>> {
+        let Some(nvml) = Nvml::load() else { return Vec::new() };
+        let devices = self.devices.iter();
+        devices.map(|device| nvml.in_use(device.address.as_ref()?)).collect()
     }
 
     unsafe fn lock_pages(&self, start: *mut u8, bytes: usize) -> Result<HostPages, GpuFault> {

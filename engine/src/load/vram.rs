@@ -1,0 +1,470 @@
+//! A plain load between GPU memory, host memory and a data file: what the ways between them give
+//! when nothing but copies and I/O is asked of them. Saturation uses it.
+
+#![allow(unsafe_code, reason = "jobs on buffers that the worker keeps until they have ended")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::LoadError;
+use crate::clock::{Clock, Nanos, monotonic_now};
+use crate::device::DataFile;
+use crate::error::{ErrorKind, IoError, Operation, SetupError};
+use crate::fill::{ContentName, VerifyMode};
+use crate::key::{EntryKey, Tier, mix64};
+use crate::metrics::Histogram;
+use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
+use crate::tier::gpu::{
+    Bell, DirectIo, DirectQueue, DirectStorage, GpuFault, GpuMemory, GpuQueue, GpuWork, HostPages,
+    JobId, Piece, WorkDone,
+};
+
+/// How long a thread waits for a bell before it looks itself.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// What the bytes of a load do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VramWay {
+    /// Host memory, page-locked where that can be done, to GPU memory.
+    HostToVram,
+    /// GPU memory to host memory.
+    VramToHost,
+    /// The file to an I/O buffer, from there to GPU memory.
+    ReadBuffered,
+    /// GPU memory to an I/O buffer, from there to the file.
+    WriteBuffered,
+    /// The file to GPU memory, past host memory.
+    ReadDirect,
+    /// GPU memory to the file, past host memory.
+    WriteDirect,
+    /// Content made in GPU memory by the GPU.
+    Fill,
+    /// Content compared in GPU memory by the GPU.
+    Check,
+}
+
+impl VramWay {
+    fn is_direct(self) -> bool {
+        matches!(self, VramWay::ReadDirect | VramWay::WriteDirect)
+    }
+}
+
+/// What is asked of the GPU, the drive and the ways between.
+#[derive(Clone, Debug)]
+pub struct VramPlan {
+    /// What the bytes do.
+    pub way: VramWay,
+    /// Size of each I/O or copy, bytes, a multiple of 4 KiB.
+    pub io_bytes: u32,
+    /// How many are in flight on each thread, at least 1.
+    pub depth: u32,
+    /// Number of threads, at least 1.
+    pub threads: u32,
+    /// The first so many bytes of the file are used, at least one I/O.
+    pub range_bytes: u64,
+    /// Left out of the figures at the beginning.
+    pub ramp: Duration,
+    /// Length of the measurement after that.
+    pub window: Duration,
+    /// Random seed of the offsets.
+    pub seed: u64,
+}
+
+impl VramPlan {
+    /// GPU memory that it needs, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.threads) * u64::from(self.depth) * u64::from(self.io_bytes)
+    }
+}
+
+/// Between what the bytes go.
+#[derive(Clone, Debug)]
+pub struct VramEnds {
+    /// GPU memory in which nothing is.
+    pub memory: Arc<dyn GpuMemory>,
+    /// The file, written once over the range.
+    pub file: Arc<DataFile>,
+    /// The way between the two past host memory, where there is one.
+    pub direct: Option<Arc<dyn DirectStorage>>,
+}
+
+/// What a load came to in its window.
+#[derive(Clone, Debug, Default)]
+pub struct VramFigures {
+    /// Number of I/Os or copies that ended in the window.
+    pub ios: u64,
+    /// Bytes that these moved, made or compared.
+    pub bytes: u64,
+    /// Length of the window.
+    pub window_ns: u64,
+    /// From the beginning of each to its end.
+    pub latency: Histogram,
+    /// Whether the host memory was page-locked for the GPU.
+    pub is_page_locked: bool,
+}
+
+/// Runs the load to its end, or until `is_over`.
+///
+/// # Errors
+/// It could not begin, an I/O or a copy failed, or the GPU found wrong content.
+///
+/// # Panics
+/// On a plan that no caller makes: no threads or depth, GPU memory that is too small, a direct way
+/// where there is none.
+pub fn measure_vram(
+    ends: &VramEnds,
+    plan: &VramPlan,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> Result<VramFigures, LoadError> {
+    assert!(plan.threads > 0 && plan.depth > 0 && ends.memory.bytes() >= plan.memory_bytes());
+    assert!(plan.range_bytes >= u64::from(plan.io_bytes) && plan.io_bytes > 0);
+    let stop = AtomicBool::new(false);
+    let start = monotonic_now() + Nanos::from_ns(plan.ramp.as_nanos() as u64);
+    let window = (start, start + Nanos::from_ns(plan.window.as_nanos() as u64));
+    let work = |index: u32| {
+        let worked = Worker::new(ends, plan, index, window)
+            .and_then(|mut worker| worker.run(&|| stop.load(Ordering::Relaxed) || is_over()));
+        if worked.is_err() {
+            // One that can't go on must not leave the others alone with the figures.
+            stop.store(true, Ordering::Relaxed);
+        }
+        worked
+    };
+    let mut sum = VramFigures { is_page_locked: true, ..VramFigures::default() };
+    sum.window_ns = (window.1 - window.0).as_ns();
+    let mut failure = None;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..plan.threads).map(|index| scope.spawn(move || work(index))).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(Ok(one)) => {
+                    sum.ios += one.ios;
+                    sum.bytes += one.bytes;
+                    sum.latency.merge(&one.latency);
+                    sum.is_page_locked &= one.is_page_locked;
+                }
+                Ok(Err(error)) => failure = failure.take().or(Some(error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    failure.map_or(Ok(sum), Err)
+}
+
+/// One thread of a load. What is in flight ends before its memory is given back: queues first.
+struct Worker<'a> {
+    queue: Box<dyn GpuQueue>,
+    direct: Option<Box<dyn DirectQueue>>,
+    _pages: Option<HostPages>,
+    ring: LaneRing,
+    plan: &'a VramPlan,
+    file: &'a DataFile,
+    /// Where its part of the GPU memory begins, bytes.
+    first_byte: u64,
+    window: (Nanos, Nanos),
+    /// By lane: where in the file, and since when.
+    lanes: Vec<(u64, Nanos)>,
+    jobs: BTreeMap<JobId, u32>,
+    /// Direct I/Os in flight.
+    directs: u32,
+    drawn: u64,
+    seed: u64,
+    figures: VramFigures,
+}
+
+/// Something that has ended on a lane.
+enum Ended {
+    Io(u32, i32),
+    Job(u32, Result<WorkDone, GpuFault>),
+    Direct(u32, i32),
+}
+
+fn fault(fault: &GpuFault) -> LoadError {
+    SetupError::Gpu { what: fault.to_string() }.into()
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        ends: &'a VramEnds,
+        plan: &'a VramPlan,
+        index: u32,
+        window: (Nanos, Nanos),
+    ) -> Result<Worker<'a>, LoadError> {
+        let this = std::thread::current();
+        let bell = Bell::new(move || this.unpark());
+        let mut ring =
+            LaneRing::new(ends.file.raw_fd(), plan.depth, plan.io_bytes as usize, Polling::None)?;
+        let (start, bytes) = ring.region();
+        // SAFETY: the ring keeps the region, and is dropped after the answer.
+        let pages = unsafe { ends.memory.lock_pages(start, bytes) }.ok();
+        let direct = match (plan.way.is_direct(), &ends.direct) {
+            (true, Some(direct)) => Some(direct.open_queue(bell.clone())?),
+            (true, None) => panic!("a direct load was asked for where there is no such way"),
+            (false, _) => None,
+        };
+        for lane in 0..plan.depth {
+            ring.buffer(lane).fill(lane as u8);
+        }
+        let first_byte = u64::from(index) * u64::from(plan.depth) * u64::from(plan.io_bytes);
+        Ok(Worker {
+            queue: ends.memory.open_queue(Clock::Os, bell)?,
+            direct,
+            figures: VramFigures { is_page_locked: pages.is_some(), ..VramFigures::default() },
+            _pages: pages,
+            ring,
+            plan,
+            file: &ends.file,
+            first_byte,
+            window,
+            lanes: vec![(0, Nanos::ZERO); plan.depth as usize],
+            jobs: BTreeMap::new(),
+            directs: 0,
+            drawn: 0,
+            seed: mix64(plan.seed ^ mix64(u64::from(index) + 1)),
+        })
+    }
+
+    fn run(&mut self, is_over: &dyn Fn() -> bool) -> Result<VramFigures, LoadError> {
+        if self.plan.way == VramWay::Check {
+            for lane in 0..self.plan.depth {
+                self.start_job(lane, &GpuWork::Fill { name: self.name(lane), first_block: 0 })?;
+            }
+            self.queue.finish();
+            self.queue.reap(&mut |_, _| {});
+            self.jobs.clear();
+        }
+        for lane in 0..self.plan.depth {
+            self.begin(lane)?;
+        }
+        let mut ended = Vec::new();
+        while self.ring.in_flight() > 0 || !self.jobs.is_empty() || self.directs > 0 {
+            self.collect(&mut ended)?;
+            if ended.is_empty() {
+                self.wait()?;
+                continue;
+            }
+            let now = monotonic_now();
+            let goes_on = now < self.window.1 && !is_over();
+            for one in ended.drain(..) {
+                if let Some(lane) = self.conclude(one)? {
+                    self.count(lane, now);
+                    if goes_on {
+                        self.begin(lane)?;
+                    }
+                }
+            }
+        }
+        Ok(std::mem::take(&mut self.figures))
+    }
+
+    fn name(&self, lane: u32) -> ContentName {
+        ContentName { seed: self.seed, key: EntryKey(u128::from(lane)), version: 0 }
+    }
+
+    fn piece(&self, lane: u32) -> Piece {
+        let length_bytes = u64::from(self.plan.io_bytes);
+        Piece { offset_bytes: self.first_byte + u64::from(lane) * length_bytes, length_bytes }
+    }
+
+    /// Begins what a lane does next.
+    fn begin(&mut self, lane: u32) -> Result<(), LoadError> {
+        self.drawn += 1;
+        let ios = self.plan.range_bytes / u64::from(self.plan.io_bytes);
+        let draw = mix64(self.seed.wrapping_sub(self.drawn));
+        let place = ((u128::from(draw) * u128::from(ios)) >> 64) as u64;
+        let offset_bytes = place * u64::from(self.plan.io_bytes);
+        self.lanes[lane as usize] = (offset_bytes, monotonic_now());
+        match self.plan.way {
+            VramWay::ReadBuffered => self.push(lane, IoKind::Read),
+            VramWay::HostToVram => self.copy(lane, true),
+            VramWay::VramToHost | VramWay::WriteBuffered => self.copy(lane, false),
+            VramWay::ReadDirect | VramWay::WriteDirect => {
+                let is_write = self.plan.way == VramWay::WriteDirect;
+                let io = DirectIo { drive: 0, offset_bytes, is_write };
+                let piece = self.piece(lane);
+                let direct = self.direct.as_ref().expect("a direct load has its queue");
+                // SAFETY: the lane's own piece, which nothing else uses until this has ended; the
+                // queue is dropped, and so finished, before the worker is gone.
+                unsafe { direct.submit(u64::from(lane), io, &[piece]) };
+                self.directs += 1;
+                Ok(())
+            }
+            VramWay::Fill => {
+                self.start_job(lane, &GpuWork::Fill { name: self.name(lane), first_block: 0 })
+            }
+            VramWay::Check => {
+                let (name, mode) = (self.name(lane), VerifyMode::Full);
+                self.start_job(lane, &GpuWork::Check { name, first_block: 0, mode })
+            }
+        }
+    }
+
+    fn copy(&mut self, lane: u32, is_in: bool) -> Result<(), LoadError> {
+        let host = self.ring.buffer(lane).as_mut_ptr();
+        let work = match is_in {
+            true => GpuWork::CopyIn { host },
+            false => GpuWork::CopyOut { host },
+        };
+        self.start_job(lane, &work)
+    }
+
+    fn start_job(&mut self, lane: u32, work: &GpuWork) -> Result<(), LoadError> {
+        let piece = self.piece(lane);
+        // SAFETY: the lane's own piece and its own buffer, on which no I/O is in flight, and which
+        // nothing else uses until this has ended; the queue is finished before the ring is dropped.
+        let id = unsafe { self.queue.submit(work, &[piece]) }.map_err(|error| fault(&error))?;
+        self.jobs.insert(id, lane);
+        Ok(())
+    }
+
+    fn push(&mut self, lane: u32, kind: IoKind) -> Result<(), LoadError> {
+        let (offset_bytes, length_bytes) = (self.lanes[lane as usize].0, self.plan.io_bytes);
+        let io = LaneIo { lane, kind, offset_bytes, length_bytes };
+        self.ring.push(io).map_err(|error| self.failed(kind, lane, -errno(&error)))
+    }
+
+    /// What has ended since the last look.
+    fn collect(&mut self, ended: &mut Vec<Ended>) -> Result<(), LoadError> {
+        if self.ring.in_flight() > 0 {
+            self.ring.look().map_err(|error| self.failed(IoKind::Read, 0, -errno(&error)))?;
+            while let Some((lane, result)) = self.ring.next_completion() {
+                ended.push(Ended::Io(lane, result));
+            }
+        }
+        let jobs = &mut self.jobs;
+        self.queue.reap(&mut |id, result| {
+            if let Some(lane) = jobs.remove(&id) {
+                ended.push(Ended::Job(lane, result));
+            }
+        });
+        if let Some(direct) = &self.direct {
+            direct.reap(&mut |lane, result| ended.push(Ended::Direct(lane as u32, result)));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), LoadError> {
+        if self.jobs.is_empty() && self.directs == 0 {
+            let waited = self.ring.submit_and_wait();
+            return waited.map_err(|error| self.failed(IoKind::Read, 0, -errno(&error)));
+        }
+        std::thread::park_timeout(LOOK);
+        Ok(())
+    }
+
+    /// Goes on with what has ended; the lane, if it is done.
+    fn conclude(&mut self, ended: Ended) -> Result<Option<u32>, LoadError> {
+        let whole = self.plan.io_bytes as i32;
+        match (ended, self.plan.way) {
+            (Ended::Io(lane, result), way) => {
+                let kind = if way == VramWay::ReadBuffered { IoKind::Read } else { IoKind::Write };
+                if result != whole {
+                    return Err(self.failed(kind, lane, result));
+                }
+                match kind {
+                    IoKind::Read => self.copy(lane, true).map(|()| None),
+                    IoKind::Write | IoKind::Flush => Ok(Some(lane)),
+                }
+            }
+            (Ended::Job(_, Err(error)), _) => Err(fault(&error)),
+            (Ended::Job(_, Ok(done)), _) if done.blocks_bad > 0 => {
+                let what = format!("the GPU found {} wrong blocks", done.blocks_bad);
+                Err(SetupError::Gpu { what }.into())
+            }
+            (Ended::Job(lane, Ok(_)), VramWay::WriteBuffered) => {
+                self.push(lane, IoKind::Write).map(|()| None)
+            }
+            (Ended::Job(lane, Ok(_)), _) => Ok(Some(lane)),
+            (Ended::Direct(lane, result), way) => {
+                self.directs -= 1;
+                let kind = if way == VramWay::ReadDirect { IoKind::Read } else { IoKind::Write };
+                if result == whole { Ok(Some(lane)) } else { Err(self.failed(kind, lane, result)) }
+            }
+        }
+    }
+
+    fn count(&mut self, lane: u32, now: Nanos) {
+        if self.window.0 <= now && now < self.window.1 {
+            self.figures.ios += 1;
+            self.figures.bytes += u64::from(self.plan.io_bytes);
+            self.figures.latency.record((now - self.lanes[lane as usize].1).as_ns());
+        }
+    }
+
+    fn failed(&self, kind: IoKind, lane: u32, result: i32) -> LoadError {
+        let (kind_of_failure, errno) = match result {
+            0.. => (ErrorKind::Truncated, 0),
+            errno => (ErrorKind::of_errno(-errno), -errno),
+        };
+        LoadError::Io(IoError {
+            kind: kind_of_failure,
+            operation: match kind {
+                IoKind::Read => Operation::Read,
+                IoKind::Write | IoKind::Flush => Operation::Write,
+            },
+            tier: Tier::Storage,
+            file: self.file.path().display().to_string(),
+            offset_bytes: self.lanes[lane as usize].0,
+            length_bytes: u64::from(self.plan.io_bytes),
+            errno,
+        })
+    }
+}
+
+fn errno(error: &std::io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{CacheDir, Preallocate};
+    use crate::tier::gpu::emulated::EmulatedMemory;
+    use crate::units::{BLOCK_BYTES, MIB};
+
+    #[test]
+    fn every_way_moves_whole_ios_and_counts_those_of_its_window() {
+        let path = std::env::temp_dir().join(format!("ringfall-vram-{}", std::process::id()));
+        let mut directory = CacheDir::open(&path).unwrap();
+        let (file, file_path) = directory.create_data_file().unwrap();
+        let file = DataFile::new(file, file_path, Preallocate::Write).unwrap();
+        file.prepare(16 * MIB / BLOCK_BYTES).unwrap();
+        let file = Arc::new(file);
+        let memory = EmulatedMemory::new(1, 4 * MIB).unwrap();
+        let direct: Arc<dyn DirectStorage> = memory.direct(vec![file.descriptor().unwrap()]);
+        let ends = VramEnds { memory, file: Arc::clone(&file), direct: Some(direct) };
+        for way in [
+            VramWay::HostToVram,
+            VramWay::VramToHost,
+            VramWay::WriteBuffered,
+            VramWay::ReadBuffered,
+            VramWay::WriteDirect,
+            VramWay::ReadDirect,
+            VramWay::Fill,
+            VramWay::Check,
+        ] {
+            let plan = VramPlan {
+                way,
+                io_bytes: 64 << 10,
+                depth: 4,
+                threads: 2,
+                range_bytes: 16 * MIB,
+                ramp: Duration::ZERO,
+                window: Duration::from_secs(3_600),
+                seed: 7,
+            };
+            let looks = std::sync::atomic::AtomicU32::new(0);
+            let figures =
+                measure_vram(&ends, &plan, &|| looks.fetch_add(1, Ordering::Relaxed) > 20).unwrap();
+            assert!(figures.ios >= 8, "{way:?}: {figures:?}");
+            assert_eq!(figures.bytes, figures.ios * (64 << 10), "{way:?}");
+            assert_eq!(figures.latency.count(), figures.ios, "{way:?}");
+        }
+        drop((ends, file));
+        directory.remove().unwrap();
+    }
+}

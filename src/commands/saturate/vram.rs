@@ -1,0 +1,230 @@
+//! `ringfall saturate --target vram`: the limits of the ways between GPU memory, host memory and a
+//! drive, as a table and a file.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ringfall_engine::device::{DataFile, Preallocate};
+use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
+use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
+use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory};
+use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
+
+use super::super::wrapped;
+use super::{check, check_outputs, cores, places, size};
+use crate::cli::SaturateArgs;
+use crate::config::{Facts, GpuBackend, InputError, compact_utc};
+use crate::escape::{terminal, terminal_page, terminal_path};
+use crate::exit::Exit;
+use crate::host::Machine;
+use crate::interrupt::Interrupt;
+use crate::outlet;
+use crate::results::write_json;
+use crate::run::FleetError;
+use crate::saturate::{
+    SaturateError, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits, vram_measurements,
+};
+use crate::store::{Store, StoreRequest};
+
+/// Length of a measurement where no time limit is given, and the bounds of one that follows from a
+/// limit, s.
+const SECONDS_EACH: f64 = 1.0;
+const SECONDS_EACH_BOUNDS: (f64, f64) = (0.1, 10.0);
+/// Longest trial of GPUDirect Storage.
+const DIRECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The memory to measure, and what opens its way to a file past host memory.
+struct Gpu {
+    memory: Arc<dyn GpuMemory>,
+    open_direct: Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, String>>,
+}
+
+/// Measures, and writes and shows what was found.
+///
+/// # Errors
+/// What was asked for can't be meant or done; an I/O or a copy failed.
+pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
+    let facts = Facts::look();
+    let output = args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(format!("results/vram-{}.json", compact_utc(facts.unix_s)))
+    });
+    refuse(args)?;
+    check(args)?;
+    check_outputs(args, &output)?;
+    let places = places(args)?;
+    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let mut settings = VramSettings {
+        range_bytes: 0,
+        io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
+        depth_max: args.depth_max,
+        threads: cores(args, None).len() as u32,
+        buffer_bytes_max: args.io_buffer_mb * MIB,
+        seconds_each: SECONDS_EACH,
+        seed: args.seed,
+    };
+    let gpu = open(args.gpu_backend, vram_bytes(&settings))?;
+    let request = StoreRequest {
+        places,
+        destroy_device_contents: args.destroy_device_contents,
+        capacity_bytes: (args.size_gb * GIB as f64) as u64,
+        capacity_flag: "--size-gb",
+        is_strict: false,
+        free_percent_max: None,
+        shards: settings.threads as u16,
+        preallocate: Preallocate::Reserve,
+    };
+    let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
+    settings.range_bytes = store.capacity_bytes();
+    let machine = Machine::look(store.path());
+    let mut limits = VramLimits::of(gpu.memory.facts(), machine, &settings, facts.unix_s as f64);
+    let found = measure(args, &store.drives[0].file, gpu, &mut settings, &interrupt, &mut limits);
+    let removed = store.remove();
+    match found {
+        Err(SaturateError::Interrupted) => {
+            crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
+            removed?;
+            return Ok(Exit::Interrupted);
+        }
+        other => other?,
+    }
+    removed?;
+    write_json(&limits, &output)
+        .with_context(|| format!("the limits can't be written to {}", output.display()))?;
+    if args.json {
+        super::super::print_json(&limits)?;
+    }
+    if !args.quiet {
+        let page = format!("{}  limits       {}\n", table(&limits), terminal_path(&output));
+        match outlet::write_page(super::stream(args), &terminal_page(&page)) {
+            Err(error) if !super::super::has_reader_left(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(if limits.interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+/// Says what has no meaning here.
+fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
+    let given = [
+        ("an object store", args.target.is_some()),
+        ("--mix-of", args.mix_of.is_some()),
+        ("--html-output", args.html_output.is_some()),
+        ("--device-output", args.device_output.is_some()),
+        ("--sqpoll", args.sqpoll),
+        ("--iopoll", args.iopoll),
+    ];
+    let mut sentences: Vec<String> = given
+        .iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(what, _)| format!("{what} has no meaning with --target vram: leave it out"))
+        .collect();
+    if args.gpu_backend == GpuBackend::None {
+        sentences.push("--target vram needs a GPU backend: auto, cuda or emulated".to_owned());
+    }
+    if args.cache_dir.as_ref().is_some_and(|places| places.0.len() > 1) {
+        sentences.push("--target vram measures one drive: name one with --cache-dir".to_owned());
+    }
+    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+}
+
+fn open(backend: GpuBackend, bytes: u64) -> Result<Gpu> {
+    let bytes = bytes.next_multiple_of(CHUNK_BYTES);
+    if backend == GpuBackend::Emulated {
+        let memory = EmulatedMemory::new(1, bytes)?;
+        let emulated = Arc::clone(&memory);
+        return Ok(Gpu {
+            memory,
+            open_direct: Box::new(move |file, _| Ok(emulated.direct(vec![file]))),
+        });
+    }
+    let memory = CudaMemory::open(None, 1, bytes).map_err(|why| {
+        InputError::new(format!(
+            "--target vram: {why}; --gpu-backend emulated has host memory stand in for a GPU"
+        ))
+    })?;
+    let cuda = Arc::clone(&memory);
+    Ok(Gpu {
+        memory,
+        open_direct: Box::new(move |file, probe_bytes| {
+            let gds = Gds::open(&cuda, vec![file], probe_bytes, DIRECT_LIMIT)?;
+            Ok(Arc::new(gds))
+        }),
+    })
+}
+
+fn measure(
+    args: &SaturateArgs,
+    file: &Arc<DataFile>,
+    gpu: Gpu,
+    settings: &mut VramSettings,
+    interrupt: &Interrupt,
+    limits: &mut VramLimits,
+) -> Result<(), SaturateError> {
+    let probe_bytes = file.prepared_blocks().saturating_mul(BLOCK_BYTES).min(settings.range_bytes);
+    let direct = match file.descriptor() {
+        Ok(descriptor) => (gpu.open_direct)(descriptor, probe_bytes),
+        Err(error) => Err(format!("the data file can't be opened again ({error})")),
+    };
+    limits.why_not_gds = direct.as_ref().err().cloned();
+    if let Some(seconds) = args.time_limit {
+        let measurements = vram_measurements(settings, direct.is_ok()).max(1);
+        let each = f64::from(seconds) / f64::from(measurements);
+        settings.seconds_each = each.clamp(SECONDS_EACH_BOUNDS.0, SECONDS_EACH_BOUNDS.1);
+    }
+    limits.seconds_each = settings.seconds_each;
+    let mut teller = super::Teller::new(args, false);
+    let is_gpu = limits.is_gpu;
+    let mut watcher = |way: &str, point: &VramPoint| {
+        let stands_in = if is_gpu { "" } else { " (emulated)" };
+        teller.progress(format!(
+            "{way}{stands_in}: {} × {} deep: {:.2} GiB/s",
+            size(point.io_bytes),
+            point.depth,
+            point.bytes_per_s / GIB as f64
+        ));
+    };
+    let found = vram_limits((&gpu.memory, file), direct, settings, interrupt, &mut watcher);
+    teller.end_line();
+    (limits.ways, limits.is_page_locked) = found?;
+    limits.interrupted = interrupt.is_set();
+    Ok(())
+}
+
+/// The limits as text, 80 columns.
+fn table(limits: &VramLimits) -> String {
+    let mut page = String::new();
+    let what = match limits.is_gpu {
+        true => format!("{}, CUDA {}", limits.device, limits.driver.as_deref().unwrap_or("?")),
+        false => {
+            "emulated: no GPU. What follows is this machine's memory, and not a GPU's".to_owned()
+        }
+    };
+    wrapped(&mut page, "  GPU          ", &terminal(&what));
+    page.push_str(&format!(
+        "{:<28}{:>9} {:>8} {:>7} {:>10} {:>10}\n",
+        "", "GiB/s", "I/O", "depth", "P50, us", "P99, us"
+    ));
+    let us = |value: Option<f64>| value.map_or("–".to_owned(), |us| format!("{us:.0}"));
+    for way in &limits.ways {
+        let best = &way.best;
+        page.push_str(&format!(
+            "  {:<26}{:>9.3} {:>8} {:>7} {:>10} {:>10}\n",
+            way.way,
+            best.bytes_per_s / GIB as f64,
+            size(best.io_bytes),
+            best.depth,
+            us(best.latency_p50_us),
+            us(best.latency_p99_us)
+        ));
+    }
+    if let Some(why) = &limits.why_not_gds {
+        wrapped(&mut page, "  gds          ", &format!("not measured: {}", terminal(why)));
+    }
+    if limits.is_gpu && !limits.is_page_locked {
+        wrapped(&mut page, "  buffers      ", "host memory was not page-locked for the GPU");
+    }
+    page
+}
