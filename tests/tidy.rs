@@ -242,7 +242,9 @@ fn public_types(text: &str) -> Vec<&str> {
         let rest = line.trim_start().strip_prefix("pub ")?;
         let (kind, rest) = rest.split_once(' ')?;
         let name = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
-        name.filter(|_| matches!(kind, "struct" | "enum" | "trait" | "type"))
+        // A macro's have none yet.
+        let is_named = |name: &&str| !name.is_empty();
+        name.filter(|_| matches!(kind, "struct" | "enum" | "trait" | "type")).filter(is_named)
     });
     declared.collect()
 }

@@ -98,6 +98,12 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
     .context("that many threads can't be started: give fewer --threads")?;
     let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.failures.sort();
+    let told = super::print(&page_of(&sums, began.elapsed().as_secs_f64()))?;
+    Ok(if sums.failures.is_empty() { told } else { Exit::Failed })
+}
+
+/// What is told at the end.
+fn page_of(sums: &Sums, seconds: f64) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
         page,
@@ -108,7 +114,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
          runs: {} came to their end, {} were interrupted, {} failed; {} handed their results over \
          early",
         sums.runs,
-        began.elapsed().as_secs_f64(),
+        seconds,
         sums.requests,
         sums.cancelled,
         sums.failing,
@@ -137,8 +143,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
             sums.failures.len()
         );
     }
-    let told = super::print(&page)?;
-    Ok(if sums.failures.is_empty() { told } else { Exit::Failed })
+    page
 }
 
 /// `N` or `FIRST..END`.

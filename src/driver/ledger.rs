@@ -112,16 +112,19 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    /// What is done to a ledger that serves one request and ingests one document.
+    type Act = fn(&Ledger);
+
     #[test]
     fn what_is_counted_twice_is_noticed() {
-        let refused = |act: fn(&Ledger)| {
+        let refused = |act: Act| {
             let ledger = Ledger::default();
             ledger.serve();
             ledger.begin_ingest();
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&ledger))).is_err()
         };
         assert!(!refused(|ledger| ledger.done(RequestId(1))));
-        let cases: &[(&str, fn(&Ledger))] = &[
+        let cases: &[(&str, Act)] = &[
             ("done twice", |ledger| (0..2).for_each(|_| ledger.done(RequestId(1)))),
             ("abandoned when done", |ledger| {
                 ledger.done(RequestId(1));

@@ -1,9 +1,9 @@
 //! Whole systems, small and on a simulated clock, whose drive goes wrong in ways drawn from a seed.
 //!
-//! Everything is real but the clock, the drive and the GPU: the phases of the run, users, placement,
-//! the data path with its bytes and their verification. After each run every sum must hold, nothing
-//! may be held, what the engine reports must be what drive and GPU did, to the byte, and the phases
-//! must have kept their promises (`promises`).
+//! Everything is real but the clock, the drive and the GPU: the phases of the run, users,
+//! placement, the data path with its bytes and their verification. After each run every sum must
+//! hold, nothing may be held, what the engine reports must be what drive and GPU did, to the byte,
+//! and the phases must have kept their promises (`promises`).
 
 mod check;
 mod fate;

@@ -37,7 +37,7 @@ pub struct RecordedPart {
     pub index: u64,
     /// Name that the store gave the part, which completing the upload takes.
     pub content_id: String,
-    /// Its length, bytes.
+    /// Length of the content, bytes.
     pub bytes: u64,
 }
 

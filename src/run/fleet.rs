@@ -192,8 +192,8 @@ impl Fleet {
     }
 
     /// Looks at every heartbeat and wakes shards that miss theirs. The first shard that was lost
-    /// since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run is
-    /// doing, for the log.
+    /// since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run
+    /// is doing, for the log.
     #[must_use]
     pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
         let now = monotonic_now();

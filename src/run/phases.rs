@@ -279,9 +279,9 @@ impl PhaseMachine {
         self.ending.clone().unwrap_or(Ending::Complete)
     }
 
-    /// What comes next. Whatever is not a wait changes the state, and no state but the drain's, which
-    /// may have what was measured handed over three times, comes twice: the answers before the run
-    /// is over are bounded, but for waits.
+    /// What comes next. Whatever is not a wait changes the state, and no state but the drain's,
+    /// which may have what was measured handed over three times, comes twice: the answers before
+    /// the run is over are bounded, but for waits.
     pub fn next(&mut self, sight: &Sight) -> NextStep {
         self.listen(sight);
         match self.state {

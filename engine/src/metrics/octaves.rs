@@ -1,9 +1,9 @@
 //! Counters of an HDR histogram, with memory only for the octaves in which something was recorded.
 //!
-//! The layout is HdrHistogram's for our bounds: below 2²⁰ ns counters 512 ns wide, and above it each
-//! octave in 1,024. The `hdrhistogram` crate, which reads and writes the format and against which
-//! the tests hold this, spends five times as many instructions on recording, seven times a read;
-//! and it has one block of 192 KiB, where latencies mostly fall into three octaves of 8 KiB.
+//! The layout is HdrHistogram's for our bounds: below 2²⁰ ns counters 512 ns wide, and above it
+//! each octave in 1,024. The `hdrhistogram` crate, which reads and writes the format and against
+//! which the tests hold this, spends five times as many instructions on recording, seven times a
+//! read; and it has one block of 192 KiB, where latencies mostly fall into three octaves of 8 KiB.
 
 use super::histogram::{HIGHEST_NS, LOWEST_NS, SIGNIFICANT_DIGITS};
 
