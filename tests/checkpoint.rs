@@ -350,7 +350,7 @@ fn flags_that_cannot_be_meant_are_told() {
         (&["--size-gib", "0"], &["not a size in GiB"]),
         (&["--size-gib", "nan"], &["not a size in GiB"]),
         (&["--chunk-mib", "0"], &["--chunk-mib"]),
-        (&["--dedupe-ratio", "0.5"], &["not a deduplication ratio; give 1 to 1000"]),
+        (&["--dedupe-ratio", "0.5"], &["--dedupe-ratio 0.5 is out of bounds: 1 to 1000"]),
         (
             &["--parameters", "1e6", "--ranks", "8", "--tensor-parallel", "3"],
             &["--ranks 8 can't be divided into groups of --tensor-parallel 3"],

@@ -179,10 +179,7 @@ impl ObjectTarget {
                 "give --overwrite to begin again, or another prefix",
             )
         };
-        let record: UploadRecord =
-            serde_json::from_slice(&text).map_err(|error| strange(error.to_string()))?;
-        record.check().map_err(strange)?;
-        Ok(Some(record))
+        UploadRecord::read(&text).map(Some).map_err(strange)
     }
 
     /// Ends the upload of a file that an earlier save has left, if there is one.

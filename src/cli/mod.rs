@@ -41,7 +41,7 @@ pub use suite::SuiteArgs;
 pub use sweep::SweepArgs;
 
 use crate::config::nearest::nearest;
-use crate::config::{InputError, NOT_YET, Options, Preset, SETTINGS, Setting, not_yet};
+use crate::config::{InputError, Options, Preset, SETTINGS, Setting};
 use crate::host::terminal_columns;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
@@ -256,9 +256,6 @@ fn explain(error: clap::Error) -> Stop {
             let flag = text(ContextKind::InvalidArg).unwrap_or_default();
             let key = flag.trim_start_matches('-').replace('-', "_");
             let key = key.split('=').next().unwrap_or_default();
-            if NOT_YET.contains(&key) {
-                return Stop::Wrong(not_yet(&flag));
-            }
             let begun: Vec<String> = SETTINGS
                 .iter()
                 .filter(|setting| !key.is_empty() && setting.key.starts_with(key))

@@ -35,9 +35,6 @@ fn every_key_is_a_flag_of_the_same_name() {
         let found = run.get_arguments().any(|arg| arg.get_long() == Some(&flag));
         assert!(found, "--{flag}");
     }
-    for key in NOT_YET {
-        assert!(!Options::KEYS.contains(key), "{key} is both there and not yet there");
-    }
 }
 
 #[test]
@@ -100,12 +97,6 @@ fn a_switch_can_be_turned_off_again() {
 fn of_a_flag_given_twice_the_last_counts() {
     let options = options("ringfall run --users 4 --num-users 5 --pin --pin=false");
     assert_eq!((options.num_users, options.pin), (Some(5), Some(false)));
-}
-
-#[test]
-fn what_is_not_there_yet_is_said_to_be_so() {
-    let text = wrong("ringfall run --gpu-transfer gds");
-    assert!(text.contains("not in this version"), "{text}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub use health::HealthCriteria;
 pub use input_error::InputError;
 pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub(crate) use judging::{TARGET_MS_MAX, WAITING_MAX};
-pub use options::{NOT_YET, Options, SETTINGS, Settings, not_yet};
+pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{

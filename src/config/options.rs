@@ -438,13 +438,3 @@ impl FromArgMatches for Options {
         Ok(())
     }
 }
-
-/// What later versions will take, so that it is told apart from a slip of the keyboard. Names as
-/// in YAML.
-pub const NOT_YET: &[&str] = &[];
-
-/// What is said of a feature of a later version.
-#[must_use]
-pub fn not_yet(what: &str) -> String {
-    format!("{what} is not in this version ({}); leave it out", env!("CARGO_PKG_VERSION"))
-}

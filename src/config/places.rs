@@ -112,7 +112,7 @@ impl Kind for Places {
     }
 
     fn schema((): &()) -> Value {
-        json!({ "type": "string" })
+        json!({ "type": ["string", "array"], "items": { "type": "string" } })
     }
 
     fn check(typed: &Places, (): &(), wrong: Wrong<'_>) -> Vec<PathBuf> {

@@ -1,7 +1,6 @@
 //! What is wrong with a text in YAML, with the line and the key.
 
 use super::nearest::nearest;
-use super::{NOT_YET, not_yet};
 
 /// The key of a line of the form `key: value`.
 pub(super) fn key_of(line: &str) -> Option<&str> {
@@ -18,9 +17,6 @@ pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: 
     let place = line.map_or(name.to_owned(), |line| format!("{name}, line {line}"));
     let bare = error.without_snippet();
     if let Error::SerdeUnknownField { field, expected, .. } = bare {
-        if NOT_YET.contains(&field.as_str()) {
-            return format!("{place}: {}", not_yet(&format!("key {field:?}")));
-        }
         let near = nearest(field, expected.iter().copied());
         let hint = near.map_or(all.to_owned(), |near| format!("did you mean {near:?}?"));
         return format!("{place}: unknown key {field:?}; {hint}");

@@ -42,6 +42,17 @@ pub struct RecordedPart {
 }
 
 impl UploadRecord {
+    /// The record that a text in JSON has.
+    ///
+    /// # Errors
+    /// It is none, or its values are wrong.
+    pub fn read(text: &[u8]) -> Result<UploadRecord, String> {
+        let record: UploadRecord =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        record.check()?;
+        Ok(record)
+    }
+
     /// What is wrong with values that somebody else may have written.
     ///
     /// # Errors

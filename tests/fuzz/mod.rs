@@ -42,7 +42,7 @@ readers! {
     results configuration device roofline spreadsheet table burst_trace block_trace operations
     dataset validation compressed bpftrace iostat audit metadata profile answer
     checkpoint suite
-    journal ranks
+    journal ranks upload
 }
 
 /// Words by which a source takes text or bytes from outside.
@@ -50,7 +50,7 @@ const READING: [&str; 5] =
     ["serde_json::from_", "serde_saphyr::from_", "open_to_read(", "read_text(", "fs::read("];
 
 /// The sources in which one of them stands, and what reads each: a reader, or why there is none.
-const SOURCES_THAT_READ: [(&str, &str); 22] = [
+const SOURCES_THAT_READ: [(&str, &str); 25] = [
     ("src/batch/journal.rs", "journal"),
     ("src/blocktrace/parse.rs", "bpftrace"),
     ("src/checkpoint/commit.rs", "checkpoint"),
@@ -58,6 +58,7 @@ const SOURCES_THAT_READ: [(&str, &str); 22] = [
     ("src/config/device_file.rs", "device"),
     ("src/config/file.rs", "configuration"),
     ("src/config/reference/mod.rs", "configuration"),
+    ("src/config/table.rs", "none: it reads the defaults that stand beside it"),
     ("src/group/card.rs", "ranks"),
     ("src/group/directory.rs", "ranks"),
     ("src/host/pipe.rs", "none: it opens what the others read"),
@@ -65,9 +66,11 @@ const SOURCES_THAT_READ: [(&str, &str); 22] = [
     ("src/mlperf/metadata.rs", "metadata"),
     ("src/mlperf/shim.rs", "none: it compares files with its own, byte by byte"),
     ("src/objects/profile.rs", "profile"),
+    ("src/objects/upload.rs", "upload"),
     ("src/results/document/derive.rs", "results"),
     ("src/results/document/kept.rs", "results"),
     ("src/results/document/read.rs", "results"),
+    ("src/run/depth/over_ranks.rs", "ranks"),
     ("src/run/over_ranks.rs", "ranks"),
     ("src/saturate/ranks.rs", "ranks"),
     ("src/saturate/roofline.rs", "roofline"),

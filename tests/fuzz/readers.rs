@@ -17,7 +17,7 @@ use ringfall::host::{MemoryRoom, Room};
 use ringfall::mlperf::metadata::Departures;
 use ringfall::mlperf::tree::metadata_of;
 #[cfg(feature = "objects")]
-use ringfall::objects::{ProfileFiles, meaning};
+use ringfall::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall::results::document::ResultFile;
 use ringfall::saturate::{device_yaml, read_roofline};
 use ringfall::show::{
@@ -50,7 +50,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 22] = [
+pub const READERS: [Reader; 23] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -73,6 +73,7 @@ pub const READERS: [Reader; 22] = [
     Reader { name: "suite", file: "suite.plan", read: suite },
     Reader { name: "journal", file: "batch.journal", read: journal },
     Reader { name: "ranks", file: "rank_0.card", read: ranks },
+    Reader { name: "upload", file: "x.upload.json", read: upload },
 ];
 
 /// Readers that do harm, to see that it is seen.
@@ -385,6 +386,18 @@ fn answer(path: &Path) -> Result<String, String> {
     let told = [400, 403, 404, 503].map(|status| meaning(status, &body).to_string());
     // What is told is escaped where it is told, and the server may say as much as it likes.
     Ok(told.join(" ").chars().take(200).collect())
+}
+
+/// What a save has left of an upload that did not end.
+#[cfg(feature = "objects")]
+fn upload(path: &Path) -> Result<String, String> {
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    UploadRecord::read(&text).map(|record| record.parts.len().to_string())
+}
+
+#[cfg(not(feature = "objects"))]
+fn upload(_path: &Path) -> Result<String, String> {
+    Err("built without object stores".to_owned())
 }
 
 #[cfg(not(feature = "objects"))]

@@ -36,10 +36,13 @@ const SECONDS_EACH_BOUNDS: (f64, f64) = (0.1, 10.0);
 /// Longest trial of GPUDirect Storage.
 const DIRECT_LIMIT: Duration = Duration::from_secs(10);
 
+/// Opens the way past host memory to a file, of which so many bytes may be written over.
+type DirectOpener = Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, String>>;
+
 /// The memory to measure, and what opens its way to a file past host memory.
 struct Gpu {
     memory: Arc<dyn GpuMemory>,
-    open_direct: Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, String>>,
+    open_direct: DirectOpener,
 }
 
 /// Measures, and writes and shows what was found.

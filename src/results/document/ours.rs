@@ -247,7 +247,7 @@ pub struct RooflineReport {
 impl RooflineReport {
     /// Whether both are what one search has found, or one file says.
     pub(super) fn is_of_the_same_search(&self, other: &RooflineReport) -> bool {
-        *other == RooflineReport { share: other.share.clone(), ..self.clone() }
+        *other == RooflineReport { share: other.share, ..self.clone() }
     }
 
     /// The same limits, of which reads and writes of so many bytes a second use a part.
