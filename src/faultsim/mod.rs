@@ -339,6 +339,11 @@ impl Faulty<'_> {
                 self.befall(phase, incident.what)?;
             }
         }
+        let losses = self.world.shared.budgets.losses();
+        if losses == self.world.drives.len() as u64 && self.failure.is_none() {
+            // As a real run does.
+            self.fail("every drive has failed".to_owned());
+        }
         let (due, later): (Vec<_>, Vec<_>) =
             self.to_come.iter().copied().partition(|(at, _)| *at <= now);
         self.to_come = later;

@@ -138,6 +138,9 @@ impl Stranger {
                 self.see(format!("{key:?} is there already, and nobody wrote it"));
             }
             WriteOutcome::AlreadyThere => {}
+            // A tier that has lost drives holds less; one that has lost all of them, nothing.
+            WriteOutcome::Refused { limit_bytes }
+                if bytes > limit_bytes && self.shard.shared().budgets.losses() > 0 => {}
             WriteOutcome::Refused { limit_bytes } => {
                 self.see(format!("{bytes} bytes refused, {limit_bytes} allowed"));
             }

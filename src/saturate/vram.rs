@@ -25,7 +25,7 @@ const DEPTHS: [u32; 3] = [2, 8, 32];
 /// Left out of each measurement at its beginning, as a part of it.
 const RAMP_PART: u32 = 4;
 
-/// What is tried.
+/// Loads that are tried, and the part of the file that they use.
 #[derive(Clone, Debug)]
 pub struct VramSettings {
     /// The first so many bytes of the file are used; they are written first.
@@ -34,7 +34,7 @@ pub struct VramSettings {
     pub io_bytes: (u32, u32),
     /// Largest depth over all threads.
     pub depth_max: u32,
-    /// Number of threads.
+    /// Number of threads that submit I/Os and copies.
     pub threads: u32,
     /// Memory for buffers, and as much of the GPU's, bytes.
     pub buffer_bytes_max: u64,
@@ -68,7 +68,7 @@ pub struct VramLimits {
     pub device: String,
     /// Bytes of the file that were used.
     pub range_bytes: u64,
-    /// Number of threads.
+    /// Number of threads that submitted I/Os and copies.
     pub threads: u32,
     /// Length of each measurement, s, of which the first quarter does not count.
     pub seconds_each: f64,
@@ -89,11 +89,11 @@ pub struct VramWayLimits {
     pub way: &'static str,
     /// The point with the most bytes a second.
     pub best: VramPoint,
-    /// All points.
+    /// Everything that was measured this way, in the order in which it was tried.
     pub points: Vec<VramPoint>,
 }
 
-/// One measurement.
+/// What one load of a way came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VramPoint {
     /// Size of each I/O or copy, bytes.

@@ -196,7 +196,7 @@ impl GpuMemoryWorth {
         self
     }
 
-    /// In words.
+    /// Says in words how many users the memory serves.
     #[must_use]
     pub fn told(&self) -> String {
         let users = match (self.users_in_time, self.is_largest_tried) {
