@@ -68,8 +68,6 @@ fn the_harness_starts_ranks_through_the_shim() {
         command.args(["shim/mlperf_wrapper.py", "--rank-output-base", "out/option_1/trial_0"]);
         command.args(["--rank-cache-base", "kv", "--seed-base", "42"]);
         command.args(["--start-delay", "0", "--end-delay=0", "--config", "shim/config.yaml"]);
-        // No MPI has started these.
-        command.args(["--ranks", "directory"]);
         command.args(SMALL).args(MORE).current_dir(&scratch.path);
         spawn(as_rank(command, rank))
     };

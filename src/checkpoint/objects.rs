@@ -259,6 +259,7 @@ impl Target for ObjectTarget {
 
     fn create(&self, file: &FilePlan, goes_on: bool) -> Result<ObjectDraft, TargetError> {
         let record = if goes_on { self.record_of(&file.name)? } else { None };
+        let is_fresh = record.is_none();
         let upload = match record {
             Some(record) => self.objects.continue_upload(&file.name, record),
             None => self.objects.upload(&file.name)?,
@@ -267,9 +268,13 @@ impl Target for ObjectTarget {
         let has_several = file.bytes > chunk_bytes;
         let recorded = Mutex::new(has_several.then(monotonic_now));
         let draft = ObjectDraft { upload: Arc::new(upload), name, chunk_bytes, recorded };
-        if has_several {
-            // Whoever is killed from now on leaves the name of the upload.
-            draft.record(&self.objects)?;
+        // Whoever is killed from now on leaves the name of the upload.
+        if has_several && let Err(error) = draft.record(&self.objects) {
+            if is_fresh {
+                // Without a record nobody could end it later; the first error is the one to tell.
+                let _ended = draft.upload.abort();
+            }
+            return Err(error);
         }
         Ok(draft)
     }

@@ -85,6 +85,7 @@ fn machine_of(survey: &Survey, cache_dir: Option<&Path>) -> Machine {
 /// what is done. A small tier is opened to find out, and closed.
 fn gpu_gib() -> Result<f64, String> {
     const TRIED_BYTES: u64 = 64 << 20;
+    let _overdue = crate::host::Overdue::new("the GPU's driver to open its devices".to_owned());
     let memory = CudaMemory::open(None, 1, TRIED_BYTES).map_err(|why| why.to_string())?;
     let device = memory.facts().devices.first().ok_or("the driver names no device")?;
     Ok(ringfall_engine::units::gib(device.free_bytes / 10 * 9))

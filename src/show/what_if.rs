@@ -200,7 +200,7 @@ impl GpuMemoryWorth {
     #[must_use]
     pub fn told(&self) -> String {
         let users = match (self.users_in_time, self.is_largest_tried) {
-            (None, _) => "fewer users in time than were tried".to_owned(),
+            (None, _) => "no number of users tried met every target".to_owned(),
             (Some(users), true) => format!("{users} users in time or more"),
             (Some(users), false) => format!("{users} users in time"),
         };

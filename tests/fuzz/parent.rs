@@ -111,7 +111,10 @@ impl Reading {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     let starved = self.waited_for_a_core().saturating_sub(asked.waited);
-                    if asked.at.elapsed().saturating_sub(starved) >= self.patience {
+                    let passed = asked.at.elapsed();
+                    // Threads that hang may stand in each other's way.
+                    let is_long = passed >= 20 * self.patience;
+                    if is_long || passed.saturating_sub(starved) >= self.patience {
                         return Err(error);
                     }
                 }

@@ -81,7 +81,9 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     own.options.output = Some(place.output.clone());
     own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
     // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.
-    own.options.ranks.get_or_insert(Ranks::Directory);
+    let file = own.config.as_deref().and_then(|path| ConfigFile::read(path).ok());
+    let of_file = file.and_then(|file| file.options.ranks);
+    own.options.ranks.get_or_insert(of_file.unwrap_or(Ranks::Directory));
     (own, place)
 }
 

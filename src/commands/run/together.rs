@@ -127,10 +127,11 @@ fn tell_ranks(rank: &Rank, why: &str) {
 /// Has the ranks that wait for this one hear why it can't begin, where its settings are wrong and
 /// there is no plan: they wait where the flags and the file that could be read say.
 pub fn tell_ranks_that_wait(args: &RunArgs, file: Option<&ConfigFile>, why: &str) {
-    let Ok(typed) = args.typed() else { return };
+    // A preset that is not known says nothing of where they meet.
+    let typed = args.typed().unwrap_or_else(|_| args.options.clone());
     let file = file.map(|file| file.options.clone()).unwrap_or_default();
-    // Who is given a time waits for nobody.
-    if typed.start_at.or(file.start_at).is_some() {
+    // Who is given a time waits for nobody; 0 is none.
+    if typed.start_at.or(file.start_at).is_some_and(|start| start > Default::default()) {
         return;
     }
     let output = typed.output.or(file.output).unwrap_or_else(|| "results/auto".into());

@@ -19,7 +19,7 @@ use crate::cli::SaturateArgs;
 use crate::config::{Facts, GpuBackend, InputError, compact_utc};
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
-use crate::host::Machine;
+use crate::host::{Machine, Overdue};
 use crate::interrupt::Interrupt;
 use crate::outlet;
 use crate::results::write_json;
@@ -88,12 +88,11 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     match found {
         Err(SaturateError::Interrupted) => {
             crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
-            removed?;
+            tell_left(removed.as_ref().err());
             return Ok(Exit::Interrupted);
         }
         other => other?,
     }
-    removed?;
     write_json(&limits, &output)
         .with_context(|| format!("the limits can't be written to {}", output.display()))?;
     if args.json {
@@ -106,7 +105,20 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
             _ => {}
         }
     }
-    Ok(if limits.interrupted { Exit::Interrupted } else { Exit::Done })
+    // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
+    if limits.interrupted {
+        tell_left(removed.as_ref().err());
+        return Ok(Exit::Interrupted);
+    }
+    removed?;
+    Ok(Exit::Done)
+}
+
+/// Says what could not be deleted.
+fn tell_left(error: Option<&impl std::fmt::Display>) {
+    if let Some(error) = error {
+        crate::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
+    }
 }
 
 /// Says what has no meaning here.
@@ -118,6 +130,8 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
         ("--device-output", args.device_output.is_some()),
         ("--sqpoll", args.sqpoll),
         ("--iopoll", args.iopoll),
+        ("--read-percent", args.read_percent != [100, 0]),
+        ("--no-iops", args.no_iops),
     ];
     let mut sentences: Vec<String> = given
         .iter()
@@ -143,6 +157,7 @@ fn open(backend: GpuBackend, bytes: u64) -> Result<Gpu> {
             open_direct: Box::new(move |file, _| Ok(emulated.direct(vec![file]))),
         });
     }
+    let _overdue = Overdue::new("the GPU's driver to open its devices".to_owned());
     let memory = CudaMemory::open(None, 1, bytes).map_err(|why| {
         InputError::new(format!(
             "--target vram: {why}; --gpu-backend emulated has host memory stand in for a GPU"
@@ -191,7 +206,9 @@ fn measure(
     };
     let found = vram_limits((&gpu.memory, file), direct, settings, interrupt, &mut watcher);
     teller.end_line();
-    (limits.ways, limits.is_page_locked) = found?;
+    let (ways, is_page_locked) = found?;
+    limits.is_page_locked = is_page_locked && !ways.is_empty();
+    limits.ways = ways;
     limits.interrupted = interrupt.is_set();
     Ok(())
 }
