@@ -51,7 +51,7 @@ const PROGRAM: Table = &[
         ],
     ),
     ("faultsim", &["driver", "run", "store"]),
-    ("results", &["config", "escape", "facts", "host", "objects", "remedy"]),
+    ("results", &["config", "escape", "facts", "host", "objects", "precondition", "remedy"]),
     ("audit", &["iostat"]),
     ("analysis", &["config", "host", "iostat", "results"]),
     ("mlperf", &["analysis", "results"]),

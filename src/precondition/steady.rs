@@ -13,16 +13,50 @@ const SLOPE_MAX: f64 = 0.10;
 pub const RULE: &str = "the last 5 rounds lie within 20 % of their mean from lowest to highest, \
                         and their fitted line rises or falls by at most 10 % of it (SNIA PTS)";
 
+/// How far rounds lie apart, and which way they go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Their mean.
+    pub mean: f64,
+    /// Highest minus lowest round, as a share of the mean.
+    pub range: f64,
+    /// Rise of the fitted line from the first round to the last, as a share of the mean; negative
+    /// where it falls.
+    pub trend: f64,
+}
+
+impl Spread {
+    /// The spread of rounds; none of fewer than two, and of those whose mean is not positive.
+    #[must_use]
+    pub fn of(rounds: &[f64]) -> Option<Spread> {
+        let mean = mean(rounds);
+        if rounds.len() < 2 || mean.is_nan() || mean <= 0.0 {
+            return None;
+        }
+        let (low, high) = rounds
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
+        Some(Spread { mean, range: (high - low) / mean, trend: trend(rounds) / mean })
+    }
+
+    /// Whether rounds with this spread are level and even.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.range <= RANGE_MAX && self.is_level()
+    }
+
+    /// Whether their fitted line is level.
+    #[must_use]
+    pub fn is_level(&self) -> bool {
+        self.trend.abs() <= SLOPE_MAX
+    }
+}
+
 /// Mean of the last five rounds, if they are steady.
 #[must_use]
 pub fn steady_mean(rounds: &[f64]) -> Option<f64> {
     let window = &rounds[rounds.len().checked_sub(WINDOW)?..];
-    let mean = mean(window);
-    let (low, high) = window
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-    let within = high - low <= RANGE_MAX * mean && trend(window).abs() <= SLOPE_MAX * mean;
-    (mean > 0.0 && within).then_some(mean)
+    Spread::of(window).filter(Spread::is_steady).map(|spread| spread.mean)
 }
 
 fn mean(values: &[f64]) -> f64 {

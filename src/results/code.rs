@@ -56,6 +56,8 @@ codes! {
         ReadsUnseen = "reads_unseen",
         /// The device's queue was full all the time.
         DeepQueue = "deep_queue",
+        /// Storage bandwidth rose or fell all through the window.
+        NotSteady = "not_steady",
         /// The block layer was to be traced, and was not.
         NotTraced = "not_traced",
         /// The trace of the block layer lost events.

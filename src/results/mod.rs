@@ -19,6 +19,7 @@ mod saturation;
 mod simulation;
 pub(crate) mod sla;
 pub(crate) mod source;
+mod steadiness;
 pub mod trust;
 mod warnings;
 
@@ -29,6 +30,7 @@ pub use json::write_json;
 pub use run_result::RunResult;
 pub(crate) use simulation::is_without_drive;
 pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
+pub use steadiness::SteadinessReport;
 pub use warnings::{Warning, warnings_of};
 
 /// The JSON Schema of the results, as it stands in `config/results.schema.json`.

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
-use crate::results::RunResult;
 use crate::results::code::Code;
 use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
+use crate::results::{RunResult, SteadinessReport};
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -104,6 +104,9 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     of_the_drives(result, warnings);
     if let Some(text) = deep_queue::told(result) {
         warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
+    }
+    if let Some(text) = SteadinessReport::of(result).and_then(|report| report.told()) {
+        warnings.push(warning(Code::NotSteady, text, Some("--warmup")));
     }
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");

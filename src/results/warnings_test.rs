@@ -10,7 +10,7 @@ use crate::config::{AutoscalerMode, AutoscalerPlan};
 use crate::facts::tests::roofline;
 use crate::facts::{
     BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, RequestStats,
-    TierShortage, class_index,
+    TierShortage, TimelineSecond, class_index,
 };
 use crate::host::{ChainLink, DeviceFacts, MountFacts};
 use crate::results::tests::{busy, nothing};
@@ -119,6 +119,17 @@ fn fill_the_queue(result: &mut RunResult) {
     (0..64_000).for_each(|_| latency.record(20_000_000));
 }
 
+/// Twenty seconds, in each of which storage read less than in the one before.
+fn falling() -> Vec<TimelineSecond> {
+    let of = |second: u32| {
+        let mut row = TimelineSecond { seconds: 1.0, ..TimelineSecond::default() };
+        row.end_s = f64::from(second);
+        row.tiers[Tier::Storage.index()].read.bytes = GIB / u64::from(second);
+        row
+    };
+    (1..=20).map(of).collect()
+}
+
 fn gpu(backing: Option<GpuBacking>, why_not: Option<&str>) -> Option<GpuOutcome> {
     let left_out = GpuOutcome::left_out(GIB, "it is in use".to_owned());
     Some(GpuOutcome { backing, why_not: why_not.map(str::to_owned), ..left_out })
@@ -162,6 +173,7 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::ReadsCached, |run| run.kernel.as_mut().unwrap().read_bytes = 1),
     (Code::ReadsUnseen, |run| run.kernel = None),
     (Code::DeepQueue, fill_the_queue),
+    (Code::NotSteady, |run| run.timeline = falling()),
     (Code::NotTraced, |run| run.block_trace = Some(Err("no bpftrace".to_owned()))),
     (Code::TraceLost, |run| {
         let trace = BlockTraceFigures { lost_events: 3, ..BlockTraceFigures::default() };

@@ -29,11 +29,18 @@ use crate::objects::ObjectCounts;
 use crate::remedy::told_io;
 use crate::results::autoscaling::{self, AutoscalerReport};
 use crate::results::source::{self, SourceReport, ValidationReport};
-use crate::results::{RunResult, SimulationReport, Warning};
+use crate::results::{RunResult, SimulationReport, SteadinessReport, Warning};
 use ringfall_engine::metrics::Counts;
 use ringfall_engine::units::GIB;
 
-shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, RankReport, SamplesReport);
+shapes!(
+    BlockTraceFigures,
+    ObjectCounts,
+    PreconditionReport,
+    RankReport,
+    SamplesReport,
+    SteadinessReport
+);
 
 impl Adds for ObjectCounts {
     fn plus(self, other: &ObjectCounts) -> Option<ObjectCounts> {
@@ -108,6 +115,11 @@ pub struct Ours {
     /// Result of `--precondition`, the writing of the device before the run; null without it, and
     /// in merged results: each found the device as what came before had left it.
     pub precondition: OfRun<PreconditionReport>,
+    /// Whether storage bandwidth was steady in the window; null where the window was too short to
+    /// tell (less than 10 s), was ended early, nothing moved, or an autoscaler changed the load, and
+    /// in merged results.
+    #[serde(default)]
+    pub steadiness: OfRun<SteadinessReport>,
     /// Requests to the object store since the start of the run; null unless --cache-dir names one,
     /// in which case there are no counters of a device.
     #[serde(default)]
@@ -449,6 +461,7 @@ impl Ours {
             cost: Part(CostReport::of(result)),
             roofline: RooflineReport::of(result),
             precondition: OfRun::maybe(result.precondition.clone()),
+            steadiness: OfRun::maybe(SteadinessReport::of(result)),
             objects: Added::maybe(result.objects.clone()),
             simulation: result.simulation.clone(),
             block_trace: Added::maybe(traced.cloned()),
