@@ -15,8 +15,8 @@ pub const RULE: &str = "the last 5 rounds lie within 20 % of their mean from low
 
 /// How far rounds lie apart, and which way they go.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// Their mean.
+pub struct RoundsSpread {
+    /// Mean of the rounds, in their unit.
     pub mean: f64,
     /// Highest minus lowest round, as a share of the mean.
     pub range: f64,
@@ -25,10 +25,10 @@ pub struct Spread {
     pub trend: f64,
 }
 
-impl Spread {
+impl RoundsSpread {
     /// The spread of rounds; none of fewer than two, and of those whose mean is not positive.
     #[must_use]
-    pub fn of(rounds: &[f64]) -> Option<Spread> {
+    pub fn of(rounds: &[f64]) -> Option<RoundsSpread> {
         let mean = mean(rounds);
         if rounds.len() < 2 || mean.is_nan() || mean <= 0.0 {
             return None;
@@ -36,7 +36,7 @@ impl Spread {
         let (low, high) = rounds
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-        Some(Spread { mean, range: (high - low) / mean, trend: trend(rounds) / mean })
+        Some(RoundsSpread { mean, range: (high - low) / mean, trend: trend(rounds) / mean })
     }
 
     /// Whether rounds with this spread are level and even.
@@ -56,7 +56,7 @@ impl Spread {
 #[must_use]
 pub fn steady_mean(rounds: &[f64]) -> Option<f64> {
     let window = &rounds[rounds.len().checked_sub(WINDOW)?..];
-    Spread::of(window).filter(Spread::is_steady).map(|spread| spread.mean)
+    RoundsSpread::of(window).filter(RoundsSpread::is_steady).map(|spread| spread.mean)
 }
 
 fn mean(values: &[f64]) -> f64 {

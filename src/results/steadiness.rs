@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use crate::facts::TimelineSecond;
-use crate::precondition::steady::{Spread, WINDOW};
+use crate::precondition::steady::{RoundsSpread, WINDOW};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
 
@@ -40,7 +40,7 @@ impl SteadinessReport {
             return None;
         }
         let fifths_gib_per_s = fifths(&result.timeline)?;
-        let spread = Spread::of(&fifths_gib_per_s)?;
+        let spread = RoundsSpread::of(&fifths_gib_per_s)?;
         Some(SteadinessReport {
             fifths_gib_per_s,
             range_share: spread.range,
@@ -52,23 +52,23 @@ impl SteadinessReport {
     /// What a reader should know of a load that went one way all along; none of one that did not,
     /// or only went up and down.
     pub(super) fn told(&self) -> Option<String> {
-        let spread = Spread::of(&self.fifths_gib_per_s)?;
+        let spread = RoundsSpread::of(&self.fifths_gib_per_s)?;
         if spread.is_level() || !goes_one_way(&self.fifths_gib_per_s) {
             return None;
         }
         let shown: Vec<_> = self.fifths_gib_per_s.iter().map(|rate| format!("{rate:.3}")).collect();
         let way = if spread.trend > 0.0 { "rose" } else { "fell" };
         Some(format!(
-            "storage bandwidth {way} by {:.0} % in the window ({} GiB/s in its fifths): the run had \
-             not settled, and a longer one would give other figures",
+            "storage bandwidth {way} by {:.0} % in the window ({} GiB/s in its fifths): the run \
+             had not settled, and a longer one would give other figures",
             spread.trend.abs() * 100.0,
             shown.join(", ")
         ))
     }
 }
 
-/// Bandwidth of each fifth of the timeline, GiB/s; none where they would be too short. A second that
-/// lies in two fifths counts in both, in proportion.
+/// Bandwidth of each fifth of the timeline, GiB/s; none where they would be too short. A second
+/// that lies in two fifths counts in both, in proportion.
 fn fifths(timeline: &[TimelineSecond]) -> Option<Vec<f64>> {
     let end_s = timeline.last()?.end_s;
     let part_s = end_s / WINDOW as f64;
