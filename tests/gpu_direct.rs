@@ -2,12 +2,14 @@
 //! driver says of theirs: by stand-ins for the libraries.
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::gpu::{THREE_TIERS, assert_three_tiers, codes, fake_driver, library_called, number};
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
 
 /// A directory with stand-ins for the driver and for cuFile, under the first of the names by which
 /// each is looked for, so that real ones are not found.
@@ -20,12 +22,16 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn run_with(scratch: &Scratch, libraries: &Path, modes: (&str, &str), more: &[&str]) -> Output {
+fn command(scratch: &Scratch, libraries: &Path, modes: (&str, &str), more: &[&str]) -> Command {
     let more = [&THREE_TIERS[..], more].concat();
     let mut command = scratch.run_command(&more);
     command.env("LD_LIBRARY_PATH", libraries).env("FAKE_CUDA", modes.0);
     command.env("FAKE_CUFILE", modes.1);
-    output(command)
+    command
+}
+
+fn run_with(scratch: &Scratch, libraries: &Path, modes: (&str, &str), more: &[&str]) -> Output {
+    output(command(scratch, libraries, modes, more))
 }
 
 /// Bytes between GPU memory and storage: direct ones, read and written, and all others.
@@ -129,18 +135,36 @@ fn where_it_does_not_work_the_run_goes_by_way_of_buffers_and_says_why() {
 #[test]
 fn a_library_that_never_answers_does_not_hold_the_run_up() {
     let scratches = ["deaf", "hang"].map(|mode| (mode, Scratch::new(mode)));
+    let run = |(mode, scratch): &(&str, Scratch)| {
+        run_with(scratch, &libraries(scratch), ("works", mode), &GDS)
+    };
     std::thread::scope(|scope| {
-        for (mode, scratch) in &scratches {
-            scope.spawn(move || {
-                let libraries = libraries(scratch);
-                let ran = run_with(scratch, &libraries, ("works", mode), &GDS);
-                assert_eq!(ran.status.code(), Some(0), "{mode}: {}", text(&ran));
-                let why = &scratch.json()["ringfall"]["gpu"]["why_not_gds"];
-                let why = why.as_str().unwrap().to_owned();
-                assert!(why.contains("did not finish a trial write and read within 10 s"), "{why}");
-            });
-        }
+        let [deaf, hang] = scratches.each_ref().map(|one| scope.spawn(move || run(one)));
+        // Before it has touched anything, the run goes on without it.
+        let ran = deaf.join().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let why = scratches[0].1.json()["ringfall"]["gpu"]["why_not_gds"].to_string();
+        assert!(why.contains("cuFile did not start within 10 s"), "{why}");
+        // What may still be written to is used by nobody else.
+        let words = ["did not finish a trial write and read within 10 s", "--gpu-transfer pinned"];
+        assert_fails(&hang.join().unwrap(), 1, &words);
     });
+}
+
+#[test]
+fn an_io_past_host_memory_that_never_ends_does_not_keep_an_interrupted_run() {
+    let scratch = Scratch::new("gds-hangs");
+    let modes = ("works", "hang_later");
+    let run = spawn(command(&scratch, &libraries(&scratch), modes, &GDS));
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    std::thread::sleep(Duration::from_secs(3));
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let ran = finish(run);
+    assert_eq!(ran.status.code(), Some(130), "{}", text(&ran));
+    let json = scratch.json();
+    assert_eq!(json.pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    // It was waited for as what is in flight is.
+    assert!(number(&json, "/ringfall/window/drain_seconds") > 5.0);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a reader should know before trusting the numbers: as data, each with the flag to try.
 
+use std::collections::BTreeSet;
+
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::GpuKind;
@@ -423,8 +425,10 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         beyond_the_limits(result, source, roofline, warnings);
     }
     of_the_heartbeats(result, warnings);
-    let shortfalls = result.facts.iter().flat_map(|facts| &facts.shortfalls);
-    for text in shortfalls.take(1) {
+    // Most are every shard's.
+    let shortfalls: BTreeSet<&String> =
+        result.facts.iter().flat_map(|facts| &facts.shortfalls).collect();
+    for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }
     if is_in_memory(result) {

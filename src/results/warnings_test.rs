@@ -271,6 +271,22 @@ const RAISED: &[(Code, Raise)] = &[
 ];
 
 #[test]
+fn each_shortfall_of_the_shards_is_told_once() {
+    let mut result = busy();
+    let facts = |shortfalls: &[&str]| ShardFacts {
+        ring: RingFeatures::default(),
+        huge_pages: false,
+        buffer_bytes: 0,
+        gpu_reaches_buffers: None,
+        shortfalls: shortfalls.iter().map(|&text| text.to_owned()).collect(),
+    };
+    result.facts = vec![facts(&["no huge pages"]), facts(&["no huge pages", "few locked pages"])];
+    let told = warnings_of(&result).into_iter().filter(|one| one.code == Code::Engine);
+    let texts: Vec<String> = told.map(|one| one.text).collect();
+    assert_eq!(texts, ["few locked pages", "no huge pages"]);
+}
+
+#[test]
 fn every_code_of_a_run_is_raised_by_what_it_stands_for_and_by_nothing_else() {
     let all = |run: &RunResult| {
         let warnings = warnings_of(run).into_iter();

@@ -5,13 +5,13 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringfall_engine::tier::gpu::DirectStorage;
+use ringfall_engine::tier::gpu::{DirectStorage, NoDirect};
 use ringfall_engine::units::BLOCK_BYTES;
 
 use super::{RunSettings, SetupError};
 use crate::store::Store;
 
-type Open = dyn Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, String> + Send + Sync;
+type Open = dyn Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, NoDirect> + Send + Sync;
 
 /// Opens that way to the data files of a run.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl DirectOpener {
     /// may be written over. Where it is required, a run does not begin without it.
     pub fn new(
         is_required: bool,
-        open: impl Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, String>
+        open: impl Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, NoDirect>
         + Send
         + Sync
         + 'static,
@@ -39,14 +39,15 @@ impl DirectOpener {
         DirectOpener { open: Arc::new(open), is_required }
     }
 
-    fn try_open(&self, store: &Store) -> Result<Arc<dyn DirectStorage>, String> {
+    fn try_open(&self, store: &Store) -> Result<Arc<dyn DirectStorage>, NoDirect> {
         let files = store.files();
         let prepared = files.iter().map(|file| file.prepared_blocks().saturating_mul(BLOCK_BYTES));
         let probe_bytes = prepared.chain(store.sizes_bytes()).min();
         let descriptors: std::io::Result<Vec<OwnedFd>> =
             files.iter().map(|file| file.descriptor()).collect();
-        let descriptors = descriptors
-            .map_err(|error| format!("the data file can't be opened again ({error})"))?;
+        let descriptors = descriptors.map_err(|error| {
+            NoDirect::Unusable(format!("the data file can't be opened again ({error})"))
+        })?;
         (self.open)(descriptors, probe_bytes.unwrap_or(0))
     }
 }
@@ -57,17 +58,21 @@ pub(super) type Opened = (Option<Arc<dyn DirectStorage>>, Option<Result<(), Stri
 /// Opens the way that a run asks for, if it asks for one.
 ///
 /// # Errors
-/// It can't be had, and the run does not do without it.
+/// It can't be had, and the run does not do without it; or its trial is still under way.
 pub(super) fn open(settings: &RunSettings, store: &Store) -> Result<Opened, SetupError> {
     let Some(opener) = settings.gpu_direct.as_ref().filter(|_| store.is_somewhere()) else {
         return Ok((None, None));
     };
     match opener.try_open(store) {
         Ok(direct) => Ok((Some(direct), Some(Ok(())))),
-        Err(why) if opener.is_required => Err(SetupError::new(
+        Err(NoDirect::UnderWay(why)) => Err(SetupError::new(
+            format!("GPUDirect Storage: {why}"),
+            "give --gpu-transfer pinned, which does not try it",
+        )),
+        Err(NoDirect::Unusable(why)) if opener.is_required => Err(SetupError::new(
             format!("--gpu-transfer gds: {why}"),
             "leave out --strict, or give --gpu-transfer pinned",
         )),
-        Err(why) => Ok((None, Some(Err(why)))),
+        Err(NoDirect::Unusable(why)) => Ok((None, Some(Err(why)))),
     }
 }

@@ -228,7 +228,11 @@ impl<'a> Threads<'a> {
             self.lost_drives.push((index, now));
             let path = drive.path().display();
             if self.outlives_drives {
-                tracing::warn!("drive {path} failed: what was on it is lost, and the run goes on");
+                let others = match self.lost_drives.len() < self.store.drives.len() {
+                    true => ", and the run goes on with the others",
+                    false => "",
+                };
+                tracing::warn!("drive {path} failed: what was on it is lost{others}");
             } else {
                 self.failure.get_or_insert(format!(
                     "stopped: drive {path} failed, with one I/O error after the other: look at \
@@ -291,6 +295,8 @@ impl<'a> Threads<'a> {
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             watchdog: self.fleet.watchdog_figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
+            shortages: self.budgets.shortages(),
+            objects: self.store.object_counts(),
             ..RunOutcome::empty(ending, (began, window_end))
         };
         for report in self.shards.iter_mut().filter_map(|shard| shard.kept.take()) {

@@ -3,7 +3,7 @@
  * ends the process with a message.
  *
  * FAKE_CUFILE says what goes wrong: absent (no driver), compat (no kernel module), hang (an I/O never
- * ends), deaf (the driver never opens), short (the first read of each batch brings half), fails
+ * ends), hang_later (one of the run's own never ends), deaf (the driver never opens), short (the first read of each batch brings half), fails
  * (after a while every I/O), refuses (after a while every batch), garbage (reads bring the wrong
  * bytes), unregistered (no memory can be registered), or works.
  */
@@ -87,7 +87,8 @@ static void *worker(void *unused) {
         if (first == NULL) last = &first;
         for (unsigned place = 0; place < batch->submitted; place++) {
             pthread_mutex_unlock(&lock);
-            if (is("hang")) pause();
+            static int begun;
+            if (is("hang") || (is("hang_later") && ++begun > 40)) pause();
             size_t moved = move(&batch->io[place], place);
             pthread_mutex_lock(&lock);
             event *told = &batch->events[batch->done++];

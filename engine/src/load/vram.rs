@@ -327,10 +327,18 @@ impl<'a> Worker<'a> {
         self.ring.push(io).map_err(|error| self.failed(kind, lane, -errno(&error)))
     }
 
+    /// What its I/Os do to the drive.
+    fn kind(&self) -> IoKind {
+        match self.plan.way {
+            VramWay::ReadBuffered | VramWay::ReadDirect => IoKind::Read,
+            _ => IoKind::Write,
+        }
+    }
+
     /// What has ended since the last look.
     fn collect(&mut self, ended: &mut Vec<Ended>) -> Result<(), LoadError> {
         if self.ring.in_flight() > 0 {
-            self.ring.look().map_err(|error| self.failed(IoKind::Read, 0, -errno(&error)))?;
+            self.ring.look().map_err(|error| self.failed(self.kind(), 0, -errno(&error)))?;
             while let Some((lane, result)) = self.ring.next_completion() {
                 ended.push(Ended::Io(lane, result));
             }
@@ -350,7 +358,7 @@ impl<'a> Worker<'a> {
     fn wait(&mut self) -> Result<(), LoadError> {
         if self.jobs.is_empty() && self.directs == 0 {
             let waited = self.ring.submit_and_wait();
-            return waited.map_err(|error| self.failed(IoKind::Read, 0, -errno(&error)));
+            return waited.map_err(|error| self.failed(self.kind(), 0, -errno(&error)));
         }
         std::thread::park_timeout(LOOK);
         Ok(())
@@ -360,8 +368,8 @@ impl<'a> Worker<'a> {
     fn conclude(&mut self, ended: Ended) -> Result<Option<u32>, LoadError> {
         let whole = self.plan.io_bytes as i32;
         match (ended, self.plan.way) {
-            (Ended::Io(lane, result), way) => {
-                let kind = if way == VramWay::ReadBuffered { IoKind::Read } else { IoKind::Write };
+            (Ended::Io(lane, result), _) => {
+                let kind = self.kind();
                 if result != whole {
                     return Err(self.failed(kind, lane, result));
                 }
@@ -379,10 +387,13 @@ impl<'a> Worker<'a> {
                 self.push(lane, IoKind::Write).map(|()| None)
             }
             (Ended::Job(lane, Ok(_)), _) => Ok(Some(lane)),
-            (Ended::Direct(lane, result), way) => {
+            (Ended::Direct(lane, result), _) => {
                 self.directs -= 1;
-                let kind = if way == VramWay::ReadDirect { IoKind::Read } else { IoKind::Write };
-                if result == whole { Ok(Some(lane)) } else { Err(self.failed(kind, lane, result)) }
+                if result == whole {
+                    Ok(Some(lane))
+                } else {
+                    Err(self.failed(self.kind(), lane, result))
+                }
             }
         }
     }

@@ -43,6 +43,11 @@ impl DirectLane {
         Rc::new(DirectLane { queue, slots, held, landing, clock })
     }
 
+    /// Number of I/Os that are submitted and not yet completed.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.slots.pending()
+    }
+
     fn submit(
         &self,
         request: IoRequest,

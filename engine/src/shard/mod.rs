@@ -248,7 +248,9 @@ impl Shard {
     /// Number of I/Os of this shard that are submitted and not yet completed.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.path.config.device.in_flight()
+        let config = &self.path.config;
+        let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.in_flight());
+        config.device.in_flight() + direct
     }
 
     /// Keeps at most `depth` I/Os in flight on each drive from now on: at least 1, and no more than

@@ -269,7 +269,7 @@ pub fn open_shard(
         executor::spawn_local(look_after_gpu(Lanes::of(&shard)));
     }
     facts.shortfalls.extend(without_direct);
-    if let (0, Some(why)) = (id.0, blueprint.shared.cpu.why_unlocked()) {
+    if let Some(why) = blueprint.shared.cpu.why_unlocked() {
         facts.shortfalls.push(format!(
             "part of the CPU tier is not page-locked for the GPU, which makes copies slower ({why})"
         ));

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ringfall_engine::device::{DataFile, Preallocate};
+use ringfall_engine::error::SetupError;
+use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory};
+use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::super::wrapped;
@@ -37,7 +39,7 @@ const SECONDS_EACH_BOUNDS: (f64, f64) = (0.1, 10.0);
 const DIRECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens the way past host memory to a file, of which so many bytes may be written over.
-type DirectOpener = Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, String>>;
+type DirectOpener = Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, NoDirect>>;
 
 /// The memory to measure, and what opens its way to a file past host memory.
 struct Gpu {
@@ -184,8 +186,15 @@ fn measure(
     let probe_bytes = file.prepared_blocks().saturating_mul(BLOCK_BYTES).min(settings.range_bytes);
     let direct = match file.descriptor() {
         Ok(descriptor) => (gpu.open_direct)(descriptor, probe_bytes),
-        Err(error) => Err(format!("the data file can't be opened again ({error})")),
+        Err(error) => {
+            Err(NoDirect::Unusable(format!("the data file can't be opened again ({error})")))
+        }
     };
+    if let Err(NoDirect::UnderWay(why)) = &direct {
+        let what = format!("GPUDirect Storage: {why}, so that nothing else can be measured");
+        return Err(LoadError::from(SetupError::Gpu { what }).into());
+    }
+    let direct = direct.map_err(|why| why.why().to_owned());
     limits.why_not_gds = direct.as_ref().err().cloned();
     if let Some(seconds) = args.time_limit {
         let measurements = vram_measurements(settings, direct.is_ok()).max(1);

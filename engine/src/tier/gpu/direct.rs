@@ -5,8 +5,9 @@
 //! their parts came to. What must not: which I/O goes this way (`shard`).
 //!
 //! *Why a thread of its own for each shard.* Libraries for this have no descriptor that tells of
-//! completions, some of their calls take long, and one that never returns must not take the shard
-//! with it.
+//! completions, some of their calls take long, and while one does, the shard goes on. One that
+//! never returns holds up the end of its shard, which waits for the memory that the I/O uses: who
+//! runs shards looks whether their I/Os end.
 
 #![allow(unsafe_code, reason = "a method whose caller promises who owns the memory")]
 
@@ -27,6 +28,25 @@ pub struct DirectIo {
     pub offset_bytes: u64,
     /// Whether GPU memory is written to the file; else the file is read into GPU memory.
     pub is_write: bool,
+}
+
+/// Why GPU memory does not reach the data files: a sentence without its full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoDirect {
+    /// It can't be had. Nothing is under way: other ways to the memory and the files may be used.
+    Unusable(String),
+    /// A trial did not end in its time, and may still write to the memory and to the files: nobody
+    /// may use either.
+    UnderWay(String),
+}
+
+impl NoDirect {
+    /// The sentence.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        let (NoDirect::Unusable(why) | NoDirect::UnderWay(why)) = self;
+        why
+    }
 }
 
 /// The data files of a run as GPU memory reaches them.

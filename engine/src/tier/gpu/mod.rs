@@ -31,7 +31,7 @@ use crate::clock::{Clock, Nanos};
 use crate::error::{ErrorKind, SetupError};
 use crate::fill::{ContentName, VerifyMode};
 
-pub use direct::{DirectIo, DirectQueue, DirectStorage};
+pub use direct::{DirectIo, DirectQueue, DirectStorage, NoDirect};
 pub use lane::{GpuJob, GpuLane, Holding};
 pub use space::{CHUNK_BYTES, GpuEntry, GpuSpace, Piece, ShardSpace};
 

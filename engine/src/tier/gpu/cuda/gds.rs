@@ -3,21 +3,25 @@
 //!
 //! It is used only where a probe proves it: a real write and a real read through it of each data
 //! file and from each GPU, compared by the GPU and by the host, on a thread of its own with a limit
-//! on its time, since a library that waits for ever must not take the run with it.
+//! on its time, since a library that waits for ever must not take the run with it. Given up before
+//! it has touched anything, it never will, and other ways may be used; given up later, it may still
+//! write where it was told to, and the caller has to end.
 //!
 //! *Critique.* That what cuFile does goes past host memory is cuFile's word: newer versions are
 //! told not to go another way, of older ones the properties are believed.
 
 #![allow(unsafe_code, reason = "calls of cuFile")]
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::super::direct::{Mover, Part, PartEnded, ThreadQueue};
+use super::super::direct::{Mover, NoDirect, Part, PartEnded, ThreadQueue};
 use super::super::{Bell, DirectQueue, DirectStorage, GpuMemory, GpuQueue, GpuWork, Piece};
 use super::CudaMemory;
 use super::cufile::{
@@ -40,6 +44,9 @@ const TRANSFER_BYTES_MAX: u64 = 16 * MIB;
 const PROBE_BYTES: u64 = MIB;
 /// How long a look waits for something to end.
 const LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
+/// Longest wait for transfers of which cuFile does not tell any more: what the kernel gives an NVMe
+/// command by default (`nvme_core.io_timeout`).
+const SETTLE_MAX: Duration = Duration::from_secs(30);
 /// `CUFILE_WAITING` and `CUFILE_PENDING`: it has not ended.
 const UNDER_WAY: i32 = 1 | 2;
 /// `CUFILE_COMPLETE`.
@@ -94,45 +101,68 @@ impl Gds {
     /// lost. Takes no longer than `limit`.
     ///
     /// # Errors
-    /// Why it can't be used: a sentence without its full stop.
+    /// Why it can't be used, and whether anything else may use the memory and the files now.
     pub fn open(
         memory: &Arc<CudaMemory>,
         files: Vec<OwnedFd>,
         probe_bytes: u64,
         limit: Duration,
-    ) -> Result<Gds, String> {
+    ) -> Result<Gds, NoDirect> {
         let (sender, receiver) = sync_channel(1);
         let memory = Arc::clone(memory);
+        let trial = Arc::new(Trial::default());
+        let own = Arc::clone(&trial);
         let work = move || {
             // Whoever waited no longer does: what came too late is given back here.
-            let _told = sender.send(Opened::establish(memory, files, probe_bytes));
+            let _told = sender.send(Opened::establish(memory, files, probe_bytes, &own));
         };
-        std::thread::Builder::new()
-            .name("ringfall-gds".to_owned())
-            .spawn(work)
-            .map_err(|error| format!("no thread can be started to try it ({error})"))?;
+        std::thread::Builder::new().name("ringfall-gds".to_owned()).spawn(work).map_err(
+            |error| NoDirect::Unusable(format!("no thread can be started to try it ({error})")),
+        )?;
+        let seconds = limit.as_secs_f64();
         match receiver.recv_timeout(limit) {
-            Ok(opened) => opened.map(|opened| Gds(Arc::new(opened))),
+            Ok(opened) => opened.map(|opened| Gds(Arc::new(opened))).map_err(NoDirect::Unusable),
+            Err(RecvTimeoutError::Timeout) if trial.give_up() => Err(NoDirect::UnderWay(format!(
+                "cuFile did not finish a trial write and read within {seconds:.0} s, and may \
+                 still write to GPU memory and to the data files"
+            ))),
             Err(RecvTimeoutError::Timeout) => {
-                let seconds = limit.as_secs_f64();
-                Err(format!("cuFile did not finish a trial write and read within {seconds:.0} s"))
+                Err(NoDirect::Unusable(format!("cuFile did not start within {seconds:.0} s")))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Err("the trial of cuFile ended early".to_owned())
+                Err(NoDirect::Unusable("the trial of cuFile ended early".to_owned()))
             }
         }
     }
+}
 
-    /// Whether every GPU's memory is registered, so that drives reach it without a buffer between.
-    #[must_use]
-    pub fn is_registered(&self) -> bool {
-        self.0.registered.len() == self.0.memory.devices.len()
+/// How far a trial has come, for the one who waits for it.
+#[derive(Default)]
+struct Trial(AtomicU8);
+
+impl Trial {
+    const PREPARES: u8 = 0;
+    const TOUCHES: u8 = 1;
+    const GIVEN_UP: u8 = 2;
+
+    /// Notes that memory and files are touched from now on; an error where nobody waits any more.
+    fn begin(&self) -> Result<(), String> {
+        let (from, to) = (Self::PREPARES, Self::TOUCHES);
+        let began = self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        began.map(drop).map_err(|_| "it was given up".to_owned())
     }
 
-    /// Version of the library, where it tells one.
-    #[must_use]
-    pub fn version(&self) -> Option<String> {
-        self.0.library.version_text()
+    /// An error where nobody waits any more, so that the next step is not taken.
+    fn goes_on(&self) -> Result<(), String> {
+        match self.0.load(Ordering::Acquire) {
+            Self::GIVEN_UP => Err("it was given up".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that nobody waits any more; whether memory and files may have been touched.
+    fn give_up(&self) -> bool {
+        self.0.swap(Self::GIVEN_UP, Ordering::AcqRel) == Self::TOUCHES
     }
 }
 
@@ -141,6 +171,7 @@ impl Opened {
         memory: Arc<CudaMemory>,
         files: Vec<OwnedFd>,
         probe_bytes: u64,
+        trial: &Trial,
     ) -> Result<Opened, String> {
         let library = Cufile::load()?;
         let mut gds = Opened {
@@ -174,7 +205,15 @@ impl Opened {
             tried("cannot use the data file", code)?;
             gds.files.push(File { descriptor, handle });
         }
-        gds.prove(probe_bytes.min(PROBE_BYTES) / BLOCK_BYTES * BLOCK_BYTES)?;
+        trial.begin()?;
+        gds.prove(probe_bytes.min(PROBE_BYTES) / BLOCK_BYTES * BLOCK_BYTES, trial)?;
+        tracing::info!(
+            "cuFile {} moves data between GPU memory and the drives; it has registered the memory \
+             of {} of {} GPUs",
+            gds.library.version_text().unwrap_or_else(|| "of an unknown version".to_owned()),
+            gds.registered.len(),
+            gds.memory.devices.len()
+        );
         Ok(gds)
     }
 
@@ -197,7 +236,7 @@ impl Opened {
     }
 
     /// A write and a read of each file from the first GPU, and of the first file from each other.
-    fn prove(&self, bytes: u64) -> Result<(), String> {
+    fn prove(&self, bytes: u64, trial: &Trial) -> Result<(), String> {
         if bytes == 0 {
             return Err("the data file has no space yet to try it on".to_owned());
         }
@@ -208,6 +247,7 @@ impl Opened {
         let queue =
             self.memory.open_queue(Clock::Os, Bell::silent()).map_err(|error| error.to_string())?;
         for (number, (device, drive)) in ways.enumerate() {
+            trial.goes_on()?;
             let offset_bytes = device as u64 * self.memory.device_bytes;
             let memory = Piece { offset_bytes, length_bytes: bytes };
             let name = |version| ContentName {
@@ -218,9 +258,12 @@ impl Opened {
             let (written, other) = (name(1), name(2));
             let part = |is_write| Part { drive, offset_bytes: 0, is_write, memory };
             work(&*queue, &GpuWork::Fill { name: written, first_block: 0 }, memory)?;
+            trial.goes_on()?;
             mover.move_one("write", part(true))?;
+            trial.goes_on()?;
             self.compare_on_host(drive, bytes, &written)?;
             work(&*queue, &GpuWork::Fill { name: other, first_block: 0 }, memory)?;
+            trial.goes_on()?;
             mover.move_one("read", part(false))?;
             let mode = VerifyMode::Full;
             let check = GpuWork::Check { name: written, first_block: 0, mode };
@@ -403,8 +446,8 @@ impl<G: std::ops::Deref<Target = Opened>> Batches<G> {
             return;
         }
         tracing::warn!("cuFile took no batch of {count}: {}", describe(status));
-        // What of it had begun must be over before anybody has its memory.
-        batch.settle(gds);
+        // Of one that was refused nothing is under way, unless cuFile says so.
+        batch.settle(gds, BTreeSet::new());
         let errno = -i64::from(libc::EIO);
         ended.extend(batch.parts.drain(..).flatten().map(|number| (number, errno)));
     }
@@ -426,7 +469,10 @@ impl<G: std::ops::Deref<Target = Opened>> Batches<G> {
         };
         if status.code != 0 {
             tracing::warn!("cuFile does not tell of a batch: {}", describe(status));
-            batch.settle(gds);
+            // What of it had begun must be over before anybody has its memory.
+            let begun = (0..).zip(&batch.parts).filter(|(_, part)| part.is_some());
+            let begun = begun.map(|(cookie, _)| cookie).collect();
+            batch.settle(gds, begun);
             let errno = -i64::from(libc::EIO);
             ended.extend(batch.parts.drain(..).flatten().map(|number| (number, errno)));
             return;
@@ -471,13 +517,14 @@ impl<G: std::ops::Deref<Target = Opened>> Batches<G> {
 }
 
 impl Batch {
-    /// Cancels it, and waits until cuFile says that nothing of it is under way, or that it has
-    /// nothing to say.
-    fn settle(&mut self, gds: &Opened) {
+    /// Cancels it, and waits until cuFile has told of the end of these transfers, by their cookies,
+    /// and says of no other that it is under way; no longer than [`SETTLE_MAX`].
+    fn settle(&mut self, gds: &Opened, mut begun: BTreeSet<usize>) {
         self.left = 0;
         // SAFETY: a batch of this thread.
         let _cancelled = unsafe { (gds.library.batch_cancel)(self.handle) };
         let mut events = vec![Event::default(); gds.batch_entries as usize];
+        let deadline = Instant::now() + SETTLE_MAX;
         loop {
             let (mut count, mut limit) = (events.len() as u32, LOOK);
             // SAFETY: room for so many events.
@@ -485,11 +532,28 @@ impl Batch {
                 let (events, limit) = (events.as_mut_ptr(), &raw mut limit);
                 (gds.library.batch_status)(self.handle, 0, &raw mut count, events, limit)
             };
-            let told = &events[..(count as usize).min(events.len())];
-            let is_under_way = told.iter().any(|event| event.status & UNDER_WAY != 0);
-            if status.code != 0 || !is_under_way {
+            let told = match status.code {
+                0 => &events[..(count as usize).min(events.len())],
+                _ => &[],
+            };
+            let (under_way, ended): (Vec<&Event>, Vec<&Event>) =
+                told.iter().partition(|event| event.status & UNDER_WAY != 0);
+            for event in ended {
+                begun.remove(&event.cookie);
+            }
+            if begun.is_empty() && under_way.is_empty() {
                 return;
             }
+            if Instant::now() >= deadline {
+                tracing::warn!(
+                    "cuFile does not tell what became of {} transfers: data that is verified \
+                     from now on may be found wrong",
+                    begun.len().max(under_way.len())
+                );
+                return;
+            }
+            // Nothing waits where the call fails at once.
+            std::thread::sleep(Duration::from_nanos(LOOK.tv_nsec.unsigned_abs()));
         }
     }
 }
