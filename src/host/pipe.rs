@@ -1,5 +1,5 @@
-//! Opening and reading a file that may turn out to be a pipe, without waiting for the other side
-//! for ever.
+//! Opening and reading a file that may turn out to be a pipe. Nobody who opens it waits for its
+//! other side for ever; who reads it waits for a silent writer as long as it takes, and says so.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -49,8 +49,8 @@ impl std::fmt::Debug for InputFile {
 }
 
 /// Opens `path` to read. A pipe is read as it comes (`<(…)` of a shell, `/dev/stdin`) when somebody
-/// has written to it, or does so within 5 s. What comes later is waited for, and each 30 s of
-/// silence are told.
+/// has written to it, or does so within 5 s. What comes later is waited for without end, until a
+/// signal or [`InputFile::ended_when`] ends that; it is told every 30 s.
 ///
 /// # Errors
 /// What the system says, or that nobody writes to the pipe.

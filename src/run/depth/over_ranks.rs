@@ -53,6 +53,9 @@ struct Told {
 struct Answer {
     step: u32,
     queues: u32,
+    /// It heard of the interval when that was over: the others measured at what it did, and it
+    /// does not know what that was.
+    missed: bool,
     length_ns: u64,
     bytes: u64,
     waits_ns: u64,
@@ -68,6 +71,8 @@ struct Lead {
     /// Queues of the ranks that have answered, and the step for which each did so last.
     answers: BTreeMap<u32, (u32, u32)>,
     own_queues: u32,
+    /// A rank did not measure in this step.
+    missed: bool,
     figures: Option<DepthFigures>,
 }
 
@@ -117,6 +122,7 @@ impl Tuning {
                 told: Told { step: 0, depth: built, stage: Stage::Settle, figures: None },
                 answers: BTreeMap::new(),
                 own_queues: queues,
+                missed: false,
                 figures: None,
             }),
             _ => Part::Follow(Follow {
@@ -186,8 +192,10 @@ impl Lead {
             return None;
         }
         self.hear();
+        let again = if std::mem::take(&mut self.missed) { self.tuner.repeat(now) } else { None };
         // Each of the others answers once for all of its shards.
-        let order = self.tuner.next(now, shards + self.group.size() as usize - 1)?;
+        let answers = shards + self.group.size() as usize - 1;
+        let order = again.or_else(|| self.tuner.next(now, answers))?;
         match order {
             TunerOrder::Depth(depth) => {
                 let figures = self.tuner.figures().map(|found| self.of_all(found));
@@ -208,8 +216,10 @@ impl Lead {
         for word in self.group.heard(INTERVAL) {
             let answer = serde_json::from_slice::<Answer>(&word.bytes)
                 .map_err(|error| error.to_string())
-                .and_then(|answer| Ok((answer.step, answer.queues, answer.interval()?)));
-            let (step, queues, interval) = match answer {
+                .and_then(|answer| {
+                    Ok(((answer.step, answer.queues), answer.missed, answer.interval()?))
+                });
+            let ((step, queues), missed, interval) = match answer {
                 Ok(answer) => answer,
                 Err(what) => {
                     let rank = word.rank;
@@ -219,6 +229,7 @@ impl Lead {
             };
             let last = self.answers.insert(word.rank, (step, queues)).map_or(0, |last| last.0);
             if step == self.told.step && last != step {
+                self.missed |= missed;
                 self.tuner.add(&interval);
             }
         }
@@ -284,7 +295,7 @@ impl Follow {
             (None, Stage::Collect) => {
                 // Heard too late to have measured anything; the others did.
                 self.done = Some(Stage::Collect);
-                self.tell(&IoInterval::default());
+                self.tell(&IoInterval::default(), true);
                 None
             }
             _ => None,
@@ -294,14 +305,15 @@ impl Follow {
     /// Tells rank 0 what all shards have answered, once they have.
     fn answer(&mut self, shards: usize) {
         if let Some((sum, _)) = self.sum.take_if(|(_, answers)| *answers >= shards) {
-            self.tell(&sum);
+            self.tell(&sum, false);
         }
     }
 
-    fn tell(&self, sum: &IoInterval) {
+    fn tell(&self, sum: &IoInterval, missed: bool) {
         let answer = Answer {
             step: self.step,
             queues: self.queues,
+            missed,
             length_ns: sum.length.as_ns(),
             bytes: sum.bytes,
             waits_ns: sum.waits.as_ns(),

@@ -113,3 +113,28 @@ fn a_rank_that_hears_nothing_says_so_and_keeps_its_depth() {
     drop((rank, groups));
     std::fs::remove_dir_all(&common).unwrap();
 }
+
+#[test]
+fn an_interval_that_a_rank_heard_of_too_late_is_measured_again() {
+    let common = scratch("late");
+    let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
+    let (mut lead, mut late) = (tuning(&groups[0]), tuning(&groups[1]));
+    let mut now = WARMUP.0;
+    let first = lead.next(now, 1).unwrap();
+    for order in [TunerOrder::Begin, TunerOrder::End] {
+        now = lead.due();
+        assert_eq!(lead.next(now, 1), Some(order));
+    }
+    lead.add(&interval(64, SECOND));
+    // Of all that was said it hears the last word.
+    let heard = eventually(|| late.next(WARMUP.0, 1));
+    assert_eq!(heard, first);
+    late.next(WARMUP.0, 1);
+    let again = eventually(|| lead.next(now, 1));
+    assert_eq!(again, first, "the same depth once more");
+    assert_eq!(lead.figures(), None);
+    now = lead.due();
+    assert_eq!(lead.next(now, 1), Some(TunerOrder::Begin));
+    drop((lead, late, groups));
+    std::fs::remove_dir_all(&common).unwrap();
+}

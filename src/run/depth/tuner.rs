@@ -181,6 +181,13 @@ impl Tuner {
         }
     }
 
+    /// The interval that is being collected is worth nothing: the same depth once more, if there is
+    /// time.
+    pub(super) fn repeat(&mut self, now: Nanos) -> Option<TunerOrder> {
+        let has_time = now < self.deadline && matches!(self.state, State::Collecting { .. });
+        has_time.then(|| self.follow(Next::Try(self.depth), now, SETTLES[0]))
+    }
+
     fn follow(&mut self, next: Next, now: Nanos, settles: Nanos) -> TunerOrder {
         match next {
             Next::Try(depth) => {
