@@ -1,7 +1,8 @@
 //! A board in a directory that all ranks see: a file for each thing shown. Files appear and change
 //! whole.
 
-use std::io::{ErrorKind, Result};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read as _, Result};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,9 @@ const WORD_LEAD: Duration = Duration::from_millis(500);
 const PERIOD_WAITING: Duration = Duration::from_millis(250);
 const PERIOD_RUNNING: Duration = Duration::from_secs(1);
 const PERIOD_TALKING: Duration = Duration::from_millis(100);
+
+/// Longest file that is read: a word has a histogram or two, and a result travels as its path.
+const WORD_BYTES_MAX: u64 = 64 << 20;
 
 /// What the name of such a directory begins with.
 const PREFIX: &str = ".ringfall-ranks-";
@@ -63,12 +67,27 @@ fn is_abandoned(path: &Path, here: &Machine) -> Result<bool> {
         let age = SystemTime::now().duration_since(changed).unwrap_or_default();
         age_min = Some(age_min.map_or(age, |least| least.min(age)));
         if entry.path().extension().is_some_and(|ending| ending == "card") {
-            let card = serde_json::from_slice::<Card>(&std::fs::read(entry.path())?);
+            let card = serde_json::from_slice::<Card>(&read(&entry.path())?);
             have_all_ended &= card.is_ok_and(|card| card.has_left || card.is_gone(here));
         }
     }
     // An empty one has just been made, or is about to be taken away.
     Ok(age_min.is_some_and(|age| age > STILL_FOR || (have_all_ended && age > ENDED_FOR)))
+}
+
+/// A file that a rank wrote, whole.
+fn read(file: &Path) -> Result<Vec<u8>> {
+    // Anything may lie there: who opens a pipe waits.
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(Error::other(format!("{} is not a plain file: delete it", file.display())));
+    }
+    let mut bytes = Vec::new();
+    File::open(file)?.take(WORD_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > WORD_BYTES_MAX {
+        let what = format!("{} has more than any rank says: delete it", file.display());
+        return Err(Error::other(what));
+    }
+    Ok(bytes)
 }
 
 fn remove(file: &Path) -> Result<()> {
@@ -95,7 +114,7 @@ impl Board for Directory {
     }
 
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>> {
-        match std::fs::read(self.file(rank, name)) {
+        match read(&self.file(rank, name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

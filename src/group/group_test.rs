@@ -301,3 +301,24 @@ fn what_is_shared_out_stays_whole_and_even() {
         assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
     }
 }
+
+#[test]
+fn what_lies_under_a_rank_s_name_and_is_no_word_of_it_is_an_error_and_holds_nobody_up() {
+    let path = scratch("garbage");
+    let (mut one, mut other) = (board(&path, 0, 2), board(&path, 1, 2));
+    one.put("word", b"short").unwrap();
+    assert_eq!(other.get(0, "word").unwrap().as_deref(), Some(&b"short"[..]));
+    let directories = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let file = directories.map(|launch| launch.join("rank_0.word")).find(|file| file.exists());
+    let file = file.unwrap();
+    // Sparse: it takes no room here, and would take all memory if it were read.
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
+    let error = other.get(0, "word").unwrap_err().to_string();
+    assert!(error.contains("more than any rank says"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let error = other.get(0, "word").unwrap_err().to_string();
+    assert!(error.contains("not a plain file"), "{error}");
+    std::fs::remove_dir_all(&path).unwrap();
+}

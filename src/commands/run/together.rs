@@ -273,8 +273,11 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
     let HandOver { file, bytes, sum } =
         serde_json::from_slice(head).context("what a rank handed over can't be understood")?;
     let is_there = || {
-        std::fs::read(&file)
-            .is_ok_and(|content| content.len() as u64 == bytes && sum_of(&content) == sum)
+        // Of another length it is another's, or not whole yet.
+        let has_length = std::fs::metadata(&file).is_ok_and(|facts| facts.len() == bytes);
+        has_length
+            && std::fs::read(&file)
+                .is_ok_and(|content| content.len() as u64 == bytes && sum_of(&content) == sum)
     };
     let began = Instant::now();
     while !is_there() {
