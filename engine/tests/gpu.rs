@@ -1,25 +1,28 @@
 //! Three tiers over GPU memory that is emulated and goes wrong: what the shard keeps, and what it
 //! survives.
 
+#![allow(unsafe_code, reason = "a way past the buffers that hands on its caller's promise")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod support;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
 use ringfall_engine::engine::Engine;
-use ringfall_engine::error::ErrorKind;
+use ringfall_engine::error::{ErrorKind, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
 use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
-use ringfall_engine::tier::gpu::GpuSpace;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{GpuFlaw, GpuFlawPlan};
+use ringfall_engine::tier::gpu::{Bell, DirectIo, DirectQueue, DirectStorage, GpuSpace, Piece};
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 use support::{Bed, BedConfig, ENTRY};
 
@@ -395,4 +398,84 @@ fn entries_go_past_the_buffers_on_threads_and_keep_their_content() {
         drop(file);
         cache.remove().unwrap();
     }
+}
+
+/// A way past host memory that tells of nothing until it is let.
+#[derive(Debug)]
+struct Late {
+    way: Arc<dyn DirectStorage>,
+    tells: Arc<AtomicBool>,
+}
+
+struct LateQueue {
+    queue: Box<dyn DirectQueue>,
+    tells: Arc<AtomicBool>,
+}
+
+impl DirectStorage for Late {
+    fn open_queue(&self, bell: Bell) -> Result<Box<dyn DirectQueue>, SetupError> {
+        let tells = Arc::clone(&self.tells);
+        Ok(Box::new(LateQueue { queue: self.way.open_queue(bell)?, tells }))
+    }
+}
+
+impl DirectQueue for LateQueue {
+    unsafe fn submit(&self, token: u64, io: DirectIo, pieces: &[Piece]) {
+        // SAFETY: as the caller promises.
+        unsafe { self.queue.submit(token, io, pieces) };
+    }
+
+    fn reap(&self, ended: &mut dyn FnMut(u64, i32)) {
+        if self.tells.load(Ordering::Acquire) {
+            self.queue.reap(ended);
+        }
+    }
+
+    fn finish(&self) {
+        self.queue.finish();
+    }
+}
+
+/// Who looks whether a drive still answers sees them as any others.
+#[test]
+fn ios_past_the_buffers_are_in_flight_until_they_have_ended() {
+    let directory =
+        std::env::temp_dir().join(format!("ringfall-engine-{}-late", std::process::id()));
+    let mut cache = CacheDir::open(&directory).unwrap();
+    let (file, path) = cache.create_data_file().unwrap();
+    let file = Arc::new(DataFile::new(file, path, Preallocate::Reserve).unwrap());
+    file.prepare(64 * MIB / BLOCK_BYTES).unwrap();
+    let device_bytes = GpuSpace::memory_bytes(8 * MIB, 1, 1, 4 * MIB);
+    let memory = EmulatedMemory::new(1, device_bytes).unwrap();
+    let tells = Arc::new(AtomicBool::new(false));
+    let way = memory.direct(vec![file.descriptor().unwrap()]);
+    let engine = Engine::builder()
+        .file(Arc::clone(&file))
+        .storage_bytes(64 * MIB)
+        .gpu_bytes(8 * MIB)
+        .gpu_direct(Arc::new(Late { way, tells: Arc::clone(&tells) }))
+        .gpu_memory(memory)
+        .start()
+        .unwrap();
+    let entries = engine.entries();
+    let begin = |key| {
+        let (mode, urgency) = (WriteMode::Replace, Urgency(1));
+        entries.begin_write(EntryKey(key), 2 * MIB, mode, urgency).unwrap()
+    };
+    let writes: Vec<_> = (0..12).map(begin).collect();
+    let began = Instant::now();
+    while engine.statistics().unwrap().in_flight == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "none is in flight");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    tells.store(true, Ordering::Release);
+    for write in writes {
+        let outcome = write.wait().unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+    }
+    let statistics = engine.statistics().unwrap();
+    assert_eq!((statistics.in_flight, statistics.metrics.error_count()), (0, 0));
+    engine.stop().unwrap();
+    drop(file);
+    cache.remove().unwrap();
 }
