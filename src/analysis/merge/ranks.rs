@@ -11,6 +11,8 @@ use crate::results::{Code, Document, Warning};
 const STRAGGLER_SHARE: f64 = 0.8;
 /// Reasons why ranks ended early that are told, at the most.
 const REASONS_MAX: usize = 3;
+/// Ranks without a result that are named, at the most.
+const MISSING_MAX: usize = 1_000;
 /// Share of the whole time that all ranks measured; below it, they did not measure one system
 /// under one load.
 const OVERLAP_SHARE_MIN: f64 = 0.99;
@@ -102,8 +104,9 @@ pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
         let (ours, io) = (&document.ringfall.device, &document.ringfall.io);
         let known = |bytes: Option<u64>| bytes.unwrap_or(0);
         row.ranks += 1;
-        row.engine_read_bytes += known(io.read.bytes.known());
-        row.engine_write_bytes += known(io.write.bytes.known());
+        let add = |sum: &mut u64, one: Option<u64>| *sum = sum.saturating_add(known(one));
+        add(&mut row.engine_read_bytes, io.read.bytes.known());
+        add(&mut row.engine_write_bytes, io.write.bytes.known());
         // Each rank saw all of it, in a window of its own.
         let seen = ours.kernel.as_ref();
         let seen = |pick: fn(&crate::results::document::KernelCounters) -> Option<u64>| {
@@ -121,7 +124,9 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
     let first = documents.iter().find_map(|one| one.ringfall.rank.as_ref());
     let size = first.and_then(|rank| rank.size);
     let there: BTreeSet<u32> = rows.iter().map(|row| row.rank).collect();
-    let missing: Vec<u32> = (0..size.unwrap_or(0)).filter(|rank| !there.contains(rank)).collect();
+    let absent = (0..size.unwrap_or(0)).filter(|rank| !there.contains(rank));
+    // The size is what a file says: however large, no more are named than are of use.
+    let missing: Vec<u32> = absent.take(MISSING_MAX).collect();
     let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
     let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
     let median = stats::median(&moved).unwrap_or(0.0);
@@ -146,10 +151,13 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         warnings.push(Warning { code, text, flag_to_try: None });
     };
     if let (false, Some(size)) = (launch.missing.is_empty(), launch.size) {
+        let there: BTreeSet<u32> = rows.iter().map(|row| row.rank).collect();
+        let missing = size as usize - there.range(..size).count();
+        let unnamed = missing.saturating_sub(launch.missing.len());
+        let more = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
         let what = format!(
-            "{} of {size} ranks have no result here ({}): what they moved is in none of these \
-             figures",
-            launch.missing.len(),
+            "{missing} of {size} ranks have no result here ({}{more}): what they moved is in none \
+             of these figures",
             numbers(&launch.missing)
         );
         warn(Code::RanksMissing, what);

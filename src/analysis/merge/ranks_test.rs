@@ -84,6 +84,33 @@ fn merged(ranks: &[RunResult]) -> Value {
     serde_json::to_value(merged).unwrap()
 }
 
+/// What files say of themselves may be anything: neither memory nor a sum follows it without end.
+#[test]
+fn ranks_that_claim_more_than_can_be_are_merged_all_the_same() {
+    let mut ranks = [rank(0, 0..500, 0.0), rank(1, 500..1_000, 0.0)];
+    for one in &mut ranks {
+        one.plan.rank.as_mut().unwrap().launcher.size = Some(u32::MAX);
+    }
+    let files = (0..).zip(&ranks).map(|(at, one)| {
+        let mut json = to_json(one);
+        json["ringfall"]["io"]["read"]["bytes"] = u64::MAX.into();
+        json["ringfall"]["io"]["write"]["bytes"] = u64::MAX.into();
+        file(&format!("{at}.json"), json)
+    });
+    let merged = merge(&files.collect::<Vec<_>>(), &[], &["ringfall".into()]).unwrap();
+    let about = merged.ringfall.merged.as_ref().unwrap();
+    let host = &about.hosts[0];
+    assert_eq!((host.ranks, host.engine_read_bytes), (2, u64::MAX));
+    assert_eq!(host.engine_write_bytes, u64::MAX);
+    let launch = about.launch.as_ref().unwrap();
+    assert_eq!((launch.missing.len(), launch.missing[0]), (1_000, 2));
+    let warnings = merged.ringfall.warnings.iter();
+    let missing: Vec<_> = warnings.filter(|one| one.code == Code::RanksMissing).collect();
+    let text = &missing[0].text;
+    assert!(text.starts_with("4294967293 of 4294967295 ranks have no result"), "{text}");
+    assert!(text.contains(", 1001 and 4294966293 more):"), "{text}");
+}
+
 #[test]
 fn ranks_are_added_up_beside_each_other_and_not_one_after_the_other() {
     let whole = to_json(&run(0..2_000, 10.0));

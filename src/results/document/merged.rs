@@ -42,7 +42,8 @@ pub struct Launch {
     pub name: Option<String>,
     /// Number of ranks in the launch; null if the launcher did not say.
     pub size: Option<u32>,
-    /// Numbers of the ranks of which no result was found.
+    /// Numbers of the ranks of which no result was found; the first 1,000 of them where there are
+    /// more.
     pub missing: Vec<u32>,
     /// Whether a rank is missing or ended early.
     pub partial: bool,
