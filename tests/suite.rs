@@ -148,3 +148,23 @@ fn a_run_without_storage_needs_another_tier_and_takes_nothing_that_is_of_storage
         assert_fails(&ringfall(&["--cpu-mem-gb", "8", flag]), 2, &words);
     }
 }
+
+#[test]
+fn a_baseline_that_can_not_be_read_is_refused_before_anything_runs() {
+    let scratch = Scratch::new("suite-baseline");
+    let store = scratch.store();
+    let refused = |words: &[&str]| {
+        let mut command = suite(&scratch, &store, "cpu-only,storage-only");
+        // Its own flags come before those that are handed on.
+        let own: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(["suite", "--baseline", "other"]).args(&own[1..]);
+        command.current_dir(&scratch.path).stdin(Stdio::null());
+        assert_fails(&command.output().unwrap(), 2, words);
+        assert!(!scratch.file("out").exists());
+    };
+    refused(&["--baseline other: it has no result", "storage-only.json"]);
+    std::fs::create_dir(scratch.file("other")).unwrap();
+    std::fs::write(scratch.file("other/cpu-only.json"), "{\"ringfall\": 1").unwrap();
+    refused(&["cpu-only.json", "ends too early"]);
+}

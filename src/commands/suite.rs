@@ -1,5 +1,6 @@
 //! `ringfall suite`: the named workloads one after the other, and a table of all.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -55,12 +56,16 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     if args.dry_run {
         return Ok(Exit::Done);
     }
+    let baseline = match &args.baseline {
+        Some(directory) => Some(Baseline::read(directory, &suite.invocations)?),
+        None => None,
+    };
+    let baseline = baseline.as_ref();
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("{} can't be made", directory.display()))?;
     write_json(&suite, &SavedSuite::path(&directory))
         .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
-    let baseline = args.baseline.as_deref();
     let batch = Batch::new("suite", &directory, jobs);
     let mut screen = Screen::new(args.quiet || args.json);
     screen.lines(&[suite_head()]);
@@ -77,6 +82,46 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
         (false, 0) => Exit::Done,
         (false, _) => Exit::Failed,
     })
+}
+
+/// The results of another suite.
+struct Baseline {
+    directory: PathBuf,
+    /// By the name of their invocation.
+    documents: BTreeMap<String, Document>,
+}
+
+impl Baseline {
+    /// Reads them before the first workload runs, and says which are missing.
+    fn read(directory: &Path, invocations: &[Invocation]) -> Result<Baseline> {
+        let shown = escape::terminal_path(directory);
+        let (mut documents, mut missing) = (BTreeMap::new(), Vec::new());
+        for name in invocations.iter().map(|invocation| &invocation.name) {
+            let path = directory.join(format!("{name}.json"));
+            if !path.exists() {
+                missing.push(name.as_str());
+                continue;
+            }
+            let read = ResultFile::read_ours(&path);
+            let file = read.map_err(|problem| InputError::new(format!("--baseline: {problem}")))?;
+            documents.insert(name.clone(), file.document);
+        }
+        if documents.is_empty() {
+            return Err(InputError::new(format!(
+                "--baseline {shown}: it has no result of this suite's workloads ({}.json): give \
+                 the directory of another suite",
+                missing.join(".json, ")
+            ))
+            .into());
+        }
+        if !missing.is_empty() {
+            crate::stderr::tell(format_args!(
+                "warning: --baseline {shown} has no result of {}: they are compared with nothing",
+                missing.join(", ")
+            ));
+        }
+        Ok(Baseline { directory: directory.to_owned(), documents })
+    }
 }
 
 /// What is asked for, or the suite that was begun there with the same.
@@ -162,7 +207,7 @@ fn outlook(suite: &SavedSuite, directory: &Path) -> String {
     )
 }
 
-fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Path>) -> Row {
+fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Baseline>) -> Row {
     let end = match ended.outcome {
         Outcome::Done { .. } => End::Done,
         Outcome::Failed { why, .. } => End::Failed(why.clone()),
@@ -179,17 +224,16 @@ fn with_documents(
     invocation: &Invocation,
     end: End,
     output: &Path,
-    baseline: Option<&Path>,
+    baseline: Option<&Baseline>,
 ) -> Row {
-    let read = |path: &Path| ResultFile::read_ours(path).map(|file| file.document);
-    let (document, end) = match (&end, read(output)) {
+    let read = ResultFile::read_ours(output).map(|file| file.document);
+    let (document, end) = match (&end, read) {
         (_, Ok(document)) => (Some(document), end),
         (End::Done, Err(problem)) => (None, End::Failed(problem.to_string())),
         (_, Err(_)) => (None, end),
     };
-    let other: Option<Document> =
-        baseline.and_then(|other| read(&other.join(format!("{}.json", invocation.name))).ok());
-    Row::of(invocation, &end, document.as_ref(), other.as_ref())
+    let other = baseline.and_then(|other| other.documents.get(&invocation.name));
+    Row::of(invocation, &end, document.as_ref(), other)
 }
 
 fn table(
@@ -197,7 +241,7 @@ fn table(
     batch: &Batch,
     report: &Report,
     directory: &Path,
-    baseline: Option<&Path>,
+    baseline: Option<&Baseline>,
 ) -> Table {
     let rows = suite.invocations.iter().map(|invocation| {
         let place = batch.jobs.iter().position(|job| job.name == invocation.name);
@@ -211,7 +255,8 @@ fn table(
             None => Row::of(invocation, &End::NotRun, None, None),
         }
     });
-    Table::new(suite.host.clone(), baseline.map(Path::to_owned), rows.collect())
+    let baseline = baseline.map(|other| other.directory.clone());
+    Table::new(suite.host.clone(), baseline, rows.collect())
 }
 
 fn write_tables(table: &Table, directory: &Path) -> Result<()> {

@@ -17,9 +17,8 @@ use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::direct::{Mover, NoDirect, Part, PartEnded, ThreadQueue};
 use super::super::{Bell, DirectQueue, DirectStorage, GpuMemory, GpuQueue, GpuWork, Piece};
@@ -27,8 +26,9 @@ use super::CudaMemory;
 use super::cufile::{
     Cufile, Description, Event, Handle, NVME_P2P, Properties, Status, Transfer, describe, errno_of,
 };
+use super::trial::Trial;
 use crate::buffer::AlignedBytes;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::error::SetupError;
 use crate::fill::{self, ContentName, VerifyMode};
 use crate::key::EntryKey;
@@ -46,7 +46,7 @@ const PROBE_BYTES: u64 = MIB;
 const LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
 /// Longest wait for transfers of which cuFile does not tell any more: what the kernel gives an NVMe
 /// command by default (`nvme_core.io_timeout`).
-const SETTLE_MAX: Duration = Duration::from_secs(30);
+const SETTLE_MAX: Nanos = Nanos::from_secs(30);
 /// `CUFILE_WAITING` and `CUFILE_PENDING`: it has not ended.
 const UNDER_WAY: i32 = 1 | 2;
 /// `CUFILE_COMPLETE`.
@@ -133,36 +133,6 @@ impl Gds {
                 Err(NoDirect::Unusable("the trial of cuFile ended early".to_owned()))
             }
         }
-    }
-}
-
-/// How far a trial has come, for the one who waits for it.
-#[derive(Default)]
-struct Trial(AtomicU8);
-
-impl Trial {
-    const PREPARES: u8 = 0;
-    const TOUCHES: u8 = 1;
-    const GIVEN_UP: u8 = 2;
-
-    /// Notes that memory and files are touched from now on; an error where nobody waits any more.
-    fn begin(&self) -> Result<(), String> {
-        let (from, to) = (Self::PREPARES, Self::TOUCHES);
-        let began = self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-        began.map(drop).map_err(|_| "it was given up".to_owned())
-    }
-
-    /// An error where nobody waits any more, so that the next step is not taken.
-    fn goes_on(&self) -> Result<(), String> {
-        match self.0.load(Ordering::Acquire) {
-            Self::GIVEN_UP => Err("it was given up".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Notes that nobody waits any more; whether memory and files may have been touched.
-    fn give_up(&self) -> bool {
-        self.0.swap(Self::GIVEN_UP, Ordering::AcqRel) == Self::TOUCHES
     }
 }
 
@@ -524,7 +494,7 @@ impl Batch {
         // SAFETY: a batch of this thread.
         let _cancelled = unsafe { (gds.library.batch_cancel)(self.handle) };
         let mut events = vec![Event::default(); gds.batch_entries as usize];
-        let deadline = Instant::now() + SETTLE_MAX;
+        let deadline = Clock::Os.now() + SETTLE_MAX;
         loop {
             let (mut count, mut limit) = (events.len() as u32, LOOK);
             // SAFETY: room for so many events.
@@ -544,7 +514,7 @@ impl Batch {
             if begun.is_empty() && under_way.is_empty() {
                 return;
             }
-            if Instant::now() >= deadline {
+            if Clock::Os.now() >= deadline {
                 tracing::warn!(
                     "cuFile does not tell what became of {} transfers: data that is verified \
                      from now on may be found wrong",

@@ -12,6 +12,7 @@ mod driver;
 mod gds;
 mod nvml;
 mod queue;
+mod trial;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
