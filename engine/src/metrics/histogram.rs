@@ -46,6 +46,13 @@ impl fmt::Debug for Histogram {
     }
 }
 
+/// Counts the first event of a histogram; apart, as the first of an octave is.
+#[cold]
+#[inline(never)]
+fn first_of_all(inner: &mut Option<Box<Octaves>>, counted_ns: u64) {
+    inner.insert(Box::default()).add(counted_ns, 1);
+}
+
 impl Histogram {
     /// A histogram without events. Its counters take memory only once something is recorded.
     #[must_use]
@@ -62,7 +69,10 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let counted_ns = latency_ns.min(HIGHEST_NS);
-        self.inner.get_or_insert_default().add(counted_ns, 1);
+        match &mut self.inner {
+            Some(inner) => inner.add(counted_ns, 1),
+            none => first_of_all(none, counted_ns),
+        }
         self.sum_ns += u128::from(latency_ns);
         self.longest_ns = self.longest_ns.max(counted_ns);
     }

@@ -4,11 +4,21 @@
 //! fill evenly, and every entry is read at the speed of all of them. What waits for a drive does
 //! not change its part: it goes up and down by more than an entry, and a layout made by it stays
 //! long after. (Measured on four drives of speeds as their sizes: reads reached 0.81 of the sum
-//! where parts followed what waited.) What lies on one drive, whole entries and those smaller than
+//! where parts followed what waited.)
+//!
+//! A tier that is full has only what its victims left, and what lies idle between entries. Divided
+//! in proportion to that, an entry would lie as its victims did, and parts would drift from the
+//! drives' sizes for ever. There each drive's part goes by its size, as far as it has room: what
+//! lies idle takes up the difference, and an entry that lies right leaves room for one that does.
+//!
+//! What lies on one drive, whole entries and those smaller than
 //! a part, goes where least is held and waits, for the size of the drive.
 //!
 //! An entry is read and written whole, by all of its drives at once: so each one's part is in one
 //! piece, where it can be, and not interleaved.
+
+/// A tier with room for fewer entries of a kind is full for it: what is free is what others left.
+const ROOMY_ENTRIES: u128 = 4;
 
 /// How an entry lies on several drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,9 +109,15 @@ impl Spread {
         true
     }
 
-    /// Whole units, in proportion to what each drive can still take.
+    /// Whole units, in proportion to what each drive can still take; in a full tier to its size.
     fn share_out(self, blocks: u64, rooms: &[Room], parts: &mut [u64]) {
-        let weight = |room: &Room| if room.free > 0 { u128::from(room.space()) } else { 0 };
+        let space: u128 = rooms.iter().map(|room| u128::from(room.space())).sum();
+        let is_full = space < ROOMY_ENTRIES * u128::from(blocks);
+        let weight = |room: &Room| match (room.free, is_full) {
+            (0, _) => 0,
+            (_, true) => u128::from(room.capacity),
+            (_, false) => u128::from(room.space()),
+        };
         let all: u128 = rooms.iter().map(weight).sum();
         for (part, room) in parts.iter_mut().zip(rooms) {
             // No more than `blocks`.
@@ -165,7 +181,7 @@ mod tests {
         assert_eq!(divide(EntryLayout::Whole, 100, &rooms), Some(vec![100, 0]));
         // Whatever waits: where else should it go?
         let full = [room(50, 0), room(1_000, 100_000)];
-        assert_eq!(divide(EntryLayout::Stripe, 400, &full), Some(vec![10, 390]));
+        assert_eq!(divide(EntryLayout::Stripe, 400, &full), Some(vec![50, 350]));
         assert_eq!(divide(EntryLayout::Whole, 400, &full), Some(vec![0, 400]));
     }
 
@@ -192,6 +208,34 @@ mod tests {
                 assert!((0.49..0.51).contains(&filled), "{layout:?} {blocks}: {rooms:?}");
             }
         }
+    }
+
+    /// Parts were those that the victims had: the drives of an entry were 0.95 as fast together as
+    /// they are alone, and no better for any number of entries that were written over.
+    #[test]
+    fn a_tier_written_over_many_times_keeps_the_drives_in_step() {
+        let spread = Spread { layout: EntryLayout::Stripe, unit_blocks: 1 };
+        let mut rooms = [1u64, 2, 3, 4].map(|size| room(size * 1_000, 0));
+        rooms.iter_mut().for_each(|room| room.capacity = room.free);
+        let (mut held, mut parts) = (std::collections::VecDeque::new(), Vec::new());
+        for number in 0..5_000 {
+            let blocks = 20 + crate::key::mix64(number) % 180;
+            while !spread.divide(blocks, &rooms, &mut parts) {
+                let victim: Vec<u64> = held.pop_front().unwrap();
+                rooms.iter_mut().zip(victim).for_each(|(room, part)| room.free += part);
+            }
+            rooms.iter_mut().zip(&parts).for_each(|(room, part)| room.free -= part);
+            held.push_back(parts.clone());
+        }
+        // Each drive as fast as it is large, an entry takes as long as the slowest of its parts.
+        let (mut moved, mut took) = (0.0, 0.0);
+        for parts in &held {
+            let each =
+                parts.iter().zip(&rooms).map(|(part, room)| *part as f64 / room.capacity as f64);
+            took += each.fold(0.0, f64::max) * 10_000.0;
+            moved += parts.iter().sum::<u64>() as f64;
+        }
+        assert!(moved / took > 0.96, "{:.3} of the drives' speed", moved / took);
     }
 
     #[test]

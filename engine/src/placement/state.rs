@@ -198,15 +198,20 @@ impl<D> Placement<D> {
         let tier = slot.tier;
         if slot.links.attached() {
             self.lists[tier.index()].remove(&mut self.table.slots, id.0);
+            self.show_tail(tier);
         }
-        self.settle();
     }
 
     /// Ends one pin. With the last one the entry becomes the most recently used of its tier as of
     /// `now`, or, if it was removed meanwhile, is freed.
     pub fn unpin(&mut self, id: EntryId, now: Nanos) {
+        let Slot { tier, state, .. } = self.table[id];
         self.drop_pin(id, now);
-        self.settle();
+        match state {
+            EntryState::Dead => self.settle(),
+            // No space came free.
+            EntryState::Writing | EntryState::Resident | EntryState::Moving => self.show_tail(tier),
+        }
     }
 
     /// Adds the entry whose write was granted and has entered, pinned by its writer. An older entry
@@ -529,21 +534,24 @@ impl<D> Placement<D> {
 
     /// Shows the other shards what changed.
     pub(super) fn settle(&mut self) {
-        for tier in Tier::ALL {
-            let at = tier.index();
-            let oldest = self.lists[at].oldest();
-            let tail = oldest.map_or(NO_TAIL, |id| self.table.slots[id as usize].stamp);
-            let shown = std::mem::replace(&mut self.shown_tails[at], tail);
-            if tail != shown {
-                self.shared.set_tail(self.shard, tier, tail);
-                self.wake_room |= tier == Tier::Storage && shown == NO_TAIL;
-            }
-        }
+        Tier::ALL.into_iter().for_each(|tier| self.show_tail(tier));
         let free = self.spaces.free_segments();
         let shown = std::mem::replace(&mut self.shown_free_segments, free);
         if free != shown {
             self.shared.set_free_segments(self.shard, free);
             self.wake_room |= free > shown;
+        }
+    }
+
+    /// Shows them the age of a tier's oldest entry: all that changes when one is only read.
+    fn show_tail(&mut self, tier: Tier) {
+        let at = tier.index();
+        let oldest = self.lists[at].oldest();
+        let tail = oldest.map_or(NO_TAIL, |id| self.table.slots[id as usize].stamp);
+        let shown = std::mem::replace(&mut self.shown_tails[at], tail);
+        if tail != shown {
+            self.shared.set_tail(self.shard, tier, tail);
+            self.wake_room |= tier == Tier::Storage && shown == NO_TAIL;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The io_uring data path: a ring of our own, driven by whichever thread made it.
 
 mod chunks;
+mod entrance;
 mod lanes;
 mod op;
 mod patience;

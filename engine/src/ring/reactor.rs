@@ -12,6 +12,7 @@ use std::time::Duration;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::entrance::Entrance;
 use super::op::{IoKind, IoRequest};
 use super::patience::SILENCE_MAX;
 use super::probe::RingFeatures;
@@ -34,8 +35,6 @@ impl CompletionBell {
     }
 }
 
-/// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): have the kernel run what waits for this thread.
-const GETEVENTS: u32 = 1;
 /// How often a ring that ends looks whether the kernel has let go of its buffers.
 const DROP_LOOK: Duration = Duration::from_millis(1);
 /// How long it looks without any I/O completing: a device that is silent for longer keeps the
@@ -44,6 +43,8 @@ const DROP_PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion.
 pub struct Ring<B: 'static> {
+    /// Before the ring, whose number it gives back.
+    entrance: Entrance,
     ring: RefCell<IoUring>,
     slots: Rc<Slots<B>>,
     files: Box<[RawFd]>,
@@ -88,11 +89,14 @@ impl<B: IoMemory + 'static> Ring<B> {
         };
         let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
         setup.ring.submitter().register_eventfd(bell.as_raw_fd()).map_err(failed)?;
+        let entrance = Entrance::of(&setup.ring);
+        let features = RingFeatures { registered_ring: entrance.is_registered(), ..setup.features };
         Ok(Ring {
+            entrance,
             ring: RefCell::new(setup.ring),
             slots: Slots::new(),
             files: files.into(),
-            features: setup.features,
+            features,
             registered_span_bytes: setup.registered_span_bytes,
             clock,
             bell: CompletionBell(bell),
@@ -246,9 +250,7 @@ impl<B: IoMemory + 'static> Ring<B> {
         self.fill_queue();
         self.stamp();
         self.count_enter();
-        let longest = types::Timespec::from(SILENCE_MAX);
-        let args = types::SubmitArgs::new().timespec(&longest);
-        let result = self.ring.borrow().submitter().submit_with_args(1, &args);
+        let result = self.entrance.submit_and_wait(&mut self.ring.borrow_mut(), SILENCE_MAX);
         let result = self.handed_over(result);
         self.take_completions();
         result
@@ -297,7 +299,7 @@ impl<B: IoMemory + 'static> Turnable for Ring<B> {
             let before = self.queued.borrow().len();
             self.stamp();
             self.count_enter();
-            let result = self.ring.borrow().submit();
+            let result = self.entrance.submit(&mut self.ring.borrow_mut());
             // A refusal has ended what it concerns; there is nobody else to tell.
             let handed_over = self.handed_over(result);
             let taken = before - self.queued.borrow().len();
@@ -362,11 +364,7 @@ impl<B: 'static> Ring<B> {
     /// Has the kernel run what waits for this thread, and look for completions once.
     fn enter_without_submitting(&self) {
         self.count_enter();
-        // SAFETY: nothing is handed over and no argument is given.
-        let entered = unsafe {
-            self.ring.borrow().submitter().enter::<libc::sigset_t>(0, 0, GETEVENTS, None)
-        };
-        if let Err(error) = entered {
+        if let Err(error) = self.entrance.look(&self.ring.borrow()) {
             tracing::debug!(%error, "io_uring_enter without entries");
         }
     }
@@ -418,7 +416,7 @@ impl<B: 'static> Drop for Ring<B> {
         if self.refusal.get() == 0 {
             self.stamp();
             self.count_enter();
-            let result = self.ring.borrow().submit();
+            let result = self.entrance.submit(&mut self.ring.borrow_mut());
             if let Err(error) = self.handed_over(result) {
                 tracing::debug!(%error, "what was queued when the ring ended was refused");
             }

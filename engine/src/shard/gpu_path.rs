@@ -231,9 +231,12 @@ fn gpu_error(fault: &GpuFault, operation: Operation, range: Range) -> IoError {
     }
 }
 
-/// Copies of a transfer between GPU memory and its buffers.
+/// Copies of a transfer between GPU memory and its buffers; no memory before the first.
 #[derive(Default)]
-pub(super) struct GpuTransfer {
+pub(super) struct GpuTransfer(Option<Box<Copies>>);
+
+#[derive(Default)]
+struct Copies {
     /// Bytes on their way to a buffer, to be written then.
     fetching: Vec<(Begun, GpuJob)>,
     /// Bytes that were read, on their way to GPU memory, or being compared there.
@@ -258,17 +261,22 @@ pub(super) struct Compared {
 impl GpuTransfer {
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.fetching.is_empty() && self.landing.is_empty()
+        self.0.as_ref().is_none_or(|copies| copies.fetching.is_empty() && copies.landing.is_empty())
+    }
+
+    fn copies(&mut self) -> &mut Copies {
+        self.0.get_or_insert_default()
     }
 
     /// A job on what was read begins.
     pub(super) fn land(&mut self, landing: Landing, job: GpuJob) {
-        self.landing.push((landing, job));
+        self.copies().landing.push((landing, job));
     }
 
     /// Of the bytes on their way to a buffer, where they will be written.
     pub(super) fn fetched_requests(&self) -> impl Iterator<Item = IoRequest> {
-        self.fetching.iter().map(|(begun, _)| begun.request)
+        let fetching = self.0.iter().flat_map(|copies| &copies.fetching);
+        fetching.map(|(begun, _)| begun.request)
     }
 }
 
@@ -291,7 +299,7 @@ impl Transfer<'_> {
         }
         let lane = self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane");
         let job = lane.copy_to_buffer(entry, begun.range(), ticket);
-        self.gpu.fetching.push((begun, job));
+        self.gpu.copies().fetching.push((begun, job));
     }
 
     /// Takes what was read from its buffer to where it is wanted besides.
@@ -329,15 +337,27 @@ impl Transfer<'_> {
     /// Takes the copies that have ended; whether there were any.
     pub(super) fn collect_copies(&mut self, cx: &mut Context<'_>) -> bool {
         self.reap_direct();
+        let Some(mut copies) = self.gpu.0.take() else { return false };
+        let collected = self.collect_fetched(&mut copies.fetching, cx);
+        let landed = self.collect_landed(&mut copies.landing, cx);
+        self.gpu.0 = Some(copies);
+        collected || landed
+    }
+
+    fn collect_fetched(
+        &mut self,
+        fetching: &mut Vec<(Begun, GpuJob)>,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let (mut collected, mut index) = (false, 0);
-        while index < self.gpu.fetching.len() {
-            let (_, job) = &mut self.gpu.fetching[index];
+        while index < fetching.len() {
+            let (_, job) = &mut fetching[index];
             let Poll::Ready((result, holding)) = Pin::new(job).poll(cx) else {
                 index += 1;
                 continue;
             };
             collected = true;
-            let (begun, _job) = self.gpu.fetching.swap_remove(index);
+            let (begun, _job) = fetching.swap_remove(index);
             let Holding::Ticket(ticket) = holding else {
                 unreachable!("the buffer comes back with the answer")
             };
@@ -359,29 +379,37 @@ impl Transfer<'_> {
                 }
             }
         }
-        let mut index = 0;
-        while index < self.gpu.landing.len() {
-            let (_, job) = &mut self.gpu.landing[index];
+        collected
+    }
+
+    fn collect_landed(
+        &mut self,
+        landing: &mut Vec<(Landing, GpuJob)>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let (mut collected, mut index) = (false, 0);
+        while index < landing.len() {
+            let (_, job) = &mut landing[index];
             let Poll::Ready((result, _buffer)) = Pin::new(job).poll(cx) else {
                 index += 1;
                 continue;
             };
             collected = true;
-            let (landing, _job) = self.gpu.landing.swap_remove(index);
-            match (result, landing.compared) {
+            let (landed, _job) = landing.swap_remove(index);
+            match (result, landed.compared) {
                 (Ok(done), None) => {
                     self.copy += done.device;
                     self.count_moves(|moves| {
-                        moves.buffered_read_bytes += landing.range.length_bytes;
+                        moves.buffered_read_bytes += landed.range.length_bytes;
                     });
                 }
                 (Ok(done), Some(compared)) => self.count_compared(&compared, &done),
                 // A model that does not get what it reads has not read it.
                 (Err(fault), None) => {
-                    self.fail_gpu(&gpu_error(&fault, Operation::Write, landing.range));
+                    self.fail_gpu(&gpu_error(&fault, Operation::Write, landed.range));
                 }
                 (Err(fault), Some(_)) => {
-                    self.fail_gpu(&gpu_error(&fault, Operation::Read, landing.range));
+                    self.fail_gpu(&gpu_error(&fault, Operation::Read, landed.range));
                 }
             }
         }

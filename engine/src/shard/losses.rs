@@ -25,7 +25,7 @@ impl Shard {
     /// a comparison while nothing is lost.
     pub(super) fn heed_losses(&self) {
         let budgets = &self.shared.budgets;
-        if budgets.losses() == self.losses_heeded.borrow().len() {
+        if budgets.losses() == 0 || budgets.losses() == self.losses_heeded.borrow().len() {
             return;
         }
         for drive in (0..budgets.drives()).map(DriveId::at) {

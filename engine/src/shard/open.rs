@@ -236,7 +236,6 @@ pub fn open_shard(
     if let Err(error) = setup.register_files(&descriptors) {
         shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
     }
-    let features = setup.features();
     let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
     let device: Rc<dyn Device> = match objects {
         Some(space) => open_objects(space),
@@ -244,7 +243,7 @@ pub fn open_shard(
     };
     executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
     let mut facts = ShardFacts {
-        ring: features,
+        ring: ring.features(),
         huge_pages: pool.page_kind() == PageKind::Huge,
         buffer_bytes: u64::from(pool.count()) * blueprint.io_bytes,
         gpu_reaches_buffers: None,

@@ -125,8 +125,18 @@ impl Shard {
     }
 
     /// The entry of `key`, once writes of it that came before have ended.
+    #[inline]
     async fn arrived(&self, key: EntryKey) -> Option<EntryView> {
         self.heed_losses();
+        // Nearly always it is there.
+        let found = self.placement.borrow().lookup(key);
+        match found {
+            Some(view) if view.state != EntryState::Writing => Some(view),
+            _ => self.arrival(key).await,
+        }
+    }
+
+    async fn arrival(&self, key: EntryKey) -> Option<EntryView> {
         loop {
             let changed = self.changed.notified();
             let found = self.placement.borrow().lookup(key);
@@ -173,7 +183,9 @@ impl Shard {
         sink: EntryData,
     ) -> Result<OperationTimes, IoError> {
         let times = self.transfer_storage(view, Direction::Read, urgency, sink).await?;
-        self.land_hollow(view).await;
+        if matches!(self.path.config.content, Content::Hollow(_)) {
+            self.land_hollow(view).await;
+        }
         Ok(times)
     }
 

@@ -374,6 +374,9 @@ pub struct ShardReport {
     pub defer_taskrun: Fact<bool>,
     /// Whether a kernel thread took the I/Os of this shard (`IORING_SETUP_SQPOLL`).
     pub sqpoll: Fact<bool>,
+    /// Whether the ring is registered with its thread, so that a system call for it looks up no
+    /// descriptor (Linux 5.18).
+    pub registered_ring: Fact<bool>,
     /// Whether the I/O buffers are registered with the kernel.
     pub registered_buffers: Fact<bool>,
     /// Whether the data file is registered with the kernel.
@@ -399,6 +402,7 @@ impl EngineReport {
         let shards = result.facts.iter().zip(&result.space).map(|(facts, space)| ShardReport {
             defer_taskrun: Fact::of(facts.ring.defer_taskrun),
             sqpoll: Fact::of(facts.ring.submission_thread),
+            registered_ring: Fact::of(facts.ring.registered_ring),
             registered_buffers: Fact::of(facts.ring.registered_buffers),
             registered_file: Fact::of(facts.ring.registered_file),
             huge_pages: Fact::of(facts.huge_pages),
