@@ -310,6 +310,8 @@ fn what_keeps_a_checkpoint_from_its_store_is_said_at_once() {
     assert_fails(&told(&server, &wrong_key), 1, &["does not know these credentials"]);
     server.fault("GET", "list-type", 1, Wrong::Skewed);
     assert_fails(&told(&server, &|_| {}), 1, &["clock of this machine", "ahead", "chronyc"]);
+    server.fault("GET", "list-type", 1, Wrong::IsNoStore);
+    assert_fails(&told(&server, &|_| {}), 1, &["status 404", "is it an object store"]);
     // A bucket that holds something else under a name that is wanted.
     server.put("ckpt/rank-00001-of-00002.ckpt", b"of somebody else");
     assert_fails(&told(&server, &|_| {}), 2, &["belongs to no checkpoint", "rank-00001"]);
