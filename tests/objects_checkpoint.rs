@@ -171,6 +171,30 @@ fn a_killed_write_leaves_an_upload_that_goes_on_or_ends() {
 }
 
 #[test]
+fn a_kill_just_after_an_upload_was_completed_leaves_no_record_for_long() {
+    let (scratch, server) = (Scratch::new("objects-record"), S3Server::start());
+    server.fault("DELETE", "rank-00001-of-00002.ckpt.upload.json", 1, Wrong::IsSlow(60_000));
+    let more = [&SMALL[..], &["--files-at-once", "1"]].concat();
+    let child = spawn(checkpoint(&scratch, &server, "write", &more));
+    let asked = || {
+        server
+            .requests()
+            .iter()
+            .any(|line| line.starts_with("DELETE") && line.contains("rank-00001"))
+    };
+    wait_until("the record is to be removed", asked);
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    finish(child);
+    let records = || server.objects().iter().filter(|(name, _)| name.contains("upload")).count();
+    assert_eq!((server.open_uploads(), records()), (0, 1));
+    done(&scratch, &write(&scratch, &server, &["--resume"]));
+    assert_eq!((server.objects().len(), records()), (3, 0), "{:?}", server.objects());
+    // Only large files have such records: nobody asks for those of others.
+    let odd = server.requests().iter().filter(|line| line.contains(".json.upload.json")).count();
+    assert_eq!(odd, 0);
+}
+
+#[test]
 fn an_upload_that_the_store_has_removed_begins_again_at_the_second_attempt() {
     let (scratch, server) = (Scratch::new("objects-expired"), S3Server::start());
     cut_short(&scratch, &server, Signal::INT);
@@ -211,6 +235,95 @@ fn a_job_that_saves_and_restores_in_turn_uses_a_store_too() {
     let restores = trained["restores"].as_array().unwrap();
     assert!(restores.iter().all(|restore| restore["blocks_bad"] == 0), "{trained:#}");
     assert_eq!(server.open_uploads(), 0);
+}
+
+#[test]
+fn an_asynchronous_job_computes_while_the_store_completes_a_save() {
+    // By how much longer it took to compute and to save than the job lasted, s.
+    let overlap_s = |mode: &str| {
+        let (scratch, server) = (Scratch::new("objects-async"), S3Server::start());
+        // All content has been taken over when an upload is completed, which takes its time here:
+        // much longer than a thread that may go on needs to do so.
+        server.fault("POST", "uploadId", u32::MAX, Wrong::IsSlow(3_000));
+        let more = ["--interval", "1", "--duration", "2", "--restore-every", "0"];
+        let more = [&SMALL[..], &more, &["--save-mode", mode]].concat();
+        let trained = done(&scratch, &output(checkpoint(&scratch, &server, "run", &more)));
+        let number = |value: &Value| value.as_f64().unwrap();
+        let saves = trained["saves"].as_array().unwrap();
+        let saved_s: f64 = saves.iter().map(|save| number(&save["durable_s"])).sum();
+        let training = &trained["training"];
+        assert!(mode == "sync" || saves.len() > 1, "{trained:#}");
+        number(&training["computed_s"]) + saved_s - number(&training["elapsed_s"])
+    };
+    assert!(overlap_s("sync") <= 0.0, "both at the same time");
+    assert!(overlap_s("async") > 0.0, "never both at the same time");
+}
+
+#[test]
+fn a_bucket_that_is_open_to_all_takes_a_checkpoint_by_google_s_interface() {
+    let (scratch, server) = (Scratch::new("objects-google"), S3Server::start());
+    server.open_to_all();
+    for what in ["write", "read"] {
+        let mut google = command(&scratch, &["checkpoint", what, "gs://bucket/ckpt"]);
+        google.args(["--object-endpoint", &server.endpoint(), "--object-anonymous"]);
+        google.args(["--chunk-mib", "6", "--output", "result.json"]);
+        google.env("GCE_METADATA_HOST", "127.0.0.1:1");
+        if what == "write" {
+            google.args(SMALL);
+        }
+        let result = done(&scratch, &output(google));
+        assert_eq!(result["target_kind"], "gs");
+    }
+    assert_eq!((server.open_uploads(), server.objects().len()), (0, 3));
+}
+
+#[test]
+fn a_place_is_not_compared_with_itself() {
+    let (scratch, server) = (Scratch::new("objects-itself"), S3Server::start());
+    std::fs::create_dir(scratch.file("dir")).unwrap();
+    for (target, beside) in
+        [("s3://bucket/a", "s3://bucket/a/"), ("dir", "./dir/../dir"), ("new", "./new")]
+    {
+        let mut compare = command(&scratch, &["checkpoint", "compare", target]);
+        compare.args(["--beside", beside, "--size-gib", "0.01"]);
+        if target.contains(':') {
+            compare.args(["--object-endpoint", &server.endpoint()]);
+        }
+        assert_fails(&output(compare), 2, &["--beside", "another"]);
+    }
+    assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+#[test]
+fn what_keeps_a_checkpoint_from_its_store_is_said_at_once() {
+    let (scratch, server) = (Scratch::new("objects-kept"), S3Server::start());
+    let told = |server: &S3Server, change: &dyn Fn(&mut Command)| {
+        let mut command = checkpoint(&scratch, server, "write", &SMALL);
+        change(&mut command);
+        let output = output(command);
+        assert_no_secret(&scratch, &text(&output));
+        output
+    };
+    let wrong_key = |command: &mut Command| {
+        command.env("AWS_ACCESS_KEY_ID", "AKIANOBODY");
+    };
+    assert_fails(&told(&server, &wrong_key), 1, &["does not know these credentials"]);
+    server.fault("GET", "list-type", 1, Wrong::Skewed);
+    assert_fails(&told(&server, &|_| {}), 1, &["clock of this machine", "ahead", "chronyc"]);
+    server.fault("GET", "list-type", 1, Wrong::IsNoStore);
+    assert_fails(&told(&server, &|_| {}), 1, &["status 404", "is it an object store"]);
+    // A bucket that holds something else under a name that is wanted.
+    server.put("ckpt/rank-00001-of-00002.ckpt", b"of somebody else");
+    assert_fails(&told(&server, &|_| {}), 2, &["belongs to no checkpoint", "rank-00001"]);
+    assert_eq!(server.objects().len(), 1);
+    let mut no_bucket = command(&scratch, &["checkpoint", "write", "s3://other/ckpt"]);
+    no_bucket.args(["--object-endpoint", &server.endpoint()]).args(SMALL);
+    assert_fails(&output(no_bucket), 1, &["no such bucket", "or create it"]);
+    let endpoint = server.endpoint();
+    drop(server);
+    let mut no_server = command(&scratch, &["checkpoint", "write", "s3://bucket/ckpt"]);
+    no_server.args(["--object-endpoint", &endpoint, "--object-retries", "1"]).args(SMALL);
+    assert_fails(&output(no_server), 1, &["no connection to the server", "--object-endpoint"]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl<T: Target> Commit<'_, T> {
         let (meter, step) = (self.meter, self.manifest.step);
         let saved = save(self.target, &layout, &works, self.settings, meter, (step, self.stop))?;
         self.put(FINISHED)?;
-        self.target.remove(&self.name(UNFINISHED))?;
+        self.target.remove_small(&self.name(UNFINISHED))?;
         Ok(Committed { saved, found_bytes: self.manifest.total_bytes() - to_store })
     }
 
@@ -97,8 +97,12 @@ impl<T: Target> Commit<'_, T> {
                     remove(self.target, &manifest, self.prefix)?;
                 }
             }
-            (Begin::Resume, Some(finished), _) => {
+            (Begin::Resume, Some(finished), unfinished) => {
                 self.same(&finished)?;
+                if unfinished.is_some() {
+                    // The save that wrote the former ended before it could remove this one.
+                    self.target.remove_small(&self.name(UNFINISHED))?;
+                }
                 return Ok(None);
             }
             (Begin::Resume, None, Some(unfinished)) => {
@@ -123,7 +127,7 @@ impl<T: Target> Commit<'_, T> {
                     file.plan.name,
                     self.target.name()
                 );
-                let remedy = "move it away, or give another directory";
+                let remedy = "move it away, or give another directory or prefix";
                 return Err(TargetError::input(what, remedy).into());
             }
         }
@@ -133,7 +137,7 @@ impl<T: Target> Commit<'_, T> {
     fn refused(&self, what: &str, resume: &str) -> TargetError {
         TargetError::input(
             format!("{}/{} {what}", self.target.name(), self.prefix),
-            format!("give {resume}--overwrite to begin again, or another directory"),
+            format!("give {resume}--overwrite to begin again, or another directory or prefix"),
         )
     }
 
@@ -239,9 +243,9 @@ pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Resul
         // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
         let _marked = target.put(&format!("{prefix}{UNFINISHED}"), &text);
     }
-    target.remove(&format!("{prefix}{FINISHED}"))?;
+    target.remove_small(&format!("{prefix}{FINISHED}"))?;
     for file in Layout::new(manifest, prefix).files {
         target.remove(&file.plan.name)?;
     }
-    target.remove(&format!("{prefix}{UNFINISHED}"))
+    target.remove_small(&format!("{prefix}{UNFINISHED}"))
 }

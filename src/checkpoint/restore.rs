@@ -120,6 +120,7 @@ pub fn missing<T: Target>(
         match target.presence(&file.plan.name)? {
             Presence::Published { .. } => {
                 check_length(target, &file.plan.name, file.plan.bytes)?;
+                target.forget_draft(&file.plan.name)?;
                 continue;
             }
             Presence::Draft { bytes } if bytes <= file.plan.bytes => {

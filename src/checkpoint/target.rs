@@ -232,6 +232,23 @@ pub trait Target: Send + Sync {
     /// It is still there.
     fn remove(&self, name: &str) -> Result<(), TargetError>;
 
+    /// Removes a small file, if it is there.
+    ///
+    /// # Errors
+    /// It is still there.
+    fn remove_small(&self, name: &str) -> Result<(), TargetError> {
+        self.remove(name)
+    }
+
+    /// Removes what is left of the draft of a file that is published, where a save ended between
+    /// the two.
+    ///
+    /// # Errors
+    /// Something is left.
+    fn forget_draft(&self, _name: &str) -> Result<(), TargetError> {
+        Ok(())
+    }
+
     /// What it has counted.
     fn counters(&self) -> TargetCounters {
         TargetCounters::default()

@@ -65,6 +65,7 @@ pub(super) enum Answer {
         ahead_s: Option<i64>,
     },
     /// Nothing came, or not all of it.
+    #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "connections make it"))]
     Broken(Cause),
 }
 

@@ -57,7 +57,14 @@ impl Objects {
                 Ok(found)
             }
         });
-        let found = asked.await?;
+        // A list is of a bucket: who answers that there is nothing of the name keeps no buckets.
+        let found = asked.await.map_err(|error| match error.cause {
+            Cause::NoObject => {
+                let (code, message) = (String::new(), String::new());
+                ObjectError { cause: Cause::Other { status: 404, code, message }, ..error }
+            }
+            _ => error,
+        })?;
         let skip = if url.prefix.is_empty() { 0 } else { url.prefix.len() + 1 };
         let name =
             |(key, size): (String, u64)| (key.get(skip..).unwrap_or_default().to_owned(), size);

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{DATE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -162,6 +162,11 @@ fn prepared(mut request: HttpRequest) -> Result<(HttpRequest, Origin), HttpError
     if !headers.contains_key(USER_AGENT) {
         let agent = HeaderValue::from_static(concat!("ringfall/", env!("CARGO_PKG_VERSION")));
         headers.insert(USER_AGENT, agent);
+    }
+    // A token without a letter would be refused where no token is welcome.
+    if headers.get(AUTHORIZATION).is_some_and(|said| said.as_bytes().trim_ascii_end() == b"Bearer")
+    {
+        headers.remove(AUTHORIZATION);
     }
     Ok((request, Origin { is_secure, authority, is_metadata }))
 }

@@ -52,6 +52,8 @@ pub enum Wrong {
     CompletesInSilence,
     /// Says that the bucket is elsewhere.
     Elsewhere,
+    /// Answers 404 and nothing else, as a web server does that is no object store.
+    IsNoStore,
 }
 
 /// Something that goes wrong with requests of one kind.
@@ -321,6 +323,7 @@ fn answer(shared: &Shared, line: &mut dyn Line, request: &Request, wrong: Option
             let date = ("Date", "Thu, 01 Jan 2015 00:00:00 GMT".to_owned());
             Response { headers: vec![date], ..Response::error(403, "RequestTimeTooSkewed") }
         }
+        Some(Wrong::IsNoStore) => Response::new(404),
         Some(Wrong::Elsewhere) => {
             let region = ("x-amz-bucket-region", "eu-central-9".to_owned());
             Response { headers: vec![region], ..Response::error(301, "PermanentRedirect") }

@@ -57,7 +57,18 @@ impl AnyTarget {
         beside: Option<&Path>,
     ) -> Result<(AnyTarget, Option<AnyTarget>)> {
         let typed = std::iter::once(&*stream.target).chain(beside);
-        check_flags(stream, &typed.map(place).collect::<Result<Vec<Place>>>()?)?;
+        let places = typed.map(place).collect::<Result<Vec<Place>>>()?;
+        check_flags(stream, &places)?;
+        if let [target, beside] = &places[..]
+            && is_same(target, beside)
+        {
+            return Err(InputError::new(format!(
+                "--beside names the place that is compared already, {}: give it another directory \
+                 or another prefix",
+                stream.target.display()
+            ))
+            .into());
+        }
         let target = AnyTarget::open_at(stream, &stream.target, false)?;
         let beside = beside.map(|beside| AnyTarget::open_at(stream, beside, false)).transpose()?;
         Ok((target, beside))
@@ -73,6 +84,20 @@ impl AnyTarget {
             false => FileTarget::open(&path, io(stream)),
         };
         Ok(AnyTarget::File(opened.map_err(failed)?))
+    }
+}
+
+/// Whether two places are one, by whatever names.
+fn is_same(one: &Place, other: &Place) -> bool {
+    match (one, other) {
+        (Place::Path(one), Place::Path(other)) => {
+            // What is not there yet has no other name than what was typed, made absolute.
+            let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+            let real = |path: &Path| real(path).unwrap_or_else(|_| path.to_path_buf());
+            real(one) == real(other)
+        }
+        (Place::Objects(one), Place::Objects(other)) => one == other,
+        _ => false,
     }
 }
 
