@@ -180,13 +180,16 @@ fn a_rank_that_is_killed_before_the_begin_ends_the_others() {
 
 #[test]
 fn a_rank_whose_command_line_is_wrong_ends_the_others_with_its_sentence() {
-    let scratch = Scratch::new("ranks-misspelled");
-    let mut wrong = rank_command(&scratch, 1, 2, &[]);
-    wrong.args(["--num-userz", "3"]);
-    let outputs = [spawn(rank_command(&scratch, 0, 2, &[])), spawn(wrong)].map(finish);
-    assert_fails(&outputs[1], 2, &["--num-userz", "did you mean --num-users?"]);
-    assert_fails(&outputs[0], 1, &["rank 1 on", "ended early", "--num-userz"]);
-    assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+    // With a start at 0, which is none, ranks meet as they do without one.
+    for start in [&[][..], &["--start-at", "0"]] {
+        let scratch = Scratch::new("ranks-misspelled");
+        let mut wrong = rank_command(&scratch, 1, 2, start);
+        wrong.args(["--num-userz", "3"]);
+        let outputs = [spawn(rank_command(&scratch, 0, 2, start)), spawn(wrong)].map(finish);
+        assert_fails(&outputs[1], 2, &["--num-userz", "did you mean --num-users?"]);
+        assert_fails(&outputs[0], 1, &["rank 1 on", "ended early", "--num-userz"]);
+        assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+    }
 }
 
 #[test]
@@ -227,6 +230,9 @@ fn a_run_begins_at_the_time_that_it_is_given() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let (began, _) = window(&scratch.json());
     assert!((began - start_s as f64).abs() < 0.2, "{began} and {start_s}");
+    // No time of its own: it begins when it is ready.
+    let ready = scratch.run(&["--start-at", "0", "--duration", "1"]);
+    assert_eq!(ready.status.code(), Some(0), "{}", text(&ready));
     let past = scratch.run(&["--start-at", "1700000000"]);
     assert_fails(&past, 2, &["--start-at 1700000000", "s ago", "date -d"]);
     let far = scratch.run(&["--start-at", &(start_s + 100_000).to_string()]);
