@@ -193,7 +193,8 @@ settings! {
         ///
         /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX keeps the data in an
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
-        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
+        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo,
+            real_only "the file that describes the drive says how many there are", measures nothing;
         /// How an entry is laid out on several drives
         placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo,
             idle idle::several_drives;

@@ -441,6 +441,11 @@ mod tests {
             (&[], "generation-mode=none,slow", "--vary generation-mode: "),
             (&["--prefill-only"], "decode-only=false,true", "(with decode-only=true)"),
             (&[DEVICES], "precondition=true", "has no effect in a simulated run"),
+            (
+                &[DEVICES, "--cache-dir=/a,/b"],
+                "users=6",
+                "--cache-dir has no effect in a simulated",
+            ),
             (&[DEVICES, "--trials=2"], "seed=1,2", "can't be combined on described drives"),
         ] {
             let text = told(asked(flags, &[vary]));
