@@ -266,8 +266,9 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
     let scratch = Scratch::new("vram");
     let saturate = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
-        command.args(["saturate", "--target", "vram", "--size-gb", "0.0625", "--time-limit", "2"]);
-        command.args(["--io-size-max", "512k", "--depth-max", "8", "--threads", "2"]);
+        command.args(["saturate", "--target", "vram", "--size-gb", "0.0625", "--time-limit", "5"]);
+        // I/Os that cross from one piece of GPU memory to the next, as the largest.
+        command.args(["--io-size-max", "768k", "--depth-max", "8", "--threads", "2"]);
         command.arg("--cache-dir").arg(scratch.store()).args(["--output", "vram.json"]).args(more);
         command.current_dir(&scratch.path);
         command
@@ -282,6 +283,9 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
     let ways = limits["ways"].as_array().unwrap();
     assert_eq!(ways.len(), 8, "{limits}");
     assert!(ways.iter().all(|way| number(way, "/best/bytes_per_s") > 0.0), "{limits}");
+    let last_bytes =
+        |way: &Value| way["points"].as_array().unwrap().last().unwrap()["io_bytes"].clone();
+    assert!(ways.iter().all(|way| last_bytes(way) == 768 << 10), "{limits}");
     assert!(text(&ran).contains("emulated: no GPU"), "{}", text(&ran));
 
     // On the stand-in for a driver, without a way past host memory.
@@ -300,6 +304,57 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
     assert_fails(&output(command), 2, &["--target vram", "finds no GPU", "--gpu-backend emulated"]);
     let more = ["--gpu-backend", "none", "--iopoll"];
     assert_fails(&output(saturate(&more)), 2, &["--iopoll has no meaning", "needs a GPU backend"]);
+}
+
+#[test]
+fn what_the_search_of_gpu_memory_can_not_heed_it_refuses() {
+    let scratch = Scratch::new("vram-refused");
+    let saturate = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(["saturate", "--size-gb", "0.0625", "--io-size-max", "768k"]);
+        command.arg("--cache-dir").arg(scratch.store()).args(["--output", "vram.json"]).args(more);
+        command.current_dir(&scratch.path);
+        command
+    };
+    let vram = ["--target", "vram", "--gpu-backend", "emulated"];
+    let refused: [(&[&str], &[&str]); 2] = [
+        (&["--object-sizes", "1m"], &["--object-sizes has no meaning with --target vram"]),
+        (&["--time-limit", "1", "--depth-max", "8"], &["--time-limit is 1", "measurements"]),
+    ];
+    for (more, words) in refused {
+        assert_fails(&output(saturate(&[&vram[..], more].concat())), 2, words);
+    }
+    let words = ["--gpu-backend is for GPU memory", "--target vram"];
+    assert_fails(&output(saturate(&["--gpu-backend", "auto"])), 2, &words);
+
+    let mut command = saturate(&vram);
+    command.envs([("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")]);
+    assert_fails(&output(command), 2, &["from one process", "--ranks off"]);
+}
+
+#[test]
+fn the_search_of_gpu_memory_keeps_no_more_in_flight_than_it_may() {
+    let scratch = Scratch::new("vram-depth");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args([
+        "saturate",
+        "--target",
+        "vram",
+        "--gpu-backend",
+        "emulated",
+        "--time-limit",
+        "1",
+    ]);
+    command.args(["--size-gb", "0.0625", "--io-size-max", "128k", "--depth-max", "1"]);
+    command.args(["--threads", "4", "--output", "vram.json", "--cache-dir"]).arg(scratch.store());
+    command.current_dir(&scratch.path);
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let limits: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("vram.json")).unwrap()).unwrap();
+    assert_eq!(limits["threads"], 1);
+    let points = limits["ways"].as_array().unwrap().iter().flat_map(|way| way["points"].as_array());
+    assert!(points.flatten().all(|point| point["depth"] == 1), "{limits}");
 }
 
 #[test]

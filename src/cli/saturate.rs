@@ -49,9 +49,9 @@ pub struct SaturateArgs {
     #[arg(long = "target", value_name = "WHAT", value_enum, default_value = "storage")]
     pub what: SaturateTarget,
     /// Backend of --target vram; the figures of `emulated` are those of host memory that stands in
-    /// for a GPU's
-    #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
-    pub gpu_backend: GpuBackend,
+    /// for a GPU's [default: auto]
+    #[arg(long, value_name = "BACKEND", value_enum)]
+    pub gpu_backend: Option<GpuBackend>,
     /// What is measured of an object store.
     #[command(flatten)]
     pub sweep: ObjectSweepArgs,
@@ -98,7 +98,8 @@ pub struct SaturateArgs {
     #[arg(long)]
     pub iopoll: bool,
     /// End the search after this many seconds, 1 to 86400, with what has been found by then; when
-    /// not given, it ends when the limits are found
+    /// not given, it ends when the limits are found. With --target vram it is shared out among the
+    /// measurements, and must leave each of them 0.1 s
     #[arg(long, value_name = "SECONDS")]
     pub time_limit: Option<u32>,
     /// Search for the largest bandwidth only, not for the most I/Os per second

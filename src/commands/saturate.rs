@@ -56,6 +56,10 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
     if args.what == SaturateTarget::Vram {
         return vram::run(args);
     }
+    if args.gpu_backend.is_some() {
+        let what = "--gpu-backend is for GPU memory: add --target vram, or leave it out";
+        return Err(InputError::new(what).into());
+    }
     match objects::target(args)? {
         #[cfg(feature = "objects")]
         Some(Place::Objects(url)) => sweep::run(args, &url),

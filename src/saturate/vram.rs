@@ -34,7 +34,7 @@ pub struct VramSettings {
     pub io_bytes: (u32, u32),
     /// Largest depth over all threads.
     pub depth_max: u32,
-    /// Number of threads that submit I/Os and copies.
+    /// Number of threads that submit I/Os and copies, at most `depth_max`.
     pub threads: u32,
     /// Memory for buffers, and as much of the GPU's, bytes.
     pub buffer_bytes_max: u64,
@@ -134,18 +134,20 @@ pub fn vram_measurements(settings: &VramSettings, is_direct: bool) -> u32 {
     (points(settings).len() * if is_direct { WAYS.len() } else { WAYS.len() - 2 }) as u32
 }
 
-/// Sizes, and depths of each thread, that are tried.
+/// Sizes, and depths of each thread, that are tried: the largest size whatever the steps.
 fn points(settings: &VramSettings) -> Vec<(u32, u32)> {
     let (least, most) = settings.io_bytes;
     let first = least.max(IO_BYTES_MIN).min(most);
-    let sizes = std::iter::successors(Some(first), |size| size.checked_mul(STEP));
+    let sizes = std::iter::successors(Some(first), |&size| {
+        (size < most).then(|| size.saturating_mul(STEP).min(most))
+    });
     let depth_max = (settings.depth_max / settings.threads).max(1);
     let fits = |size: u32, depth: u32| {
         let bytes = u64::from(size) * u64::from(depth) * u64::from(settings.threads);
         depth == 1 || bytes <= settings.buffer_bytes_max
     };
     let mut points = Vec::new();
-    for size in sizes.take_while(|size| *size <= most) {
+    for size in sizes {
         let depths = DEPTHS.iter().map(|depth| (*depth).min(depth_max));
         for depth in depths.filter(|depth| fits(size, *depth)) {
             if !points.contains(&(size, depth)) {
@@ -258,6 +260,8 @@ impl VramLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -272,7 +276,14 @@ mod tests {
             seed: 1,
         };
         let tried = points(&settings);
-        assert_eq!(tried.len(), 6, "{tried:?}");
+        assert_eq!(tried.len(), 8, "{tried:?}");
+        let sizes = |most: u32| {
+            let settings = VramSettings { io_bytes: (4096, most), ..settings.clone() };
+            points(&settings).iter().map(|point| point.0).collect::<BTreeSet<u32>>()
+        };
+        assert_eq!(sizes(4 << 20), BTreeSet::from([128 << 10, 512 << 10, 2 << 20, 4 << 20]));
+        assert_eq!(sizes(768 << 10), BTreeSet::from([128 << 10, 512 << 10, 768 << 10]));
+        assert_eq!(sizes(64 << 10), BTreeSet::from([64 << 10]));
         assert!(tried.contains(&(128 << 10, 8)) && tried.contains(&(2 << 20, 2)), "{tried:?}");
         assert!(vram_bytes(&settings) <= 64 << 20);
         let tight = VramSettings { buffer_bytes_max: 1 << 20, ..settings.clone() };

@@ -18,7 +18,7 @@ use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
 use super::super::wrapped;
 use super::{check, check_outputs, cores, places, size};
 use crate::cli::SaturateArgs;
-use crate::config::{Facts, GpuBackend, InputError, compact_utc};
+use crate::config::{Facts, GpuBackend, InputError, Rank, compact_utc};
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Overdue};
@@ -57,20 +57,17 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
         PathBuf::from(format!("results/vram-{}.json", compact_utc(facts.unix_s)))
     });
     refuse(args)?;
+    if Rank::for_command(args.ranks, &output)?.is_some() {
+        let what = "--target vram measures one GPU from one process: give --ranks off";
+        return Err(InputError::new(what).into());
+    }
     check(args)?;
     check_outputs(args, &output)?;
     let places = places(args)?;
+    let mut settings = settings(args);
+    check_time(args, &settings)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    let mut settings = VramSettings {
-        range_bytes: 0,
-        io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
-        depth_max: args.depth_max,
-        threads: cores(args, None).len() as u32,
-        buffer_bytes_max: args.io_buffer_mb * MIB,
-        seconds_each: SECONDS_EACH,
-        seed: args.seed,
-    };
-    let gpu = open(args.gpu_backend, vram_bytes(&settings))?;
+    let gpu = open(args.gpu_backend.unwrap_or(GpuBackend::Auto), vram_bytes(&settings))?;
     let request = StoreRequest {
         places,
         destroy_device_contents: args.destroy_device_contents,
@@ -116,6 +113,37 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What to try, with neither the range nor the length of a measurement that is found later.
+fn settings(args: &SaturateArgs) -> VramSettings {
+    VramSettings {
+        range_bytes: 0,
+        io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
+        depth_max: args.depth_max,
+        // Each thread keeps at least one I/O in flight.
+        threads: (cores(args, None).len() as u32).min(args.depth_max),
+        buffer_bytes_max: args.io_buffer_mb * MIB,
+        seconds_each: SECONDS_EACH,
+        seed: args.seed,
+    }
+}
+
+/// Whether the time that is given is enough for the shortest measurements, with GPUDirect Storage
+/// among them.
+fn check_time(args: &SaturateArgs, settings: &VramSettings) -> Result<(), InputError> {
+    let Some(seconds) = args.time_limit else { return Ok(()) };
+    let measurements = vram_measurements(settings, true);
+    let needed_s = (f64::from(measurements) * SECONDS_EACH_BOUNDS.0).ceil();
+    if f64::from(seconds) >= needed_s {
+        return Ok(());
+    }
+    Err(InputError::new(format!(
+        "--time-limit is {seconds}: up to {measurements} measurements of at least {} s need \
+         {needed_s:.0} s: give that, or fewer sizes and depths by --io-size-min, --io-size-max and \
+         --depth-max",
+        SECONDS_EACH_BOUNDS.0
+    )))
+}
+
 /// Says what could not be deleted.
 fn tell_left(error: Option<&impl std::fmt::Display>) {
     if let Some(error) = error {
@@ -140,7 +168,10 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
         .filter(|(_, is_given)| *is_given)
         .map(|(what, _)| format!("{what} has no meaning with --target vram: leave it out"))
         .collect();
-    if args.gpu_backend == GpuBackend::None {
+    if let Some(flag) = args.first_of_objects() {
+        sentences.push(format!("{flag} has no meaning with --target vram: leave it out"));
+    }
+    if args.gpu_backend == Some(GpuBackend::None) {
         sentences.push("--target vram needs a GPU backend: auto, cuda or emulated".to_owned());
     }
     if args.cache_dir.as_ref().is_some_and(|places| places.0.len() > 1) {
