@@ -1,7 +1,8 @@
 //! `ringfall merge`: several results as one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,7 +20,7 @@ use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::results::document::{FileProblem, InputFacts, ResultFile};
-use crate::results::{Document, write_json};
+use crate::results::{Document, write_json, write_text};
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///
@@ -99,6 +100,20 @@ pub(super) fn merge_files(
     Ok(Merged { document, page })
 }
 
+/// A hash of what is written to it.
+struct Content(DefaultHasher);
+
+impl Write for Content {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The outlines of the results, each file once.
 ///
 /// # Errors
@@ -115,9 +130,9 @@ fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
             return Err(FileProblem::new(file, TWICE).into());
         }
         // By its content, since nothing else of it is kept.
-        let mut content = DefaultHasher::new();
-        serde_json::to_vec(&input.document)?.hash(&mut content);
-        if let Some(other) = contents.insert(content.finish(), file.clone()) {
+        let mut content = Content(DefaultHasher::new());
+        write_text(&input.document, &mut content)?;
+        if let Some(other) = contents.insert(content.0.finish(), file.clone()) {
             return Err(copied(file, &other.display().to_string()).into());
         }
         let is_merged = input.document.ringfall.merged.is_some();

@@ -30,8 +30,8 @@ use crate::escape;
 use crate::exit::Exit;
 use crate::host::survey::Survey;
 use crate::outlet::{self, Stream};
-use crate::results::Document;
 use crate::results::metrics::Metric;
+use crate::results::{Document, write_text};
 use crate::show::prose::prose;
 use crate::suite::Machine;
 
@@ -52,7 +52,10 @@ fn print(page: &str) -> anyhow::Result<Exit> {
 
 /// Writes a value as JSON to standard output.
 fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
-    write_out(&escape::json(&format!("{}\n", serde_json::to_string_pretty(value)?)))
+    let mut text = Vec::new();
+    write_text(value, &mut text)?;
+    text.push(b'\n');
+    write_out(&escape::json(&String::from_utf8(text)?))
 }
 
 /// A reader that has seen enough (`| head`) is no failure.

@@ -15,6 +15,7 @@ use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::outlet::{self, Stream};
+use crate::results::write_text;
 use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
@@ -147,8 +148,10 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     }
     what_if.weigh_gpu_memory();
     let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
-    let json = format!("{}\n", serde_json::to_string_pretty(&what_if)?);
-    crate::host::write_output(&plan.output, json.as_bytes()).with_context(|| told(&plan.output))?;
+    let mut json = Vec::new();
+    write_text(&what_if, &mut json)?;
+    json.push(b'\n');
+    crate::host::write_output(&plan.output, &json).with_context(|| told(&plan.output))?;
     if let Some(path) = &plan.html_output {
         write_what_if_html(&what_if, path).with_context(|| told(path))?;
     }

@@ -26,7 +26,7 @@ mod warnings;
 pub use code::Code;
 pub use document::Document;
 pub use health::{REFUSED_SHARE_MAX, judge};
-pub use json::write_json;
+pub use json::{write_json, write_text};
 pub use run_result::RunResult;
 pub(crate) use simulation::is_without_drive;
 pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
