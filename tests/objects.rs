@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use ringfall::objects::{Bytes, Cause, ObjectError, ObjectOptions, Objects, Place, Upload};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::support::s3::{ACCESS_KEY, Fault, S3Server, SECRET, TOKEN, Wrong};
@@ -315,6 +316,27 @@ fn run(scratch: &Scratch, server: &S3Server, more: &[&str]) -> Command {
     command.args(["--verify", "full", "--shards", "2", "--object-retries", "3"]);
     command.args(more);
     command
+}
+
+#[test]
+fn a_second_signal_while_a_complete_run_deletes_its_objects_leaves_its_results() {
+    let (scratch, server) = (Scratch::new("deleting"), S3Server::start());
+    // Nothing is evicted, so that all deleting comes after the run, and hangs there.
+    server.fault("DELETE", "/bucket/kv/", u32::MAX, Wrong::IsSlow(3_000));
+    let more = ["--duration", "1", "--storage-capacity-gb", "16"];
+    let child = spawn(run(&scratch, &server, &more));
+    let is_deleting =
+        || server.requests().iter().any(|request| request.starts_with("DELETE /bucket/kv/"));
+    wait_until("it deletes its objects", is_deleting);
+    assert!(scratch.file("result.json").exists(), "written before anything is deleted");
+    for signal in [Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let result = scratch.json();
+    assert_eq!(result.pointer("/ringfall/window/interrupted"), Some(&false.into()));
+    assert!(result["requests_completed"].as_u64() > Some(0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `ringfall run`: from a plan to a result.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::group::Group;
 use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
-use crate::run::{self, Load, Start};
+use crate::run::{self, Cleanup, Load, Start};
 use crate::saturate::read_roofline;
 use crate::source::{self, OpenSource, Reading};
 
@@ -66,10 +66,10 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
     let line = command_line.clone();
-    let Measured { result, cleaned } =
-        measure(plan, sources, line, &interrupt, with_banner, group.as_ref())?;
+    let begin = Begin { command_line: line, interrupt: &interrupt, with_banner };
+    let Measured { result, cleanup } = measure(plan, sources, begin, group.as_ref())?;
     let document = document_of(&result);
-    let written = write_results(plan, &document);
+    let (written, cleaned) = keep_and_clean(cleanup, || write_results(plan, &document));
     let is_complete = is_complete(&result) && written.is_ok();
     let together = group.map_or(Ok(Together::default()), |group| {
         together::conclude(plan, &group, is_complete, &command_line)
@@ -121,10 +121,37 @@ fn heed_cleaning(result: &RunResult, cleaned: Result<()>) -> Result<()> {
     }
 }
 
-/// What was measured, and whether cleaning up worked.
+/// What was measured, and what is to be deleted once that is kept.
 struct Measured {
     result: RunResult,
-    cleaned: Result<()>,
+    cleanup: Option<Cleanup>,
+}
+
+/// Writes the results, then deletes the data: deleting may take minutes, and a second signal in
+/// them must not cost the results. Where the data has left no room for the results, they are
+/// written again after it. Both outcomes, the writing's first.
+fn keep_and_clean(
+    cleanup: Option<Cleanup>,
+    write: impl Fn() -> Result<()>,
+) -> (Result<()>, Result<()>) {
+    let mut written = write();
+    let cleaned = cleanup.map_or(Ok(()), Cleanup::carry_out).map_err(anyhow::Error::from);
+    if written.as_ref().is_err_and(is_out_of_space) {
+        written = write();
+    }
+    (written, cleaned)
+}
+
+fn is_out_of_space(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|cause| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
+/// How a measurement is begun, beside its plan.
+struct Begin<'a> {
+    command_line: Vec<String>,
+    interrupt: &'a Interrupt,
+    with_banner: bool,
 }
 
 /// Says what of the plan can't be met as it may have been meant.
@@ -173,62 +200,61 @@ impl Sources {
 fn measure(
     plan: &Plan,
     sources: Sources,
-    command_line: Vec<String>,
-    interrupt: &Interrupt,
-    with_banner: bool,
+    begin: Begin<'_>,
     group: Option<&Arc<Group>>,
 ) -> Result<Measured> {
-    let measured = measure_once(plan, sources, command_line, interrupt, with_banner, group);
+    let measured = begin.measure(plan, sources, group);
     if let (Some(group), Err(error)) = (group, &measured) {
         group.fail(&format!("{error:#}"));
     }
     measured
 }
 
-fn measure_once(
-    plan: &Plan,
-    sources: Sources,
-    command_line: Vec<String>,
-    interrupt: &Interrupt,
-    with_banner: bool,
-    group: Option<&Arc<Group>>,
-) -> Result<Measured> {
-    let mut given = plan.clone();
-    let gpu = gpu::open(&mut given)?;
-    let plan = &given;
-    let workload = Arc::new(plan.workload_config());
-    let mut settings = settings::of(plan);
-    let memory = gpu.memory.clone();
-    if let Some(memory) = gpu.memory {
-        settings.engine = settings.engine.gpu_memory(memory);
+impl Begin<'_> {
+    fn measure(
+        self,
+        plan: &Plan,
+        sources: Sources,
+        group: Option<&Arc<Group>>,
+    ) -> Result<Measured> {
+        let Begin { command_line, interrupt, with_banner } = self;
+        let mut given = plan.clone();
+        let gpu = gpu::open(&mut given)?;
+        let plan = &given;
+        let workload = Arc::new(plan.workload_config());
+        let mut settings = settings::of(plan);
+        let memory = gpu.memory.clone();
+        if let Some(memory) = gpu.memory {
+            settings.engine = settings.engine.gpu_memory(memory);
+        }
+        settings.gpu_direct = gpu.direct;
+        if let Some(group) = group {
+            settings.start = Start::Together(Arc::clone(group));
+        }
+        let mut teller = Teller::new(plan, &workload, interrupt);
+        teller.with_banner = with_banner;
+        teller.group = group.cloned();
+        teller.gpu = gpu.outcome;
+        let Sources { opened, validation, roofline } = sources;
+        (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
+        let load = Load { config: workload, source: opened.workload, rows: opened.rows };
+        let outcome = run::run(&settings, load, interrupt, &mut teller)?;
+        if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
+            gpu.driver_use = memory.driver_use();
+        }
+        let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
+        if let Some(progress) = &mut teller.progress {
+            // Whoever can't be told this can't be told the results either, which are written first.
+            let _told = progress.finish();
+        }
+        let (mut result, cleanup) = result_of(plan, command_line, &teller, outcome);
+        result.source = opened.facts;
+        result.validation = validation;
+        result.block_trace = block_trace;
+        result.roofline = result.roofline.or(roofline);
+        result.warnings = warnings_of(&result);
+        Ok(Measured { result, cleanup })
     }
-    settings.gpu_direct = gpu.direct;
-    if let Some(group) = group {
-        settings.start = Start::Together(Arc::clone(group));
-    }
-    let mut teller = Teller::new(plan, &workload, interrupt);
-    teller.with_banner = with_banner;
-    teller.group = group.cloned();
-    teller.gpu = gpu.outcome;
-    let Sources { opened, validation, roofline } = sources;
-    (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
-    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
-    let outcome = run::run(&settings, load, interrupt, &mut teller)?;
-    if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
-        gpu.driver_use = memory.driver_use();
-    }
-    let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
-    if let Some(progress) = &mut teller.progress {
-        // Whoever can't be told this can't be told the results either, which are written first.
-        let _told = progress.finish();
-    }
-    let (mut result, cleaned) = result_of(plan, command_line, &teller, outcome);
-    result.source = opened.facts;
-    result.validation = validation;
-    result.block_trace = block_trace;
-    result.roofline = result.roofline.or(roofline);
-    result.warnings = warnings_of(&result);
-    Ok(Measured { result, cleaned })
 }
 
 /// A flag that is missing, or a path that may be meant otherwise, is a mistake of usage, found

@@ -1,4 +1,4 @@
-//! Runs, on the program's own thread: opened, led through their phases, added up, cleaned up.
+//! Runs, on the program's own thread: opened, led through their phases, and added up.
 //!
 //! What lives here: when things happen, and what the shards' figures add up to. What must not:
 //! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
@@ -47,7 +47,7 @@ pub use gpu_direct::DirectOpener;
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
-pub use real::run;
+pub use real::{Cleanup, run};
 use scaling::Scaling;
 pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};
@@ -229,8 +229,8 @@ pub struct RunOutcome {
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
     pub population_failed: u64,
-    /// Cleaning up failed: what is left behind.
-    pub cleanup: Result<(), SetupError>,
+    /// What is left to be deleted, once the results are kept.
+    pub cleanup: Option<Cleanup>,
     /// What the object store was asked, where the data was in one.
     pub objects: Option<ObjectCounts>,
 }
@@ -308,7 +308,7 @@ impl RunOutcome {
             feed: None,
             watchdog: WatchdogFigures::default(),
             population_failed: 0,
-            cleanup: Ok(()),
+            cleanup: None,
             objects: None,
         }
     }

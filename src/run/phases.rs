@@ -50,7 +50,7 @@ pub enum Phase {
     Measure,
     /// Ending what is in flight.
     Drain,
-    /// Collecting what the shards measured, and cleaning up.
+    /// Collecting what the shards measured.
     Report,
 }
 
@@ -176,8 +176,7 @@ pub enum Order {
         /// Why the run ends, as far as that is known now.
         ending: Ending,
     },
-    /// Collect what was measured, and clean up. It is the last order of every run, also of one that
-    /// never began.
+    /// Collect what was measured. It is the last order of every run, also of one that never began.
     Report {
         /// Why the run ended.
         ending: Ending,

@@ -1,5 +1,5 @@
 //! A real run: the store opened, prepared and given to the shards' threads, which are led through
-//! the phases; at the end everything is added up and cleaned up.
+//! the phases; at the end everything is added up, and what is to be deleted is handed out.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +27,26 @@ fn removal_patience(ending: &Ending) -> Duration {
     })
 }
 
-/// A run from open to clean.
+/// The data of a run that is over. It is deleted after the results are written: deleting may take
+/// minutes, and a signal that ends the process meanwhile must not take the results with it. Files
+/// are deleted also when this is dropped; objects stay in their store.
+pub struct Cleanup {
+    store: Store,
+    patience: Duration,
+}
+
+impl Cleanup {
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// What could not be deleted, or is not deleted yet when the patience has ended: an hour for a
+    /// run that came to its end, 2 min for any other.
+    pub fn carry_out(self) -> Result<(), SetupError> {
+        self.store.remove_within(self.patience)
+    }
+}
+
+/// A run from open to results.
 ///
 /// # Errors
 /// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
@@ -142,7 +161,7 @@ impl<'a> RealRun<'a> {
         Ok(Stage::Running(Box::new(threads)))
     }
 
-    /// Adds up what the threads measured, and deletes their data.
+    /// Adds up what the threads measured, and hands out their data to be deleted.
     fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
         let (mut outcome, store) = match stage {
             Stage::Running(threads) => {
@@ -157,7 +176,8 @@ impl<'a> RealRun<'a> {
         };
         if let Some(store) = store {
             outcome.objects = store.object_counts();
-            outcome.cleanup = store.remove_within(removal_patience(&outcome.ending));
+            let patience = removal_patience(&outcome.ending);
+            outcome.cleanup = Some(Cleanup { store, patience });
         }
         outcome
     }

@@ -78,6 +78,14 @@ static size_t move(params *io, unsigned place) {
     return moved < 0 ? (size_t)-errno : (size_t)moved;
 }
 
+/* For ever; the file FAKE_CUFILE_HANGS is there from then on. */
+static void hang(void) {
+    const char *path = getenv("FAKE_CUFILE_HANGS");
+    FILE *told = path == NULL ? NULL : fopen(path, "w");
+    if (told != NULL) fclose(told);
+    for (;;) pause();
+}
+
 static void *worker(void *unused) {
     pthread_mutex_lock(&lock);
     for (;;) {
@@ -88,7 +96,7 @@ static void *worker(void *unused) {
         for (unsigned place = 0; place < batch->submitted; place++) {
             pthread_mutex_unlock(&lock);
             static int begun;
-            if (is("hang") || (is("hang_later") && ++begun > 40)) pause();
+            if (is("hang") || (is("hang_later") && ++begun > 40)) hang();
             size_t moved = move(&batch->io[place], place);
             pthread_mutex_lock(&lock);
             event *told = &batch->events[batch->done++];

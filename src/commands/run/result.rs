@@ -1,6 +1,5 @@
 //! The result of a run, from what it came to and what was sampled beside it.
 
-use anyhow::Result;
 use ringfall_engine::clock::{SECOND, monotonic_now};
 use ringfall_engine::tier::Tier;
 
@@ -14,15 +13,15 @@ use crate::facts::{
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::results::RunResult;
-use crate::run::{Ending, RunOutcome, WatchdogFigures};
+use crate::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
 
-/// The result, and whether cleaning up worked.
+/// The result, and what is to be deleted once it is kept.
 pub(super) fn result_of(
     plan: &Plan,
     command_line: Vec<String>,
     teller: &Teller<'_>,
     outcome: RunOutcome,
-) -> (RunResult, Result<()>) {
+) -> (RunResult, Option<Cleanup>) {
     let ended = monotonic_now();
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
     let kernel_seconds = teller.kernel_seconds();
@@ -85,7 +84,7 @@ pub(super) fn result_of(
         }),
         warnings: Vec::new(),
     };
-    (result, outcome.cleanup.map_err(anyhow::Error::from))
+    (result, outcome.cleanup)
 }
 
 /// The GPUs that the run used.

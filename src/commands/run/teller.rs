@@ -325,7 +325,7 @@ impl Observer for Teller<'_> {
 
     /// In the file in which the whole result will take its place.
     fn kept(&mut self, outcome: RunOutcome) {
-        // Nothing was cleaned up yet, so that nothing of it can have failed.
+        // Its shards still run: nothing is handed out to be deleted.
         let (mut result, _) = result_of(self.plan, self.command_line.clone(), self, outcome);
         result.source = self.source.clone();
         result.warnings = warnings_of(&result);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{
-    Launch, Measured, Sources, awaited, check_device_may_be_destroyed, check_output_writable,
-    check_outputs, exit_of, measure, or_tell_ranks, stream, tell_advice, together,
-    unless_reader_left,
+    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
+    check_output_writable, check_outputs, exit_of, keep_and_clean, measure, or_tell_ranks, stream,
+    tell_advice, together, unless_reader_left,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
@@ -136,11 +136,14 @@ impl Trials<'_> {
         let sources = or_tell_ranks(awaited(plan), sources)?;
         let group = launch.map(Launch::join).transpose()?;
         let line = self.command_line.to_vec();
-        let Measured { result, cleaned } =
-            measure(&one, sources, line, interrupt, with_banner, group.as_ref())?;
+        let begin = Begin { command_line: line, interrupt, with_banner };
+        let Measured { result, cleanup } = measure(&one, sources, begin, group.as_ref())?;
         let document = super::document_of(&result);
-        write_json(&sorted(&document)?, &path)
-            .with_context(|| format!("the results can't be written to {}", path.display()))?;
+        let (written, cleaned) = keep_and_clean(cleanup, || {
+            write_json(&sorted(&document)?, &path)
+                .with_context(|| format!("the results can't be written to {}", path.display()))
+        });
+        written?;
         tell(plan, &self::line(trial, plan.trials, &document, &path))?;
         if let Some(group) = group {
             let is_complete = super::is_complete(&result);
