@@ -522,20 +522,6 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_an_upload_that_was_completed_can_be_removed_alone() {
-        let (target, plan) = (target(), plan(CHUNK_BYTES + 4096, CHUNK_BYTES));
-        let pool = ChunkPool::new(CHUNK_BYTES as usize, 2).unwrap();
-        let draft = Arc::new(target.create(&plan, false).unwrap());
-        write(&target, &draft, &pool, plan.bytes);
-        // Whoever is killed now has published the file and not removed its record.
-        draft.upload.complete().unwrap();
-        target.forget_draft(&plan.name).unwrap();
-        let left = target.objects.list(9).unwrap();
-        assert_eq!(left.len(), 1, "{left:?}");
-        assert_eq!(target.presence(&plan.name).unwrap(), Presence::Published { bytes: plan.bytes });
-    }
-
-    #[test]
     fn a_small_file_is_removed_by_one_request() {
         let target = target();
         target.put("index.json", b"{}").unwrap();
