@@ -6,9 +6,9 @@
 //! and counted; a live line (one that begins with `\r`) takes the place of one that still waits to
 //! be shown. A *page* (what a command was asked for) waits for room, and [`written`] waits until
 //! all of it is out: for the reader of a pipe or a file without end, as `| less` may stand still
-//! for an hour; for a terminal that takes nothing, and for anybody once a signal has come, 2 s. Lines
-//! that are left when the process ends are waited for up to a minute. All of that holds where a
-//! signal does not end the process by itself any more ([`heed`]): before, it is what ends a wait.
+//! for an hour; for a terminal that takes nothing, and for anybody once a signal has come, 2 s.
+//! Lines that are left when the process ends are waited for up to a minute. All of that holds where
+//! a signal does not end the process by itself any more ([`heed`]): before, it is what ends a wait.
 //! The second signal ends the process whatever waits here.
 
 use std::collections::VecDeque;

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, finish, output, skipped, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, copy_program, finish, output, skipped, text, wait_until,
+};
 
 const IMAGE_BYTES: u64 = 768 << 20;
 
@@ -185,7 +187,7 @@ fn a_device_that_anybody_uses_is_refused_and_keeps_every_byte() {
     let mut unprivileged = Command::new("setpriv");
     unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     let copy = std::env::temp_dir().join(format!("ringfall-media-{}", std::process::id()));
-    std::fs::copy(env!("CARGO_BIN_EXE_ringfall"), &copy).unwrap();
+    copy_program(&copy);
     unprivileged.arg(&copy).args(["run", "--output", "/dev/null", "--cache-dir"]);
     unprivileged.arg(&whole).args(destroy).current_dir("/");
     let refused = output(unprivileged);

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, copy_program, data_bytes, finish, output, text, wait_until,
+};
 
 #[test]
 fn system_directories_are_refused() {
@@ -107,7 +109,7 @@ fn a_directory_without_permission_is_told() {
             std::env::temp_dir().join(format!("ringfall-nobody-{}", std::process::id()));
         std::fs::create_dir_all(&reachable).unwrap();
         let binary = reachable.join("ringfall");
-        std::fs::copy(env!("CARGO_BIN_EXE_ringfall"), &binary).unwrap();
+        copy_program(&binary);
         let closed = reachable.join("closed");
         std::fs::create_dir_all(&closed).unwrap();
         let open = reachable.join("open");

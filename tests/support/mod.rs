@@ -171,6 +171,13 @@ fn a_run_ends_with_the_test_that_started_it() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
 }
 
+/// Copies the program. Not by this process: what another test starts meanwhile has the copy open
+/// for writing until it has begun, and what is open for writing can't be started.
+pub fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_ringfall")).arg(to).status();
+    assert!(copied.unwrap().success());
+}
+
 /// Waits for the end, but not for ever: a run that hangs is a failed test.
 pub fn finish(mut child: Child) -> Output {
     let began = Instant::now();
