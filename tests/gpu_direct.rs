@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::gpu::{THREE_TIERS, assert_three_tiers, codes, fake_driver, library_called, number};
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
+use crate::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
 
 /// A directory with stand-ins for the driver and for cuFile, under the first of the names by which
 /// each is looked for, so that real ones are not found.
