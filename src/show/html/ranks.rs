@@ -84,7 +84,8 @@ fn of_hosts(html: &mut String, hosts: &[HostRow]) {
     for row in hosts {
         let _infallible = write!(
             html,
-            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             </tr>",
             escape::html(&row.host),
             escape::html(&row.device),
             row.ranks,
