@@ -1,6 +1,7 @@
 //! Runs that did not end, a test each, named after what held them up.
 
 use std::fs::File;
+#[cfg(feature = "objects")]
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
