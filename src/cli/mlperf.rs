@@ -108,7 +108,7 @@ pub struct MlperfRunArgs {
     #[arg(long, value_name = "NAME")]
     pub systemname: Option<String>,
     /// Options of the rules to run, separated by commas, in this order
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 2, 3])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,3")]
     #[arg(action = ArgAction::Set, num_args = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3))]
     pub options: Vec<u32>,

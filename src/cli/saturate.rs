@@ -48,16 +48,10 @@ pub struct SaturateArgs {
     /// the first GPU, and as much of its memory as --io-buffer-mb.
     #[arg(long = "target", value_name = "WHAT", value_enum, default_value = "storage")]
     pub what: SaturateTarget,
-    /// Backend of --target vram; the figures of `emulated` are those of host memory that stands in
-    /// for a GPU's [default: auto]
-    #[arg(long, value_name = "BACKEND", value_enum)]
+    /// Backend of --target vram: cuda, an NVIDIA GPU; emulated, host memory in place of a GPU's,
+    /// whose figures say nothing about a GPU; auto is cuda here [default: auto]
+    #[arg(long, value_name = "BACKEND", value_enum, hide_possible_values = true)]
     pub gpu_backend: Option<GpuBackend>,
-    /// What is measured of an object store.
-    #[command(flatten)]
-    pub sweep: ObjectSweepArgs,
-    /// How it is reached.
-    #[command(flatten)]
-    pub objects: ObjectArgs,
     /// Directory on the drive, or a block device; a new directory under the system's temporary
     /// directory when not given. Several, separated by commas, are measured each alone and all
     /// together
@@ -71,7 +65,7 @@ pub struct SaturateArgs {
     #[arg(long, value_name = "GIB", default_value_t = 4.0)]
     pub size_gb: f64,
     /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [100, 0])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "100,0")]
     pub read_percent: Vec<u32>,
     /// Also measure with the mix of reads and writes of this result of `ringfall run`
     #[arg(long, value_name = "RESULT")]
@@ -133,6 +127,12 @@ pub struct SaturateArgs {
     /// Print no progress and no table
     #[arg(long)]
     pub quiet: bool,
+    /// What is measured of an object store: last, as whatever follows stands under its heading.
+    #[command(flatten)]
+    pub sweep: ObjectSweepArgs,
+    /// How it is reached.
+    #[command(flatten)]
+    pub objects: ObjectArgs,
 }
 
 /// What is measured of an object store.

@@ -144,7 +144,7 @@ impl Setting {
         let range = self.range().map(|range| format!(" [range: {range}]")).unwrap_or_default();
         match self.default {
             // That a switch is off and a file is not written goes without saying.
-            "none" | "false" => range,
+            "none" | "false" if self.choices().is_empty() => range,
             default => format!("{range} [default: {default}]"),
         }
     }
