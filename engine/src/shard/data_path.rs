@@ -1,6 +1,8 @@
 //! One entry to or from the storage device: cut in I/Os, kept deep on each of its drives, resumed,
 //! retried, checked.
 
+mod single;
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -203,39 +205,11 @@ impl DataPath {
     /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
     /// everything that was in flight has come back.
     pub(super) async fn transfer(&self, spec: &TransferSpec<'_>) -> Result<TransferDone, IoError> {
-        let flush =
-            spec.direction == Direction::Write && self.config.durability == Durability::Flush;
-        let io_blocks = self.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES;
-        let mut lanes = Lanes::of(spec.extents, blocks_for(spec.bytes));
-        let drives = lanes.drives();
-        for lane in lanes.iter_mut() {
-            self.wait_for(lane.drive, lane.left * BLOCK_BYTES);
+        if let Some((request, ticket)) = self.single_read(spec) {
+            return self.read_single(spec, request, ticket).await;
         }
-        let mut transfer = Transfer {
-            path: self,
-            lanes,
-            turn: 0,
-            left: blocks_for(spec.bytes),
-            io_blocks,
-            in_flight: self.spare_lists.borrow_mut().pop().unwrap_or_default(),
-            first_submit: None,
-            last_completion: Nanos::ZERO,
-            copy: Nanos::ZERO,
-            gpu: GpuTransfer::default(),
-            has_begun: false,
-            waiting: None,
-            error: None,
-            spec,
-        };
-        std::future::poll_fn(|cx| transfer.poll(cx)).await?;
-        let mut done = transfer.last_completion;
-        if flush {
-            done = self.flush(drives).await?;
-        }
-        let first_submit = transfer.first_submit.unwrap_or(done);
-        let device = done.saturating_sub(first_submit);
-        self.config.measure.transfer(spec.direction, device, done);
-        Ok(TransferDone { device, copy: transfer.copy })
+        let mut transfer = Transfer::new(self, spec);
+        transfer.end().await
     }
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
@@ -286,6 +260,46 @@ impl Drop for Transfer<'_> {
         }
         list.clear();
         self.path.spare_lists.borrow_mut().push(list);
+    }
+}
+
+impl<'a> Transfer<'a> {
+    /// A transfer of which nothing has been started.
+    fn new(path: &'a DataPath, spec: &'a TransferSpec<'a>) -> Transfer<'a> {
+        let mut lanes = Lanes::of(spec.extents, blocks_for(spec.bytes));
+        for lane in lanes.iter_mut() {
+            path.wait_for(lane.drive, lane.left * BLOCK_BYTES);
+        }
+        Transfer {
+            path,
+            lanes,
+            turn: 0,
+            left: blocks_for(spec.bytes),
+            io_blocks: path.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES,
+            in_flight: path.spare_lists.borrow_mut().pop().unwrap_or_default(),
+            first_submit: None,
+            last_completion: Nanos::ZERO,
+            copy: Nanos::ZERO,
+            gpu: GpuTransfer::default(),
+            has_begun: false,
+            waiting: None,
+            error: None,
+            spec,
+        }
+    }
+
+    /// Moves what is left, and flushes what was written, as configured.
+    async fn end(&mut self) -> Result<TransferDone, IoError> {
+        let (path, direction) = (self.path, self.spec.direction);
+        std::future::poll_fn(|cx| self.poll(cx)).await?;
+        let mut done = self.last_completion;
+        if direction == Direction::Write && path.config.durability == Durability::Flush {
+            done = path.flush(self.lanes.drives()).await?;
+        }
+        let first_submit = self.first_submit.unwrap_or(done);
+        let device = done.saturating_sub(first_submit);
+        path.config.measure.transfer(direction, device, done);
+        Ok(TransferDone { device, copy: self.copy })
     }
 }
 
@@ -564,25 +578,11 @@ impl Transfer<'_> {
 
     fn check(&mut self, io: &InFlight, ticket: &Ticket, now: Nanos) {
         // What went past the host is compared where it is (`check_landed`).
-        if self.path.config.verify == VerifyMode::Off
-            || self.is_direct()
-            || matches!(self.path.config.content, Content::Hollow(_))
-        {
+        if self.is_direct() {
             return;
         }
-        let from = io.request.buffer_offset as usize;
-        let buffer = &ticket.buffer().bytes()[from..from + io.request.length_bytes as usize];
-        let offset = io.first_block * BLOCK_BYTES;
-        let report = self.spec.content.verify(self.path.config.verify, buffer, offset);
-        self.path.config.measure.record(now, |metrics| {
-            metrics.verify.blocks_checked += report.blocks_checked;
-            metrics.verify.blocks_bad += report.blocks_bad;
-        });
-        if let Some(bad) = report.first_bad_block {
-            let at = io.request.offset_bytes + (bad - io.first_block) * BLOCK_BYTES;
-            let request =
-                IoRequest { offset_bytes: at, length_bytes: BLOCK_BYTES as u32, ..io.request };
-            self.fail(request, ErrorKind::Corrupt, 0, now);
+        if let Some(bad) = self.path.compare(self.spec, io.request, io.first_block, ticket, now) {
+            self.fail(bad, ErrorKind::Corrupt, 0, now);
         }
     }
 

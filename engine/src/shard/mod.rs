@@ -317,6 +317,12 @@ impl Shard {
         self.asks.open_count() + self.arriving.len()
     }
 
+    /// Bytes of transfers under way that are not moved yet, of all drives together; 0 at rest.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.path.all_drives().iter().map(|drive| self.path.waiting_bytes(drive)).sum()
+    }
+
     /// Tickets out: buffers and queue places in use.
     #[must_use]
     pub fn tickets(&self) -> u32 {

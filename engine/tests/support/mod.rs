@@ -166,6 +166,7 @@ impl Bed {
         for shard in &self.shards {
             assert_eq!(shard.in_flight(), 0);
             assert_eq!(shard.tickets(), 0, "a buffer leaked");
+            assert_eq!(shard.waiting_bytes(), 0, "bytes wait for a drive that has moved them");
             assert_eq!(shard.moves(), 0);
             assert_eq!(shard.gpu_in_flight(), 0, "a job leaked");
             shard.check_sums();
