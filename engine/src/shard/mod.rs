@@ -82,6 +82,19 @@ pub struct EngineShared {
 }
 
 impl EngineShared {
+    /// What all shards together have got less of by now than was asked for, in a sentence each: the
+    /// CPU tier takes memory while it is used, so that the list may grow.
+    #[must_use]
+    pub fn shortfalls(&self) -> Vec<String> {
+        let unlocked = self.cpu.why_unlocked().map(|why| {
+            format!(
+                "part of the CPU tier is not page-locked for the GPU, which makes copies slower \
+                 ({why})"
+            )
+        });
+        unlocked.into_iter().collect()
+    }
+
     /// Where a step of growth is taken.
     pub(crate) fn ground(&self, growth: &Growth) -> &Ground {
         match growth.tier {

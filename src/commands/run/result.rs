@@ -66,6 +66,7 @@ pub(super) fn result_of(
         validation: None,
         space: outcome.space,
         facts: teller.facts.clone(),
+        shortfalls: outcome.shortfalls,
         errors: outcome.errors,
         population_failed: outcome.population_failed,
         watchdog: watchdog_report(outcome.watchdog),
