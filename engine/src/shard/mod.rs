@@ -310,6 +310,22 @@ impl Shard {
         self.gpu_space.as_ref().map_or(0, |space| space.idle_bytes())
     }
 
+    /// Bytes of GPU memory in which the shard lands what it reads and no entry wants.
+    #[must_use]
+    pub fn gpu_landing_bytes(&self) -> u64 {
+        let config = &self.path.config;
+        let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.landing_bytes());
+        config.gpu_landing.as_ref().map_or(0, |landing| landing.bytes()) + direct
+    }
+
+    /// Looks for I/Os past host memory that have ended. For whoever has the shard on a thread of
+    /// his own choice, where nobody hears that they have.
+    pub fn collect_direct(&self) {
+        if let Some(lane) = &self.path.config.gpu_direct {
+            lane.reap();
+        }
+    }
+
     /// Number of demotions that the shard has begun and not yet finished.
     #[must_use]
     pub fn moves(&self) -> u32 {
