@@ -167,6 +167,30 @@ fn an_io_past_host_memory_that_never_ends_does_not_keep_an_interrupted_run() {
 }
 
 #[test]
+fn a_search_that_an_io_past_host_memory_holds_up_ends_with_what_it_has_measured() {
+    let scratch = Scratch::new("vram-hangs");
+    let libraries = libraries(&scratch);
+    let (hangs, limits) = (scratch.file("hangs"), scratch.file("vram.json"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["saturate", "--target", "vram", "--gpu-backend", "cuda", "--time-limit", "5"]);
+    command.args(["--size-gb", "0.0625", "--io-size-max", "128k", "--depth-max", "4"]);
+    command.args(["--threads", "2", "--cache-dir"]).arg(scratch.store());
+    command.arg("--output").arg(&limits).current_dir(&scratch.path);
+    command.env("LD_LIBRARY_PATH", &libraries).env("FAKE_CUDA", "works");
+    command.env("FAKE_CUFILE", "hang_later").env("FAKE_CUFILE_HANGS", &hangs);
+    let search = spawn(command);
+    wait_until("an I/O hangs", || hangs.exists());
+    kill_process(Pid::from_child(&search), Signal::INT).unwrap();
+    let ran = finish(search);
+    assert_eq!(ran.status.code(), Some(130), "{}", text(&ran));
+    let limits: Value = serde_json::from_slice(&std::fs::read(&limits).unwrap()).unwrap();
+    assert_eq!(limits["interrupted"], true);
+    assert!(limits["ways"].as_array().unwrap().len() >= 2, "{limits}");
+    let why = limits["failure"].as_str().unwrap();
+    assert!(why.contains("I/Os between GPU memory and storage has ended"), "{why}");
+}
+
+#[test]
 fn an_io_that_fails_on_the_way_is_an_io_error_of_the_run() {
     let scratch = Scratch::new("gds-fails");
     let libraries = libraries(&scratch);
