@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::gpu::{THREE_TIERS, assert_three_tiers, codes, fake_driver, library_called, number};
-use crate::support::{Scratch, assert_fails, finish, output, spawn, text, wait_until};
+use crate::support::{Scratch, assert_fails, finish, output, skipped, spawn, text, wait_until};
 
 /// A directory with stand-ins for the driver and for cuFile, under the first of the names by which
 /// each is looked for, so that real ones are not found.
@@ -259,4 +259,32 @@ fn the_results_say_what_the_driver_says_of_its_memory_and_who_holds_it() {
     let ran = run_with(&scratch, &driver, ("full", "works"), &cuda);
     assert_fails(&ran, 2, &["GPU 0 (fake GPU) has 0.0 of 8.0 GiB free", "process 1 ("]);
     assert_fails(&ran, 2, &["holds 2.0 GiB"]);
+}
+
+#[test]
+fn the_script_for_a_machine_with_a_gpu_runs_from_end_to_end() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        skipped("tools/gpu-check", "python3 is missing");
+        return;
+    }
+    let scratch = Scratch::new("gpu-check");
+    let libraries = libraries(&scratch);
+    // By the name by which what is not ringfall looks for it.
+    std::os::unix::fs::symlink("libcuda.so", libraries.join("libcuda.so.1")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(root.join("tools/gpu-check"));
+    command.args(["--model", "tiny-1b", "--gib", "0.06", "--storage-gib", "0.5", "--seconds", "2"]);
+    command.arg("--config").arg(root.join("tests/small.yaml"));
+    command.args(["--ringfall", env!("CARGO_BIN_EXE_ringfall"), "--dir"]).arg(&scratch.path);
+    command.args(["--out", "out", "bytes"]).current_dir(&scratch.path);
+    command.env("LD_LIBRARY_PATH", &libraries).env("FAKE_CUDA", "works");
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let summary = std::fs::read_to_string(scratch.file("out/summary.txt")).unwrap();
+    assert!(summary.starts_with("GPU: fake GPU\n"), "{summary}");
+    for name in ["bytes-resident", "bytes-demoted", "bytes-promoted"] {
+        assert!(summary.contains(&format!("ok    {name}: ")), "{summary}");
+        assert!(scratch.file(&format!("out/{name}.json")).exists());
+    }
+    assert!(scratch.file("out/machine.txt").exists() && !scratch.file("gpu-check-store").exists());
 }
