@@ -1,5 +1,5 @@
-//! The way between GPU memory and the drives past host memory, in systems that have one: what begins
-//! there is done by the simulated drives, and goes wrong as their other I/Os do.
+//! The way between GPU memory and the drives past host memory, in systems that have one: what
+//! begins there is done by the simulated drives, and goes wrong as their other I/Os do.
 
 use std::sync::Arc;
 

@@ -24,7 +24,6 @@ pub(super) fn result_of(
 ) -> (RunResult, Option<Cleanup>) {
     let ended = monotonic_now();
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
-    let kernel_seconds = teller.kernel_seconds();
     let kernel = before.zip(after).and_then(|(before, after)| {
         Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
     });
@@ -73,7 +72,7 @@ pub(super) fn result_of(
         drives,
         kernel,
         kernel_chain: teller.chain_deltas(),
-        kernel_seconds,
+        kernel_seconds: teller.kernel_seconds(),
         block_trace: None,
         simulation: None,
         precondition: teller.prepared.precondition.clone(),

@@ -75,7 +75,7 @@ struct HandedQueue {
 pub struct HandedIo {
     /// Number of its queue, in the order in which they were opened.
     pub queue: usize,
-    /// What it is.
+    /// Drive, place in its data file, and direction of the I/O.
     pub io: DirectIo,
     /// Bytes that it moves.
     pub length_bytes: u64,
