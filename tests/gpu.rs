@@ -62,7 +62,7 @@ pub(crate) const THREE_TIERS: [&str; 10] = [
     "--duration",
     "60",
     "--max-requests",
-    "100",
+    "40",
     "--verify",
     "full",
 ];

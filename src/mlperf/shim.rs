@@ -142,7 +142,6 @@ const CONFIG_TEXT: &str = "\
 #
 # preallocate: write     # write all space before each run, so that no run writes to a block first
 # arrival: closed        # users wait for their answers, so that requests do not pile up
-{}
 ";
 
 #[cfg(test)]
@@ -172,6 +171,16 @@ mod tests {
         assert!(program.contains(r#"[RINGFALL, "run", *sys.argv[1:]]"#), "{program}");
         let config = ConfigFile::read(&directory.join(CONFIG)).unwrap();
         assert_eq!(config.options, crate::config::Options::default());
+        // What it proposes takes nothing but the mark of a comment away.
+        let proposed: String = CONFIG_TEXT
+            .lines()
+            .map(|line| line.strip_prefix("# "))
+            .filter_map(|line| line.filter(|line| line.contains(": ")))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        std::fs::write(directory.join(CONFIG), format!("{CONFIG_TEXT}{proposed}")).unwrap();
+        let config = ConfigFile::read(&directory.join(CONFIG)).unwrap();
+        assert!(config.options.preallocate.is_some() && config.options.arrival.is_some());
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

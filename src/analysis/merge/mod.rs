@@ -7,6 +7,7 @@
 //! null: what a tier held at the end, the health's verdict. The runs' own files keep it.
 
 mod ranks;
+mod told;
 
 use super::spread::spreads;
 use crate::results::Document;
@@ -55,6 +56,7 @@ pub fn merge_outlined(
         fold.add(document, &histograms);
     }
     let mut merged = fold.finish(command_line);
+    merged.ringfall.warnings = told::together(&documents, is_launch);
     if is_launch {
         report.ranks = ranks::rows(&documents);
         report.hosts = ranks::hosts(&documents);

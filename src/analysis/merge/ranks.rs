@@ -13,6 +13,8 @@ const STRAGGLER_SHARE: f64 = 0.8;
 const REASONS_MAX: usize = 3;
 /// Ranks without a result that are named, at the most.
 const MISSING_MAX: usize = 1_000;
+/// Ranks that fell behind and are named in the warning, at the most; the rows have all of them.
+const STRAGGLERS_NAMED_MAX: usize = 8;
 /// Share of the whole time that all ranks measured; below it, they did not measure one system
 /// under one load.
 const OVERLAP_SHARE_MIN: f64 = 0.99;
@@ -184,17 +186,29 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         warn(Code::DepthsDiffer, what);
     }
     if !launch.stragglers.is_empty() {
-        let slow = rows.iter().filter(|row| launch.stragglers.contains(&row.rank));
-        let named: Vec<String> =
-            slow.map(|row| format!("rank {} on {}", row.rank, row.host)).collect();
-        let what = format!(
-            "these ranks moved less than {:.0} % of the median: {}",
-            STRAGGLER_SHARE * 100.0,
-            named.join(", ")
-        );
-        warn(Code::Stragglers, what);
+        warn(Code::Stragglers, stragglers(&launch.stragglers, rows));
     }
     warnings
+}
+
+/// Which ranks fell behind, the slowest first.
+fn stragglers(numbers: &[u32], rows: &[RankRow]) -> String {
+    let mut slow: Vec<&RankRow> = rows.iter().filter(|row| numbers.contains(&row.rank)).collect();
+    slow.sort_by(|one, other| moved_bytes(one).total_cmp(&moved_bytes(other)));
+    let named: Vec<String> = slow
+        .iter()
+        .take(STRAGGLERS_NAMED_MAX)
+        .map(|row| format!("rank {} on {}", row.rank, row.host))
+        .collect();
+    let unnamed = slow.len() - named.len();
+    let more = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
+    format!(
+        "{} of {} ranks moved less than {:.0} % of what the median rank moved: {}{more}",
+        slow.len(),
+        rows.len(),
+        STRAGGLER_SHARE * 100.0,
+        named.join(", ")
+    )
 }
 
 /// That the ranks did not have one queue depth, where they had not.
@@ -216,9 +230,14 @@ fn depths_differ(rows: &[RankRow]) -> Option<String> {
     })
 }
 
+/// The ranks' numbers, which ascend: those that follow one another as a range.
 fn numbers(ranks: &[u32]) -> String {
-    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    ranks.join(", ")
+    let runs = ranks.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let named = runs.map(|run| match run {
+        [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+        _ => run.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    });
+    named.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 use serde_json::Value;
 
+use super::{numbers, stragglers};
+
 use crate::analysis::merge::merge;
 use crate::analysis::merge::tests::{file, run};
 use crate::config::{Cores, Rank};
 use crate::facts::tests::roofline;
 use crate::facts::{DepthFigures, DepthReason, TimelineSecond};
 use crate::host::Launcher;
+use crate::results::document::RankRow;
 use crate::results::tests::to_json;
-use crate::results::{Code, RunResult};
+use crate::results::{Code, RunResult, Warning};
 use crate::show::{Named, write_html};
 
 /// As many ranks as the largest published launch: what they are together grows with the ranks only
@@ -23,6 +26,11 @@ fn two_hundred_and_four_ranks_stay_small_and_open_as_a_page() {
             rank.launcher.local_size = Some(4);
             rank.host = format!("node{}", number / 4);
         }
+        result.warnings = vec![Warning {
+            code: Code::Backlog,
+            text: format!("{number} were still queued"),
+            flag_to_try: None,
+        }];
         file(&format!("rank_{number}/result.json"), to_json(&result))
     };
     let files: Vec<_> = (0..204).map(of).collect();
@@ -38,10 +46,19 @@ fn two_hundred_and_four_ranks_stay_small_and_open_as_a_page() {
     assert_eq!(merged.requests_completed.known(), Some(204 * 40));
     let about = merged.ringfall.merged.as_ref().unwrap();
     assert_eq!((about.ranks.len(), about.hosts.len()), (204, 51));
+    let warnings = merged.ringfall.warnings.iter();
+    let told: Vec<_> = warnings.filter(|warning| warning.code == Code::Backlog).collect();
+    let others = "(203 other ranks have a warning of this kind)";
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].text, format!("rank 0: 0 were still queued {others}"));
     let page = std::env::temp_dir().join(format!("ringfall-204-{}.html", std::process::id()));
     write_html(&[Named { name: "all".into(), document: merged }], &page).unwrap();
     let text = std::fs::read_to_string(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
+    assert!(text.contains("· 204 ranks, 4 users each ·"));
+    assert!(text.contains("204 of 204 ranks have a result here."));
+    assert_eq!(text.matches("<td>node50</td>").count(), 4, "a row for each rank");
+    assert_eq!(text.matches("<th>node50</th>").count(), 1, "a row for each machine");
     assert!(text.contains("</html>") && text.len() < 5_000_000, "{}", text.len());
 }
 
@@ -108,7 +125,7 @@ fn ranks_that_claim_more_than_can_be_are_merged_all_the_same() {
     let missing: Vec<_> = warnings.filter(|one| one.code == Code::RanksMissing).collect();
     let text = &missing[0].text;
     assert!(text.starts_with("4294967293 of 4294967295 ranks have no result"), "{text}");
-    assert!(text.contains(", 1001 and 4294966293 more):"), "{text}");
+    assert!(text.contains(" (2 to 1001 and 4294966293 more):"), "{text}");
 }
 
 #[test]
@@ -183,12 +200,33 @@ fn missing_slow_and_late_ranks_are_named() {
         ("ranks_missing", "1 of 4 ranks have no result here (2)"),
         ("ranks_failed", "ended early: 3"),
         ("windows_apart", "33.3 %"),
-        ("stragglers", "rank 3 on node1"),
+        (
+            "stragglers",
+            "1 of 3 ranks moved less than 80 % of what the median rank moved: rank 3 on node1",
+        ),
     ] {
         let warning = warnings.iter().find(|warning| warning["code"] == code);
         let text = warning.and_then(|warning| warning["text"].as_str()).unwrap_or_default();
         assert!(text.contains(words), "{code}: {text}");
     }
+}
+
+/// Two hundred ranks are told of in a sentence that can be read.
+#[test]
+fn many_ranks_are_named_in_short() {
+    assert_eq!(numbers(&[0, 1, 2, 5, 7, 8, u32::MAX]), format!("0 to 2, 5, 7, 8, {}", u32::MAX));
+    let rows: Vec<RankRow> = (0..30)
+        .map(|rank| RankRow {
+            rank,
+            host: "node0".to_owned(),
+            read_bytes: Some(u64::from(100 - rank)),
+            ..RankRow::default()
+        })
+        .collect();
+    let told = stragglers(&(10..30).collect::<Vec<_>>(), &rows);
+    assert!(told.starts_with("20 of 30 ranks moved less"), "{told}");
+    assert!(told.contains(": rank 29 on node0, rank 28 on"), "{told}");
+    assert!(told.ends_with("rank 22 on node0 and 12 more"), "{told}");
 }
 
 #[test]

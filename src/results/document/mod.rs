@@ -48,6 +48,7 @@ pub use gpu::{GpuDeviceReport, GpuReport};
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
+pub use list::Union;
 pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use rank::RankReport;

@@ -11,6 +11,7 @@ mod heat;
 mod mlperf;
 mod page;
 mod parts;
+mod ranks;
 mod roofline;
 mod suite;
 mod verdict;

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{Named, STYLE, block, depth, gpu, parts, shown, verdict};
+use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 use crate::escape;
 use crate::host::Machine;
 use crate::results::Document;
 use crate::results::document::{
-    DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, QuantileMs,
+    DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
     RequestsOfClass,
 };
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
@@ -40,6 +40,7 @@ pub(super) fn page(results: &[Named]) -> String {
         head(&mut html, named, results.len() > 1);
     }
     verdict::metrics(&mut html, results);
+    ranks::section(&mut html, results);
     verdict::served(&mut html, results);
     verdict::health(&mut html, results);
     section(
@@ -105,9 +106,9 @@ fn head(html: &mut String, named: &Named, several: bool) {
     let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
     let _infallible = write!(
         html,
-        "<div class=\"sub\">{} · {} users · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
+        "<div class=\"sub\">{} · {} · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
         escape::html(&known(config.and_then(|c| c.model.as_deref()))),
-        known(config.and_then(|c| c.num_users)),
+        load_of(ours),
         escape::html(&known(config.and_then(|c| c.arrival.as_deref()))),
         optional(ours.window.seconds.known()),
         escape::html(&state),
@@ -155,6 +156,20 @@ fn head(html: &mut String, named: &Named, several: bool) {
     }
     html.push_str("</div>\n");
     notes(html, named);
+}
+
+/// How many users there were; of ranks, how many each of them had.
+fn load_of(ours: &Ours) -> String {
+    let users = match ours.config.as_ref().and_then(|config| config.num_users) {
+        Some(1) => "1 user".to_owned(),
+        users => format!("{} users", known(users)),
+    };
+    let ranks = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
+    match ranks.len() {
+        0 => users,
+        1 => format!("1 rank, {users}"),
+        count => format!("{count} ranks, {users} each"),
+    }
 }
 
 /// Errors and warnings of a result.
