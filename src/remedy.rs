@@ -32,6 +32,7 @@ pub fn told(error: &(dyn Error + 'static)) -> String {
         return match error {
             LoadError::Setup(error) => told_setup(error),
             LoadError::Io(error) => told_io(error),
+            LoadError::Gpu { what } => format!("{what}: see whether nvidia-smi works"),
         };
     }
     let io = error.downcast_ref::<IoError>().map(told_io);

@@ -87,10 +87,14 @@ pub(crate) fn assert_three_tiers(json: &Value) {
 fn an_emulated_gpu_tier_is_a_tier_and_never_called_a_gpu() {
     let scratch = Scratch::new("emulated");
     let more = [&THREE_TIERS[..], &["--gpu-backend", "emulated"]].concat();
-    let ran = scratch.run(&more);
+    let files = ["--html-output", "page.html", "--xlsx-output", "row.csv"];
+    let ran = scratch.run(&[&more[..], &files].concat());
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
     let json = scratch.json();
     assert_three_tiers(&json);
+    let told = |file: &str| std::fs::read_to_string(scratch.file(file)).unwrap();
+    assert!(told("page.html").contains("<td>emulated: not a GPU&#39;s figures</td>"));
+    assert!(told("row.csv").contains("emulated: not a GPU's figures"));
     let gpu = &json["ringfall"]["gpu"];
     assert_eq!((&gpu["backend"], &gpu["is_gpu"]), (&"emulated".into(), &false.into()));
     assert!(codes(&json).contains(&"gpu_emulated"), "{:?}", codes(&json));

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+use ringfall_engine::units::gib;
 
 use crate::cli::FaultsArgs;
 use crate::config::InputError;
@@ -29,6 +30,9 @@ struct Sums {
     damaged: u64,
     wrong_blocks: u64,
     gpu: GpuFlawCounts,
+    gpus_lost: u64,
+    /// Read and written past host memory.
+    direct_bytes: [u64; 2],
     complete: u64,
     interrupted: u64,
     failed: u64,
@@ -52,6 +56,10 @@ impl Sums {
                 self.gpu.failed += run.gpu_flaws.failed;
                 self.gpu.wrong_blocks += run.gpu_flaws.wrong_blocks;
                 self.gpu.late += run.gpu_flaws.late;
+                self.gpus_lost += u64::from(run.is_gpu_lost);
+                for (sum, bytes) in self.direct_bytes.iter_mut().zip(run.direct_bytes) {
+                    *sum += bytes;
+                }
                 match run.ending {
                     Ending::Complete => self.complete += 1,
                     Ending::Interrupted => self.interrupted += 1,
@@ -110,7 +118,8 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
         "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
          drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
          read\n\
-         GPUs: {} jobs failed, {} late, {} with wrong bytes\n\
+         GPUs: {} jobs failed, {} late, {} with wrong bytes; {} were lost; {:.2} GiB read and \
+         {:.2} GiB written past host memory\n\
          runs: {} came to their end, {} were interrupted, {} failed; {} handed their results over \
          early",
         sums.runs,
@@ -125,6 +134,9 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
         sums.gpu.failed,
         sums.gpu.late,
         sums.gpu.wrong_blocks,
+        sums.gpus_lost,
+        gib(sums.direct_bytes[0]),
+        gib(sums.direct_bytes[1]),
         sums.complete,
         sums.interrupted,
         sums.failed,

@@ -207,6 +207,8 @@ impl Driver {
     pub fn report(&self) -> ShardReport {
         let shard = self.shard();
         let measure = shard.measure();
+        // A drive may have been lost since the shard last had anything to do.
+        shard.heed_losses();
         ShardReport {
             metrics: measure.snapshot(),
             totals: self.totals(),

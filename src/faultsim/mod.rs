@@ -10,6 +10,7 @@ mod fate;
 mod promises;
 mod scenario;
 mod stranger;
+mod way;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,7 @@ use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::VirtualTime;
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawCounts};
+use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
 use ringfall_engine::units::BLOCK_BYTES;
 
 use crate::driver::Driver;
@@ -38,6 +39,7 @@ use fate::What;
 use promises::Diary;
 use scenario::{Scenario, time_within};
 use stranger::Strangers;
+use way::Way;
 
 /// No run of these sizes takes so many steps: one that does hangs.
 const STEPS_MAX: u64 = 5_000_000;
@@ -51,6 +53,10 @@ pub struct FaultRun {
     pub flaws: FlawCounts,
     /// What the GPU tier did wrong.
     pub gpu_flaws: GpuFlawCounts,
+    /// Whether its GPU was lost.
+    pub is_gpu_lost: bool,
+    /// Bytes read and written between GPU memory and the drives past host memory.
+    pub direct_bytes: [u64; 2],
     /// Number of requests that finished without a failed step in the measurement window.
     pub requests: u64,
     /// Operations that were dropped half-way.
@@ -89,7 +95,7 @@ const SPAWN_STREAM: u64 = 0x5350_4157_4e00_0000;
 fn one(seed: u64) -> Result<FaultRun, String> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut scenario = Scenario::draw(&mut rng);
-    let gpu = scenario.open_gpu()?;
+    let (gpu, way) = scenario.open_gpu()?;
     let world = build(&scenario)?;
     // Of a stream of its own, so that the system of a seed stays what it is.
     let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
@@ -100,6 +106,8 @@ fn one(seed: u64) -> Result<FaultRun, String> {
         scenario: &scenario,
         world,
         gpu,
+        way,
+        is_gpu_lost: false,
         rng,
         steps: 0,
         phase: (Phase::Open, BEGIN),
@@ -146,6 +154,8 @@ struct Faulty<'a> {
     scenario: &'a Scenario,
     world: World,
     gpu: Option<Arc<FaultyMemory>>,
+    way: Option<Way>,
+    is_gpu_lost: bool,
     strangers: Strangers,
     rng: Xoshiro256PlusPlus,
     steps: u64,
@@ -332,6 +342,9 @@ impl Faulty<'_> {
         {
             self.world.drives[drive].die();
         }
+        if self.scenario.gpu_lost_after.is_some_and(|after| now >= BEGIN + after) {
+            self.lose_gpu();
+        }
         for (index, incident) in self.scenario.fate.incidents.iter().enumerate() {
             let is_due = incident.phase == phase && now >= self.phase.1 + incident.after;
             if is_due && !std::mem::replace(&mut self.has_happened[index], true) {
@@ -348,6 +361,14 @@ impl Faulty<'_> {
             self.to_come.iter().copied().partition(|(at, _)| *at <= now);
         self.to_come = later;
         due.into_iter().try_for_each(|(_, sequel)| self.follow(phase, sequel))
+    }
+
+    /// From now on every job of the GPU fails, and every I/O on its memory that begins.
+    fn lose_gpu(&mut self) {
+        self.is_gpu_lost = true;
+        let lost = GpuFlawPlan::Every(1, GpuFlaw::Lost);
+        self.gpu.iter().for_each(|gpu| gpu.set_plan(lost));
+        self.world.drives.iter().for_each(|drive| drive.lose_other_memory());
     }
 
     fn befall(&mut self, phase: Phase, what: What) -> Result<(), String> {
@@ -418,6 +439,8 @@ impl Faulty<'_> {
         Ok(FaultRun {
             flaws,
             gpu_flaws,
+            is_gpu_lost: self.is_gpu_lost,
+            direct_bytes: check::direct_bytes(&self.world),
             requests: drivers.iter().map(|driver| driver.completed()).sum(),
             cancelled: self.strangers.cancelled(),
             lost_drives: self.world.shared.budgets.losses(),
@@ -456,8 +479,12 @@ impl Faulty<'_> {
         Ok(())
     }
 
+    /// After each step.
     fn count_step(&mut self) -> Result<(), String> {
         self.steps += 1;
+        if let Some(way) = &self.way {
+            way.carry(&self.world);
+        }
         if self.steps <= STEPS_MAX {
             return Ok(());
         }
@@ -480,6 +507,7 @@ mod tests {
         let (mut flaws, mut gpu_flaws, mut cancelled, mut requests, mut lost) =
             (Vec::new(), Vec::new(), 0, 0, 0);
         let (mut endings, mut kept) = ([0; 3], 0);
+        let (mut direct, mut gpus_lost) = (Vec::new(), 0);
         let mut incidents: BTreeMap<Phase, u32> = BTreeMap::new();
         for seed in 0..300 {
             match run(seed) {
@@ -489,6 +517,8 @@ mod tests {
                     flaws.push([run.flaws.failures(), short, damaged_ios, late, stalls, overtaken]);
                     let gpu = run.gpu_flaws;
                     gpu_flaws.push([gpu.failed, gpu.wrong_blocks, gpu.late]);
+                    direct.push(run.direct_bytes);
+                    gpus_lost += u32::from(run.is_gpu_lost);
                     cancelled += run.cancelled;
                     requests += run.requests;
                     lost += run.lost_drives;
@@ -513,11 +543,22 @@ mod tests {
             let often: u64 = gpu_flaws.iter().map(|counts| counts[kind]).sum();
             assert!(often > 50, "kind {kind} of the GPU's flaws happened {often} times");
         }
+        for way in 0..2 {
+            let runs = direct.iter().filter(|bytes| bytes[way] > 0).count();
+            assert!(runs > 20, "only {runs} runs moved bytes past host memory, way {way}");
+        }
+        assert!(gpus_lost > 5, "only {gpus_lost} GPUs were lost");
         assert!(cancelled > 300 && requests > 3_000, "they did next to nothing");
         assert!(lost > 10, "only {lost} drives were given up");
         let (least, number) = (endings.iter().min(), incidents.values().min());
         assert!(least > Some(&30) && kept > 60, "endings {endings:?}, {kept} handed over early");
         assert!(incidents.len() == 8 && number > Some(&2), "{incidents:?}");
+    }
+
+    #[test]
+    fn entries_of_a_drive_that_is_lost_last_of_all_are_not_counted_as_there() {
+        // Both of its drives die, the second when one of its shards has nothing to do any more.
+        assert_eq!(run(888).unwrap().lost_drives, 2);
     }
 
     #[test]

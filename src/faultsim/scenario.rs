@@ -9,7 +9,7 @@ use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_engine::device::{DeviceModel, FlawRates};
 use ringfall_engine::engine::Engine;
 use ringfall_engine::placement::{EntryLayout, Watermarks};
-use ringfall_engine::shard::Durability;
+use ringfall_engine::shard::{Durability, buffers_a_shard};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::tier::gpu::{self, GpuSpace};
@@ -19,11 +19,14 @@ use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use super::fate::{Fate, Incident, What};
+use super::way::Way;
 use crate::run::{Load, Phase, RunSettings};
 use crate::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
 const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");
+/// Tells the draws of a GPU tier's way to the drives, and of its loss, from all others of a seed.
+const WAY_STREAM: u64 = u64::from_be_bytes(*b"gpu way-");
 
 /// What is run.
 pub(super) struct Scenario {
@@ -39,6 +42,10 @@ pub(super) struct Scenario {
     pub(super) rates: FlawRates,
     /// What goes wrong with the GPU tier, if there is one.
     pub(super) gpu_flaws: GpuFlawPlan,
+    /// Whether what moves between its GPU memory and the drives goes past host memory.
+    pub(super) is_direct: bool,
+    /// How long, on the simulated clock, before its GPU is lost; none where it is not.
+    pub(super) gpu_lost_after: Option<Nanos>,
     /// Sizes of the drives, bytes: whole blocks.
     pub(super) drives_bytes: Vec<u64>,
     /// Which of several drives dies, and when.
@@ -95,6 +102,7 @@ impl Scenario {
             after,
             what: What::Interrupt { again_after: None },
         }));
+        let (is_direct, gpu_lost_after) = way(settings.seed, gpu_bytes, is_flawless, runs_for);
         let source = match fate.rows {
             None => Source::Synthetic,
             Some(_) => {
@@ -111,6 +119,8 @@ impl Scenario {
             model,
             rates,
             gpu_flaws,
+            is_direct,
+            gpu_lost_after,
             drives_bytes,
             dies,
             cancels,
@@ -126,18 +136,42 @@ impl Scenario {
         self.rates == FlawRates::default() && self.dies.is_none() && !has_dying
     }
 
-    /// Opens the GPU tier, if it has one.
-    pub(super) fn open_gpu(&mut self) -> Result<Option<Arc<FaultyMemory>>, String> {
+    /// Opens the GPU tier, if it has one, and its way to the drives, if it has that.
+    pub(super) fn open_gpu(&mut self) -> Result<(Option<Arc<FaultyMemory>>, Option<Way>), String> {
         if self.gpu_bytes == 0 {
-            return Ok(None);
+            return Ok((None, None));
         }
         let settings = &mut self.settings;
-        let memory = gpu_memory_bytes(self.gpu_bytes, settings.shards, settings);
+        let landing_bytes = landing_bytes(settings, self.drives_bytes.len(), self.is_direct);
+        let memory = gpu_memory_bytes(self.gpu_bytes, landing_bytes, settings);
         let memory = EmulatedMemory::new(1, memory).map_err(|error| error.to_string())?;
+        let by_hand = self.is_direct.then(|| memory.direct_by_hand());
         let memory = FaultyMemory::new(memory, self.gpu_flaws);
-        settings.engine = std::mem::take(&mut settings.engine).gpu_memory(memory.clone());
-        Ok(Some(memory))
+        let mut engine = std::mem::take(&mut settings.engine).gpu_memory(memory.clone());
+        if let Some(by_hand) = &by_hand {
+            engine = engine.gpu_direct(Arc::clone(by_hand) as _);
+        }
+        settings.engine = engine;
+        Ok((Some(memory), by_hand.map(Way::new)))
     }
+}
+
+/// Whether a system with a GPU tier has a way past host memory, half of them do, and when its GPU
+/// is lost, of which an eighth are. Drawn apart, as drives are.
+fn way(seed: u64, gpu_bytes: u64, is_flawless: bool, runs_for: Nanos) -> (bool, Option<Nanos>) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ WAY_STREAM);
+    let is_direct = rng.random::<bool>() && gpu_bytes > 0;
+    let is_lost = rng.random_range(0..8) == 0 && gpu_bytes > 0 && !is_flawless;
+    (is_direct, is_lost.then(|| time_within(&mut rng, Nanos::ZERO..runs_for)))
+}
+
+/// GPU memory in which each shard lands what it reads.
+fn landing_bytes(settings: &RunSettings, drives: usize, is_direct: bool) -> u64 {
+    let (io_bytes, drives) = (settings.io_size_bytes, drives as u64);
+    let (buffer_bytes, depth) = (settings.io_buffer_bytes / drives, settings.queue_depth);
+    let buffers =
+        drives * u64::from(buffers_a_shard(buffer_bytes, settings.shards, io_bytes, depth));
+    GpuSpace::landing_bytes(io_bytes) + if is_direct { buffers * io_bytes } else { 0 }
 }
 
 /// What goes wrong with the drive.
@@ -164,8 +198,9 @@ fn gpu_bytes(rng: &mut Xoshiro256PlusPlus, scale: u64) -> u64 {
 
 /// Half of the GPU tiers have less memory than they were to have, so that room in them may prove
 /// worth nothing: what the shards' first chunks take, and some of the tier's own.
-fn gpu_memory_bytes(capacity_bytes: u64, shards: u16, settings: &RunSettings) -> u64 {
-    let whole = GpuSpace::memory_bytes(capacity_bytes, 1, shards, settings.io_size_bytes);
+fn gpu_memory_bytes(capacity_bytes: u64, landing_bytes: u64, settings: &RunSettings) -> u64 {
+    let shards = settings.shards;
+    let whole = GpuSpace::memory_bytes(capacity_bytes, 1, shards, landing_bytes);
     // Drawn apart, as drives are.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(settings.seed ^ GPU_MEMORY_STREAM);
     let landing_chunks = GpuSpace::landing_bytes(settings.io_size_bytes).div_ceil(gpu::CHUNK_BYTES);

@@ -70,6 +70,8 @@ pub struct RunResult {
     pub space: Vec<SpaceFigures>,
     /// What the shards' rings and buffers got, one row a shard.
     pub facts: Vec<ShardFacts>,
+    /// What all shards together got less of than was asked for, in a sentence each.
+    pub shortfalls: Vec<String>,
     /// The first I/O errors since the start, in the window or not.
     pub errors: Vec<IoError>,
     /// Entries of the population that could not be written.

@@ -52,6 +52,7 @@ pub(crate) fn nothing() -> RunResult {
         validation: None,
         space: Vec::new(),
         facts: Vec::new(),
+        shortfalls: Vec::new(),
         errors: Vec::new(),
         population_failed: 0,
         watchdog: WatchdogReport::default(),

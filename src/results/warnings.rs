@@ -426,8 +426,8 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     of_the_heartbeats(result, warnings);
     // Most are every shard's.
-    let shortfalls: BTreeSet<&String> =
-        result.facts.iter().flat_map(|facts| &facts.shortfalls).collect();
+    let of_shards = result.facts.iter().flat_map(|facts| &facts.shortfalls);
+    let shortfalls: BTreeSet<&String> = of_shards.chain(&result.shortfalls).collect();
     for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }

@@ -281,9 +281,10 @@ fn each_shortfall_of_the_shards_is_told_once() {
         shortfalls: shortfalls.iter().map(|&text| text.to_owned()).collect(),
     };
     result.facts = vec![facts(&["no huge pages"]), facts(&["no huge pages", "few locked pages"])];
+    result.shortfalls = vec!["part of the tier".to_owned(), "no huge pages".to_owned()];
     let told = warnings_of(&result).into_iter().filter(|one| one.code == Code::Engine);
     let texts: Vec<String> = told.map(|one| one.text).collect();
-    assert_eq!(texts, ["few locked pages", "no huge pages"]);
+    assert_eq!(texts, ["few locked pages", "no huge pages", "part of the tier"]);
 }
 
 #[test]

@@ -215,6 +215,8 @@ pub struct RunOutcome {
     pub space: Vec<SpaceFigures>,
     /// Tiers that got less space than they were to have, while the run went on.
     pub shortages: Vec<Shortage>,
+    /// What all shards together got less of than was asked for, in a sentence each.
+    pub shortfalls: Vec<String>,
     /// Drives that have failed, by their places in the store, and when that was noticed.
     pub lost_drives: Vec<(usize, Nanos)>,
     /// What the autoscaler found.
@@ -301,6 +303,7 @@ impl RunOutcome {
             tiers: Default::default(),
             space: Vec::new(),
             shortages: Vec::new(),
+            shortfalls: Vec::new(),
             lost_drives: Vec::new(),
             autoscale: None,
             queue_depth: None,

@@ -145,7 +145,7 @@ impl<'a> RealRun<'a> {
         };
         let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
         // A run has at least one shard.
-        let budgets = Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
+        let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
         let (fleet, facts) = match Fleet::start(seeds, settings.cores(), self.interrupt) {
             // Nothing was measured, and that is what the results say.
             Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
@@ -154,7 +154,7 @@ impl<'a> RealRun<'a> {
         observer.opened(&store, &facts);
         let places = settings.places(store.drives.len(), &facts);
         let users = (!load.source.is_rows()).then_some(load.config.num_users);
-        let fleet = (fleet, budgets);
+        let fleet = (fleet, shared);
         let mut threads =
             Threads::new(settings, self.interrupt, observer, store, fleet, feed, users);
         threads.places = places;

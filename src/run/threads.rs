@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfall_engine::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_engine::drive::DriveId;
-use ringfall_engine::placement::SharedBudgets;
+use ringfall_engine::shard::EngineShared;
 use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{TunerOrder, Tuning};
@@ -63,7 +63,7 @@ pub(super) struct Threads<'a> {
     failure: Option<String>,
     /// Looks whether the store is still there; a stuck mount holds up nobody else.
     store_watch: StoreWatch,
-    budgets: Arc<SharedBudgets>,
+    shared: Arc<EngineShared>,
     /// Whether the run goes on when one of several drives fails.
     outlives_drives: bool,
     /// Drives that have failed, and when that was noticed.
@@ -90,7 +90,7 @@ impl<'a> Threads<'a> {
         interrupt: &'a Interrupt,
         observer: &'a mut dyn Observer,
         store: Store,
-        (fleet, budgets): (Fleet, Arc<SharedBudgets>),
+        (fleet, shared): (Fleet, Arc<EngineShared>),
         feed: Option<Feed>,
         users: Option<u32>,
     ) -> Threads<'a> {
@@ -116,7 +116,7 @@ impl<'a> Threads<'a> {
             keeps: 0,
             failure: None,
             store_watch,
-            budgets,
+            shared,
             outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
             forgiven_errors: 0,
@@ -207,8 +207,8 @@ impl<'a> Threads<'a> {
             }
             let id = DriveId::at(index);
             if self.outlives_drives && self.store.drives.len() > 1 {
-                let _is_news = self.budgets.lose_drive(id);
-            } else if !self.budgets.is_lost(id) {
+                let _is_news = self.shared.budgets.lose_drive(id);
+            } else if !self.shared.budgets.is_lost(id) {
                 self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
             }
         }
@@ -216,13 +216,13 @@ impl<'a> Threads<'a> {
 
     /// Notes drives that have failed, and ends the run where it is not to go on without them.
     fn check_drives(&mut self) {
-        if self.budgets.losses() == self.lost_drives.len() as u64 {
+        if self.shared.budgets.losses() == self.lost_drives.len() as u64 {
             return;
         }
         let now = monotonic_now();
         for (index, drive) in self.store.drives.iter().enumerate() {
             let is_known = self.lost_drives.iter().any(|(known, _)| *known == index);
-            if is_known || !self.budgets.is_lost(DriveId::at(index)) {
+            if is_known || !self.shared.budgets.is_lost(DriveId::at(index)) {
                 continue;
             }
             self.lost_drives.push((index, now));
@@ -295,7 +295,8 @@ impl<'a> Threads<'a> {
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             watchdog: self.fleet.watchdog_figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
-            shortages: self.budgets.shortages(),
+            shortages: self.shared.budgets.shortages(),
+            shortfalls: self.shared.shortfalls(),
             objects: self.store.object_counts(),
             ..RunOutcome::empty(ending, (began, window_end))
         };
@@ -334,7 +335,8 @@ impl<'a> Threads<'a> {
                 silent.join(", ")
             ));
         }
-        outcome.shortages = self.budgets.shortages();
+        outcome.shortages = self.shared.budgets.shortages();
+        outcome.shortfalls = self.shared.shortfalls();
         (outcome, self.store)
     }
 
@@ -365,7 +367,7 @@ impl<'a> Threads<'a> {
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
             is_abandoned: false,
-            is_taking_space: self.budgets.is_taking_space(),
+            is_taking_space: self.shared.budgets.is_taking_space(),
             errors: self.errors(&status),
             in_flight: status.in_flight,
             operations: status.operations,

@@ -112,9 +112,9 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
     let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
-    let budgets = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared.budgets);
+    let shared = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared);
     let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
-    let fleet = (fleet, budgets);
+    let fleet = (fleet, shared);
     let mut observer = Nobody;
     let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
     let mut shards = Dying { threads: Some(threads), is_dead: false, outcome: None };

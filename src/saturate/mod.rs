@@ -40,7 +40,8 @@ use search::{Bounds, Goal, Search, Step};
 use time::{Budget, Share};
 pub use together::together;
 pub use vram::{
-    VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits, vram_measurements,
+    VramFound, VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits,
+    vram_measurements,
 };
 
 /// What is looked for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::{VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
+use ringfall_engine::load::{LoadError, VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
 use ringfall_engine::tier::gpu::{DirectStorage, GpuFacts, GpuMemory};
 use serde::Serialize;
 
@@ -24,6 +24,8 @@ const STEP: u32 = 4;
 const DEPTHS: [u32; 3] = [2, 8, 32];
 /// Left out of each measurement at its beginning, as a part of it.
 const RAMP_PART: u32 = 4;
+/// Time without anything ended in which a measurement is given up: many times what any drive takes.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Loads that are tried, and the part of the file that they use.
 #[derive(Clone, Debug)]
@@ -78,6 +80,8 @@ pub struct VramLimits {
     pub why_not_gds: Option<String>,
     /// Whether it was interrupted, so that ways are missing.
     pub interrupted: bool,
+    /// What ended the search, so that ways are missing; null where nothing did.
+    pub failure: Option<String>,
     /// The ways, one row each.
     pub ways: Vec<VramWayLimits>,
 }
@@ -161,17 +165,28 @@ fn points(settings: &VramSettings) -> Vec<(u32, u32)> {
     points
 }
 
+/// What was found of the ways.
+#[derive(Clone, Debug)]
+pub struct VramFound {
+    /// Those that were measured to their end.
+    pub ways: Vec<VramWayLimits>,
+    /// Whether host memory was page-locked for the GPU in all of them.
+    pub is_page_locked: bool,
+    /// What ended the search before the next one was measured; none where nothing did.
+    pub failure: Option<LoadError>,
+}
+
 /// Writes the range once and measures every way.
 ///
 /// # Errors
-/// An I/O or a copy failed, or somebody interrupted before there was anything.
+/// An I/O or a copy failed, or somebody interrupted, before there was anything.
 pub fn vram_limits(
     (memory, file): (&Arc<dyn GpuMemory>, &Arc<DataFile>),
     direct: Result<Arc<dyn DirectStorage>, String>,
     settings: &VramSettings,
     interrupt: &Interrupt,
     watcher: VramWatcher<'_>,
-) -> Result<(Vec<VramWayLimits>, bool), SaturateError> {
+) -> Result<VramFound, SaturateError> {
     let plan = PreconditionPlan {
         bytes: settings.range_bytes,
         range_bytes: settings.range_bytes,
@@ -184,7 +199,7 @@ pub fn vram_limits(
         return Err(SaturateError::Interrupted);
     }
     let ends = VramEnds { memory: Arc::clone(memory), file: Arc::clone(file), direct: direct.ok() };
-    let (mut ways, mut is_page_locked) = (Vec::new(), true);
+    let mut found = VramFound { ways: Vec::new(), is_page_locked: true, failure: None };
     for (way, name) in WAYS {
         let is_direct = matches!(way, VramWay::ReadDirect | VramWay::WriteDirect);
         if is_direct && ends.direct.is_none() {
@@ -202,21 +217,30 @@ pub fn vram_limits(
                 ramp: each / RAMP_PART,
                 window: each - each / RAMP_PART,
                 seed: settings.seed,
+                silence_max: SILENCE_MAX,
             };
-            let figures = measure_vram(&ends, &plan, &|| interrupt.is_set())?;
-            if interrupt.is_set() {
-                return Ok((ways, is_page_locked));
-            }
-            is_page_locked &= figures.is_page_locked;
+            let figures = match measure_vram(&ends, &plan, &|| interrupt.is_set()) {
+                Err(_) if found.ways.is_empty() && interrupt.is_set() => {
+                    return Err(SaturateError::Interrupted);
+                }
+                Err(error) if found.ways.is_empty() => return Err(error.into()),
+                Err(error) => {
+                    found.failure = Some(error);
+                    return Ok(found);
+                }
+                Ok(_) if interrupt.is_set() => return Ok(found),
+                Ok(figures) => figures,
+            };
+            found.is_page_locked &= figures.is_page_locked;
             let point = VramPoint::of(&plan, &figures);
             watcher(name, &point);
             measured.push(point);
         }
         let best = measured.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let best = best.cloned().unwrap_or_default();
-        ways.push(VramWayLimits { way: name, best, points: measured });
+        found.ways.push(VramWayLimits { way: name, best, points: measured });
     }
-    Ok((ways, is_page_locked))
+    Ok(found)
 }
 
 impl VramPoint {
@@ -253,6 +277,7 @@ impl VramLimits {
             is_page_locked: false,
             why_not_gds: None,
             interrupted: false,
+            failure: None,
             ways: Vec::new(),
         }
     }

@@ -18,6 +18,8 @@
 
 typedef void (*host_function)(void *);
 
+#define TOTAL_BYTES (8ull << 30)
+
 enum kind { COPY, KERNEL, EVENT, HOST };
 
 struct event {
@@ -175,12 +177,12 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 int cuCtxSetCurrent(void *context) { current = (int)(size_t)context - 1; return 0; }
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
-    *total = 8ull << 30;
+    *total = TOTAL_BYTES;
     *available = is("full") ? 1 << 20 : *total;
     return 0;
 }
 int cuMemAlloc_v2(u64 *address, size_t bytes) {
-    if (is("full")) return 2;
+    if (is("full") || bytes > TOTAL_BYTES) return 2;
     if (memory[current]) misuse("memory is taken once");
     memory[current] = aligned_alloc(4096, bytes);
     memory_bytes[current] = bytes;

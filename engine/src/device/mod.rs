@@ -23,7 +23,7 @@ pub use objects::{ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome,
 pub use occupation::Occupation;
 pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;
-pub use sim::{SimDevice, SimDrive};
+pub use sim::{OtherMemory, SimDevice, SimDrive};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;

@@ -20,10 +20,22 @@ struct Due {
     /// When, and, at the same time, in the order submitted.
     at: (Nanos, u64),
     shard: usize,
-    token: SlotToken,
+    whose: Whose,
     request: IoRequest,
     flaw: Flaw,
 }
+
+/// Whose memory an I/O moves.
+enum Whose {
+    /// A buffer of the shard's.
+    Slot(SlotToken),
+    /// Other memory.
+    Other(Box<OtherMemory>),
+}
+
+/// Ends an I/O on other memory than a shard's buffers: to be given what moves the bytes between the
+/// drive and that memory and says what the kernel would, bytes moved or a negative errno.
+pub type OtherMemory = dyn FnOnce(&mut dyn FnMut(&mut [u8]) -> i32);
 
 impl PartialEq for Due {
     fn eq(&self, other: &Self) -> bool {
@@ -58,6 +70,8 @@ pub struct SimDrive {
     /// The latest submitted of those that have ended.
     latest_ended: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
+    /// Whether I/Os on other memory than the shards' buffers fail.
+    reaches_buffers_only: Cell<bool>,
     medium: Option<RefCell<FlawedMedium>>,
 }
 
@@ -93,6 +107,7 @@ impl SimDrive {
             submitted: Cell::new(0),
             latest_ended: Cell::new(0),
             shards: RefCell::default(),
+            reaches_buffers_only: Cell::new(false),
             medium: medium.map(RefCell::new),
         }
     }
@@ -124,6 +139,45 @@ impl SimDrive {
     /// From now on no I/O ends at all, until [`SimDrive::answer`].
     pub fn fall_silent_for_all(&self) {
         (0..self.shards.borrow().len()).for_each(|shard| self.fall_silent(shard));
+    }
+
+    /// From now on every I/O on other memory than the shards' buffers fails, if the drive has a
+    /// medium: whose memory it is was lost.
+    pub fn lose_other_memory(&self) {
+        self.reaches_buffers_only.set(true);
+    }
+
+    /// Begins an I/O of that shard, counted as for [`SimDrive::fall_silent`], on memory that is
+    /// none of its buffers: `memory` is called when the I/O ends. It counts as waited for.
+    pub fn submit_for(&self, shard: usize, request: IoRequest, memory: Box<OtherMemory>) {
+        self.begin(shard, request, Whose::Other(memory));
+    }
+
+    /// Decides when an I/O ends and what goes wrong with it.
+    fn begin(&self, shard: usize, request: IoRequest, whose: Whose) {
+        let now = self.clock.now();
+        let bytes = u64::from(request.length_bytes);
+        let state = &mut *self.state.borrow_mut();
+        let (mut flaw, late) = match &self.medium {
+            None => (Flaw::None, Nanos::ZERO),
+            Some(medium) => {
+                let medium = &mut *medium.borrow_mut();
+                let (late, stall) = medium.delays();
+                state.stall(now, stall);
+                (medium.draw(request), late)
+            }
+        };
+        let at = self.model.serve(state, now, request.kind, bytes) + late;
+        if matches!(whose, Whose::Other(_)) && self.reaches_buffers_only.get() {
+            flaw = Flaw::Errno(libc::EIO);
+        }
+        let number = self.submitted.get();
+        self.submitted.set(number + 1);
+        let due = Due { at: (at, number), shard, whose, request, flaw };
+        match self.silent.borrow().contains(&shard) {
+            true => self.withheld.borrow_mut().push(due),
+            false => self.due.borrow_mut().push(Reverse(due)),
+        }
     }
 
     /// What went wrong so far, if it has a medium.
@@ -160,24 +214,38 @@ impl SimDrive {
                 }
             };
             let Some(Reverse(due)) = next else { return completed };
-            let slots = Rc::clone(&self.shards.borrow()[due.shard]);
             if let Some(medium) = &self.medium
                 && due.at.1 < self.latest_ended.get()
             {
                 medium.borrow_mut().note_overtaken();
             }
             self.latest_ended.set(self.latest_ended.get().max(due.at.1));
-            let result = match &self.medium {
-                // A length is at most 64 MiB.
-                None => due.request.length_bytes as i32,
-                Some(medium) => slots.with_owned(due.token, |ticket, is_live| {
-                    let buffer = ticket.map(|ticket| ticket.buffer_mut().bytes_mut());
-                    medium.borrow_mut().finish(due.request, due.flaw, buffer, is_live)
-                }),
-            };
-            slots.complete(due.token, result, due.at.0);
+            self.end(due);
             completed += 1;
         }
+    }
+
+    fn end(&self, due: Due) {
+        let (request, flaw) = (due.request, due.flaw);
+        let token = match due.whose {
+            Whose::Slot(token) => token,
+            Whose::Other(memory) => {
+                return memory(&mut |bytes| match &self.medium {
+                    None => request.length_bytes as i32,
+                    Some(medium) => medium.borrow_mut().finish(request, flaw, Some(bytes), true),
+                });
+            }
+        };
+        let slots = Rc::clone(&self.shards.borrow()[due.shard]);
+        let result = match &self.medium {
+            // A length is at most 64 MiB.
+            None => request.length_bytes as i32,
+            Some(medium) => slots.with_owned(token, |ticket, is_live| {
+                let buffer = ticket.map(|ticket| ticket.buffer_mut().bytes_mut());
+                medium.borrow_mut().finish(request, flaw, buffer, is_live)
+            }),
+        };
+        slots.complete(token, result, due.at.0);
     }
 
     /// How long the drive was occupied so far.
@@ -202,28 +270,8 @@ pub struct SimDevice {
 
 impl Device for SimDevice {
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture {
-        let drive = &self.drive;
-        let now = drive.clock.now();
-        let bytes = u64::from(request.length_bytes);
-        let state = &mut *drive.state.borrow_mut();
-        let (flaw, late) = match &drive.medium {
-            None => (Flaw::None, Nanos::ZERO),
-            Some(medium) => {
-                let medium = &mut *medium.borrow_mut();
-                let (late, stall) = medium.delays();
-                state.stall(now, stall);
-                (medium.draw(request), late)
-            }
-        };
-        let at = drive.model.serve(state, now, request.kind, bytes) + late;
-        let (token, future) = self.slots.insert(ticket, now);
-        let number = drive.submitted.get();
-        drive.submitted.set(number + 1);
-        let due = Due { at: (at, number), shard: self.index, token, request, flaw };
-        match drive.silent.borrow().contains(&self.index) {
-            true => drive.withheld.borrow_mut().push(due),
-            false => drive.due.borrow_mut().push(Reverse(due)),
-        }
+        let (token, future) = self.slots.insert(ticket, self.drive.clock.now());
+        self.drive.begin(self.index, request, Whose::Slot(token));
         future
     }
 

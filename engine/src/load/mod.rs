@@ -63,6 +63,12 @@ pub enum LoadError {
     /// An I/O failed.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// A GPU, or the way to its memory, failed or never answered.
+    #[error("{what}")]
+    Gpu {
+        /// Which, and what became of it.
+        what: String,
+    },
 }
 
 /// What one direction did in the window.

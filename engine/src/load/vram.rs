@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::LoadError;
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::DataFile;
-use crate::error::{ErrorKind, IoError, Operation, SetupError};
+use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, VerifyMode};
 use crate::key::{EntryKey, Tier, mix64};
 use crate::metrics::Histogram;
@@ -23,6 +23,8 @@ use crate::tier::gpu::{
 
 /// How long a thread waits for a bell before it looks itself.
 const LOOK: Duration = Duration::from_micros(50);
+/// Of the patience with what does not end, the part that is left when the load is to end early.
+const PATIENCE_PART: u64 = 12;
 
 /// What the bytes of a load do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +72,9 @@ pub struct VramPlan {
     pub window: Duration,
     /// Random seed of the offsets.
     pub seed: u64,
+    /// Time in which a GPU, or the way to its memory, ends something, or the load is given up; a
+    /// twelfth of it once the load is to end early.
+    pub silence_max: Duration,
 }
 
 impl VramPlan {
@@ -106,7 +111,8 @@ pub struct VramFigures {
     pub is_page_locked: bool,
 }
 
-/// Runs the load to its end, or until `is_over`.
+/// Runs the load to its end, or until `is_over`. What a GPU, or the way to its memory, does not end
+/// in time keeps its memory and its file for as long as the process lives.
 ///
 /// # Errors
 /// It could not begin, an I/O or a copy failed, or the GPU found wrong content.
@@ -125,8 +131,13 @@ pub fn measure_vram(
     let start = monotonic_now() + Nanos::from_ns(plan.ramp.as_nanos() as u64);
     let window = (start, start + Nanos::from_ns(plan.window.as_nanos() as u64));
     let work = |index: u32| {
-        let worked = Worker::new(ends, plan, index, window)
-            .and_then(|mut worker| worker.run(&|| stop.load(Ordering::Relaxed) || is_over()));
+        let worked = Worker::new(ends, plan, index, window).and_then(|mut worker| {
+            let worked = worker.run(&|| stop.load(Ordering::Relaxed) || is_over());
+            if worker.is_silent {
+                worker.abandon(ends);
+            }
+            worked
+        });
         if worked.is_err() {
             // One that can't go on must not leave the others alone with the figures.
             stop.store(true, Ordering::Relaxed);
@@ -171,6 +182,8 @@ struct Worker<'a> {
     jobs: BTreeMap<JobId, u32>,
     /// Direct I/Os in flight.
     directs: u32,
+    /// Whether it was given up, with something in flight that may end at any time or never.
+    is_silent: bool,
     drawn: u64,
     seed: u64,
     figures: VramFigures,
@@ -184,7 +197,7 @@ enum Ended {
 }
 
 fn fault(fault: &GpuFault) -> LoadError {
-    SetupError::Gpu { what: fault.to_string() }.into()
+    LoadError::Gpu { what: fault.to_string() }
 }
 
 impl<'a> Worker<'a> {
@@ -223,6 +236,7 @@ impl<'a> Worker<'a> {
             lanes: vec![(0, Nanos::ZERO); plan.depth as usize],
             jobs: BTreeMap::new(),
             directs: 0,
+            is_silent: false,
             drawn: 0,
             seed: mix64(plan.seed ^ mix64(u64::from(index) + 1)),
         })
@@ -240,14 +254,16 @@ impl<'a> Worker<'a> {
         for lane in 0..self.plan.depth {
             self.begin(lane)?;
         }
-        let mut ended = Vec::new();
+        let (mut ended, mut heard) = (Vec::new(), monotonic_now());
         while self.ring.in_flight() > 0 || !self.jobs.is_empty() || self.directs > 0 {
             self.collect(&mut ended)?;
+            let now = monotonic_now();
             if ended.is_empty() {
+                self.expect_an_end(now - heard, is_over)?;
                 self.wait()?;
                 continue;
             }
-            let now = monotonic_now();
+            heard = now;
             let goes_on = now < self.window.1 && !is_over();
             for one in ended.drain(..) {
                 if let Some(lane) = self.conclude(one)? {
@@ -355,6 +371,37 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Gives the load up when a GPU, or the way to its memory, has ended nothing for too long.
+    fn expect_an_end(
+        &mut self,
+        silence: Nanos,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(), LoadError> {
+        let all = Nanos::from_ns(self.plan.silence_max.as_nanos() as u64);
+        let hurried = Nanos::from_ns(all.as_ns() / PATIENCE_PART);
+        let is_too_long = silence >= all || (silence >= hurried && is_over());
+        if !is_too_long || (self.jobs.is_empty() && self.directs == 0) {
+            return Ok(());
+        }
+        self.is_silent = true;
+        let (seconds, directs) = (silence.as_secs_f64(), self.directs);
+        let what = match directs {
+            0 => {
+                format!("none of {} jobs of the GPU has ended for {seconds:.1} s", self.jobs.len())
+            }
+            _ => format!(
+                "none of {directs} I/Os between GPU memory and storage has ended for {seconds:.1} s"
+            ),
+        };
+        Err(LoadError::Gpu { what })
+    }
+
+    /// Leaves all that is in flight its memory and its file: waiting for it might take for ever.
+    fn abandon(self, ends: &VramEnds) {
+        let kept = (Arc::clone(&ends.memory), Arc::clone(&ends.file), ends.direct.clone());
+        std::mem::forget((self, kept));
+    }
+
     fn wait(&mut self) -> Result<(), LoadError> {
         if self.jobs.is_empty() && self.directs == 0 {
             let waited = self.ring.submit_and_wait();
@@ -381,7 +428,7 @@ impl<'a> Worker<'a> {
             (Ended::Job(_, Err(error)), _) => Err(fault(&error)),
             (Ended::Job(_, Ok(done)), _) if done.blocks_bad > 0 => {
                 let what = format!("the GPU found {} wrong blocks", done.blocks_bad);
-                Err(SetupError::Gpu { what }.into())
+                Err(LoadError::Gpu { what })
             }
             (Ended::Job(lane, Ok(_)), VramWay::WriteBuffered) => {
                 self.push(lane, IoKind::Write).map(|()| None)
@@ -467,6 +514,7 @@ mod tests {
                 ramp: Duration::ZERO,
                 window: Duration::from_secs(3_600),
                 seed: 7,
+                silence_max: Duration::from_secs(60),
             };
             let looks = std::sync::atomic::AtomicU32::new(0);
             let figures =
@@ -476,6 +524,41 @@ mod tests {
             assert_eq!(figures.latency.count(), figures.ios, "{way:?}");
         }
         drop((ends, file));
+        directory.remove().unwrap();
+    }
+    #[test]
+    fn a_way_that_ends_nothing_is_given_up_and_keeps_its_memory() {
+        let path = std::env::temp_dir().join(format!("ringfall-silent-{}", std::process::id()));
+        let mut directory = CacheDir::open(&path).unwrap();
+        let (file, file_path) = directory.create_data_file().unwrap();
+        let file = Arc::new(DataFile::new(file, file_path, Preallocate::Write).unwrap());
+        file.prepare(MIB / BLOCK_BYTES).unwrap();
+        let memory = EmulatedMemory::new(1, 2 * MIB).unwrap();
+        let by_hand = memory.direct_by_hand();
+        let (kept, direct) = (Arc::downgrade(&memory), Some(Arc::clone(&by_hand) as _));
+        let ends = VramEnds { memory, file: Arc::clone(&file), direct };
+        let plan = |silence_max| VramPlan {
+            way: VramWay::ReadDirect,
+            io_bytes: 64 << 10,
+            depth: 2,
+            threads: 1,
+            range_bytes: MIB,
+            ramp: Duration::ZERO,
+            window: Duration::from_secs(3_600),
+            seed: 7,
+            silence_max,
+        };
+        // By itself, and, sooner, when it is to end early.
+        for (silence_max, is_over) in [(60, false), (2_400, true)] {
+            let plan = plan(Duration::from_millis(silence_max));
+            let gave_up = measure_vram(&ends, &plan, &|| is_over);
+            let Err(LoadError::Gpu { what }) = gave_up else { panic!("{gave_up:?}") };
+            assert!(what.starts_with("none of 2 I/Os between GPU memory and storage"), "{what}");
+        }
+        drop(ends);
+        assert!(kept.upgrade().is_some(), "what may still be written to is kept");
+        assert_eq!(by_hand.take_begun().len(), 4);
+        drop(file);
         directory.remove().unwrap();
     }
 }

@@ -48,6 +48,11 @@ impl DirectLane {
         self.slots.pending()
     }
 
+    /// Memory in which it lands what it reads and no entry wants, bytes.
+    pub(super) fn landing_bytes(&self) -> u64 {
+        self.landing.bytes()
+    }
+
     fn submit(
         &self,
         request: IoRequest,
@@ -168,7 +173,7 @@ impl Transfer<'_> {
     pub(super) fn check_landed(&mut self, io: &InFlight, ticket: Ticket) {
         let config = &self.path.config;
         let (Some(lane), Some(jobs)) = (self.direct(), &config.gpu) else { return };
-        if self.error.is_some() || config.verify == VerifyMode::Off {
+        if config.verify == VerifyMode::Off {
             return;
         }
         let before = io.request.buffer_offset;

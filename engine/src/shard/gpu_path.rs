@@ -304,11 +304,15 @@ impl Transfer<'_> {
 
     /// Takes what was read from its buffer to where it is wanted besides.
     pub(super) fn land(&mut self, io: &InFlight, ticket: Ticket) {
-        if self.error.is_some() || matches!(self.path.config.content, Content::Hollow(_)) {
+        if matches!(self.path.config.content, Content::Hollow(_)) {
             return;
         }
         if self.is_direct() {
+            // Also after an error, as what comes to a buffer is compared.
             self.check_landed(io, ticket);
+            return;
+        }
+        if self.error.is_some() {
             return;
         }
         // An I/O that came in parts is complete now: all of it, from the buffer's beginning.

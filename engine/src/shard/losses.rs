@@ -21,9 +21,9 @@ impl Shard {
         result
     }
 
-    /// Drops what lay on drives that have been lost. To be called before the index is asked; costs
-    /// a comparison while nothing is lost.
-    pub(super) fn heed_losses(&self) {
+    /// Drops what lay on drives that have been lost. Operations call it before they ask the index,
+    /// and so does whoever asks for sums of it; costs a comparison while nothing is lost.
+    pub fn heed_losses(&self) {
         let budgets = &self.shared.budgets;
         if budgets.losses() == 0 || budgets.losses() == self.losses_heeded.borrow().len() {
             return;

@@ -82,6 +82,19 @@ pub struct EngineShared {
 }
 
 impl EngineShared {
+    /// What all shards together have got less of by now than was asked for, in a sentence each: the
+    /// CPU tier takes memory while it is used, so that the list may grow.
+    #[must_use]
+    pub fn shortfalls(&self) -> Vec<String> {
+        let unlocked = self.cpu.why_unlocked().map(|why| {
+            format!(
+                "part of the CPU tier is not page-locked for the GPU, which makes copies slower \
+                 ({why})"
+            )
+        });
+        unlocked.into_iter().collect()
+    }
+
     /// Where a step of growth is taken.
     pub(crate) fn ground(&self, growth: &Growth) -> &Ground {
         match growth.tier {
@@ -295,6 +308,22 @@ impl Shard {
     #[must_use]
     pub fn gpu_idle_bytes(&self) -> u64 {
         self.gpu_space.as_ref().map_or(0, |space| space.idle_bytes())
+    }
+
+    /// Bytes of GPU memory in which the shard lands what it reads and no entry wants.
+    #[must_use]
+    pub fn gpu_landing_bytes(&self) -> u64 {
+        let config = &self.path.config;
+        let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.landing_bytes());
+        config.gpu_landing.as_ref().map_or(0, |landing| landing.bytes()) + direct
+    }
+
+    /// Looks for I/Os past host memory that have ended. For whoever has the shard on a thread of
+    /// his own choice, where nobody hears that they have.
+    pub fn collect_direct(&self) {
+        if let Some(lane) = &self.path.config.gpu_direct {
+            lane.reap();
+        }
     }
 
     /// Number of demotions that the shard has begun and not yet finished.

@@ -268,11 +268,6 @@ pub fn open_shard(
         executor::spawn_local(look_after_gpu(Lanes::of(&shard)));
     }
     facts.shortfalls.extend(without_direct);
-    if let Some(why) = blueprint.shared.cpu.why_unlocked() {
-        facts.shortfalls.push(format!(
-            "part of the CPU tier is not page-locked for the GPU, which makes copies slower ({why})"
-        ));
-    }
     let tier = blueprint.shared.gpu.as_ref();
     if tier.is_some_and(|tier| tier.memory.facts().kind == GpuKind::Cuda) {
         facts.gpu_reaches_buffers = Some(locked.is_ok());

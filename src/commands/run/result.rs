@@ -24,7 +24,6 @@ pub(super) fn result_of(
 ) -> (RunResult, Option<Cleanup>) {
     let ended = monotonic_now();
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
-    let kernel_seconds = teller.kernel_seconds();
     let kernel = before.zip(after).and_then(|(before, after)| {
         Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
     });
@@ -66,13 +65,14 @@ pub(super) fn result_of(
         validation: None,
         space: outcome.space,
         facts: teller.facts.clone(),
+        shortfalls: outcome.shortfalls,
         errors: outcome.errors,
         population_failed: outcome.population_failed,
         watchdog: watchdog_report(outcome.watchdog),
         drives,
         kernel,
         kernel_chain: teller.chain_deltas(),
-        kernel_seconds,
+        kernel_seconds: teller.kernel_seconds(),
         block_trace: None,
         simulation: None,
         precondition: teller.prepared.precondition.clone(),

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ringfall_engine::device::{DataFile, Preallocate};
-use ringfall_engine::error::SetupError;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
@@ -24,10 +23,12 @@ use crate::exit::Exit;
 use crate::host::{Machine, Overdue};
 use crate::interrupt::Interrupt;
 use crate::outlet;
+use crate::remedy::told;
 use crate::results::write_json;
 use crate::run::FleetError;
 use crate::saturate::{
-    SaturateError, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits, vram_measurements,
+    SaturateError, VramFound, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits,
+    vram_measurements,
 };
 use crate::store::{Store, StoreRequest};
 
@@ -108,6 +109,11 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     if limits.interrupted {
         tell_left(removed.as_ref().err());
         return Ok(Exit::Interrupted);
+    }
+    if let Some(why) = &limits.failure {
+        tell_left(Some(why));
+        tell_left(removed.as_ref().err());
+        return Ok(Exit::Failed);
     }
     removed?;
     Ok(Exit::Done)
@@ -223,7 +229,7 @@ fn measure(
     };
     if let Err(NoDirect::UnderWay(why)) = &direct {
         let what = format!("GPUDirect Storage: {why}, so that nothing else can be measured");
-        return Err(LoadError::from(SetupError::Gpu { what }).into());
+        return Err(LoadError::Gpu { what }.into());
     }
     let direct = direct.map_err(|why| why.why().to_owned());
     limits.why_not_gds = direct.as_ref().err().cloned();
@@ -246,9 +252,10 @@ fn measure(
     };
     let found = vram_limits((&gpu.memory, file), direct, settings, interrupt, &mut watcher);
     teller.end_line();
-    let (ways, is_page_locked) = found?;
+    let VramFound { ways, is_page_locked, failure } = found?;
     limits.is_page_locked = is_page_locked && !ways.is_empty();
     limits.ways = ways;
+    limits.failure = failure.map(|error| told(&error));
     limits.interrupted = interrupt.is_set();
     Ok(())
 }

@@ -2,12 +2,11 @@
 
 use super::page::moved;
 use super::{Named, shown};
-use crate::escape;
 use crate::results::Document;
 use crate::results::document::GpuReport;
 
 /// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
-/// named in each of them.
+/// named in each of them. Plain text: the table makes it fit for HTML.
 pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
     let gpu = |document: &Document| document.ringfall.gpu.clone();
     if results.iter().all(|named| gpu(&named.document).is_none()) {
@@ -24,7 +23,7 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
     vec![
         row("GPU tier, backend", &|_, gpu| told(gpu)),
         row("GPU tier, way from storage", &|_, gpu| {
-            escape::html(gpu.transfer.as_ref().map_or("–", |way| way.as_str()))
+            gpu.transfer.as_ref().map_or("–", |way| way.as_str()).to_owned()
         }),
         row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
         row("GPU tier, GiB used of", &|d, gpu| {
@@ -44,13 +43,12 @@ pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
 
 fn told(gpu: &GpuReport) -> String {
     let names: Vec<String> = gpu.devices.iter().map(|device| device.name.to_string()).collect();
-    let text = match (gpu.why_not.as_ref(), gpu.backend.as_ref()) {
+    match (gpu.why_not.as_ref(), gpu.backend.as_ref()) {
         (Some(why), None) => format!("left out: {why}"),
         (Some(why), Some(_)) => format!("{}; smaller than asked for: {why}", names.join(", ")),
         (None, Some(_)) if gpu.is_gpu.known() == Some(true) => names.join(", "),
         (None, Some(backend)) => format!("{backend}: not a GPU's figures"),
         // Of merged results that had different ones, or did not all have one.
         (None, None) => "–".to_owned(),
-    };
-    escape::html(&text)
+    }
 }

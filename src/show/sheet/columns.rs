@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::config::compact_utc;
 use crate::results::Document;
 use crate::results::document::figure::Derived;
-use crate::results::document::{LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
+use crate::results::document::{GpuReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 use crate::results::trust::{Trust, headlines};
 
@@ -172,8 +172,20 @@ fn parameters(document: &Document) -> (Vec<Row>, Vec<Row>) {
         row("I/O Size (bytes)", config.and_then(|c| c.io_size_bytes)),
         row("Queue Depth", config.and_then(|c| c.queue_depth)),
         row("Shards", shards),
+        row("GPU Backend", document.ringfall.gpu.as_ref().and_then(gpu_backend).as_deref()),
     ];
     (theirs, ours)
+}
+
+/// What stood behind the GPU tier, of whose figures the reference's columns say nothing: none where
+/// merged results had different ones.
+fn gpu_backend(gpu: &GpuReport) -> Option<String> {
+    match (gpu.backend.as_ref(), gpu.is_gpu.known()) {
+        (None, _) if gpu.capacity_bytes.known() == Some(0) => Some("none".to_owned()),
+        (Some(backend), Some(true)) => Some(backend.clone()),
+        (Some(backend), Some(false)) => Some(format!("{backend}: not a GPU's figures")),
+        _ => None,
+    }
 }
 
 type Pick = fn(&LatencyMs) -> Derived<f64>;

@@ -3,6 +3,7 @@ use std::io::Read;
 use ringfall_workloads::contract::Class;
 
 use super::*;
+use crate::facts::GpuOutcome;
 use crate::results::Document;
 use crate::results::tests::{busy, nothing};
 
@@ -71,6 +72,7 @@ fn the_columns_hold_the_values_of_the_document() {
     assert_eq!(cell("Timestamp"), Cell::Text("2001-09-09 01:46:40".into()));
     assert_eq!(cell("Seed"), Cell::Number(42.0));
     assert_eq!(cell("GPU Memory per Card (GiB)"), Cell::Number(0.0));
+    assert_eq!(cell("GPU Backend"), Cell::Nothing);
     assert_eq!(cell("Total Requests"), Cell::Number(3.0));
     assert_eq!(cell("Total I/O Time (s)"), Cell::Number(0.003));
     assert_eq!(cell("Health Criteria Passed"), Cell::Number(4.0));
@@ -125,4 +127,17 @@ fn the_workbook_is_one_with_all_its_sheets() {
         assert!(!holds(format!("xl/worksheets/sheet{}.xml", sheets + 1)), "{sheets}");
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_column_says_what_stood_behind_the_gpu_tier() {
+    let left_out = GpuOutcome::left_out(16, "no driver was found".to_owned());
+    for (gpu, told) in
+        [(GpuOutcome::simulated(16), "simulated: not a GPU's figures"), (left_out, "none")]
+    {
+        let mut result = busy();
+        result.gpu = Some(gpu);
+        let rows = Rows::of(&[named(Document::of(&result))]);
+        assert_eq!(cell_of(&rows, 0, "GPU Backend"), &Cell::Text(told.to_owned()));
+    }
 }

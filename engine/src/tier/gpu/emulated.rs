@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::by_hand::ByHand;
 use super::direct::{Mover, Part, PartEnded, ThreadQueue};
 use super::{
     Bell, DirectQueue, DirectStorage, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue,
@@ -59,6 +60,12 @@ impl EmulatedMemory {
     #[must_use]
     pub fn direct(&self, files: Vec<OwnedFd>) -> Arc<EmulatedDirect> {
         Arc::new(EmulatedDirect { mapping: Arc::clone(&self.mapping), files: files.into() })
+    }
+
+    /// Drives that this memory reaches by I/Os which somebody else does.
+    #[must_use]
+    pub fn direct_by_hand(&self) -> Arc<ByHand> {
+        ByHand::new(Arc::clone(&self.mapping))
     }
 }
 

@@ -179,9 +179,11 @@ impl Device {
         Ok((device, fact))
     }
 
-    /// Who holds its memory, in words; none where nobody says.
+    /// Which other processes hold its memory, in words; none where nobody says.
     fn holders(&self) -> Option<String> {
-        let holders = Nvml::load()?.holders(self.address.as_ref()?);
+        let mut holders = Nvml::load()?.holders(self.address.as_ref()?);
+        // Its own context takes some; it is not to be told to end itself.
+        holders.retain(|holder| holder.process != std::process::id());
         Some(nvml::told(&holders)).filter(|words| !words.is_empty())
     }
 
