@@ -246,7 +246,7 @@ fn short_transfers_are_resumed_and_transient_errors_retried() {
     }
 }
 
-/// Such reads keep no lists of I/Os (`data_path/single.rs`), unless something goes wrong.
+/// Such reads keep no lists of I/Os (`single_read.rs`), unless something goes wrong.
 #[test]
 fn a_read_of_one_io_survives_what_longer_ones_do() {
     let bytes = 2 * BLOCK_BYTES - 100;

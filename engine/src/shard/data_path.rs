@@ -1,6 +1,8 @@
 //! One entry to or from the storage device: cut in I/Os, kept deep on each of its drives, resumed,
 //! retried, checked.
 
+// A part of this module, in a file of its own; a folder for it would be in a circle with `direct`.
+#[path = "single_read.rs"]
 mod single;
 
 use std::cell::{Cell, RefCell};
