@@ -1,6 +1,7 @@
 //! Machines made of files: a server with NVMe drives and a GPU, a bare container, one that lies.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
 
@@ -10,8 +11,11 @@ use super::*;
 struct Tree(PathBuf);
 
 impl Tree {
+    /// Tests that make the same machine at the same time have a directory each.
     fn new(name: &str) -> Tree {
-        let name = format!("ringfall-survey-{name}-{}", std::process::id());
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ringfall-survey-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _left_by_a_killed_test = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
