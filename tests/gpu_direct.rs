@@ -274,7 +274,7 @@ fn the_script_for_a_machine_with_a_gpu_runs_from_end_to_end() {
     std::os::unix::fs::symlink("libcuda.so", libraries.join("libcuda.so.1")).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(root.join("tools/gpu-check"));
-    command.args(["--model", "tiny-1b", "--gib", "0.06", "--storage-gib", "0.5", "--seconds", "2"]);
+    command.args(["--model", "tiny-1b", "--gib", "0.06", "--storage-gib", "0.5", "--seconds", "8"]);
     command.arg("--config").arg(root.join("tests/small.yaml"));
     command.args(["--ringfall", env!("CARGO_BIN_EXE_ringfall"), "--dir"]).arg(&scratch.path);
     command.args(["--out", "out", "bytes"]).current_dir(&scratch.path);
