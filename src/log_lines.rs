@@ -27,6 +27,8 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| notices(Stream::Err))
+        // Of a line that can't be written it would tell standard error, and panic when it can't.
+        .log_internal_errors(false)
         .event_format(LogLine { style });
     // Only a second call in one process (a test's) fails, and the first then stays in place.
     let _first = lines.try_init();

@@ -275,3 +275,17 @@ fn a_full_standard_error_costs_no_results() {
     let status = command.arg("bogus").stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(2));
 }
+
+/// `ringfall run 2>&1 | head` was a panic at the first log line after `head` had left.
+#[test]
+fn a_log_line_that_nobody_reads_costs_no_results() {
+    let scratch = Scratch::new("log-without-reader");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    // With --json the banner is the first that fails; the shards log lines after it.
+    let more = ["--json", "--log-level", "trace", "--max-requests", "2", "--duration", "60"];
+    let mut command = scratch.run_command(&more);
+    let status = command.stdout(Stdio::null()).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(scratch.json()["requests_completed"], 2);
+}
