@@ -47,8 +47,9 @@ pub struct GpuMemoryWorth {
     pub is_largest_tried: bool,
     /// Largest rate of generated tokens, with any number of users tried.
     pub tokens_per_s_max: f64,
-    /// Users more than with the smallest GPU tier tried, for each GiB more; null where either of
-    /// the numbers is unknown.
+    /// Users more than with the smallest GPU tier tried, for each GiB more; a lower bound where
+    /// `is_largest_tried`. Null where either of the numbers is unknown, or only known as a lower
+    /// bound for the smallest.
     pub users_per_gib: Option<f64>,
 }
 
@@ -193,7 +194,7 @@ impl GpuMemoryWorth {
 
     /// The same, beside the smallest size with that drive and model.
     fn beside(mut self, smallest: Option<&GpuMemoryWorth>) -> GpuMemoryWorth {
-        self.users_per_gib = smallest.and_then(|smallest| {
+        self.users_per_gib = smallest.filter(|one| !one.is_largest_tried).and_then(|smallest| {
             let more = f64::from(self.users_in_time?) - f64::from(smallest.users_in_time?);
             Some(more / (self.gpu_memory_gib - smallest.gpu_memory_gib))
         });
@@ -208,9 +209,10 @@ impl GpuMemoryWorth {
             (Some(users), true) => format!("{users} users in time or more"),
             (Some(users), false) => format!("{users} users in time"),
         };
+        let bound = if self.is_largest_tried { "at least " } else { "" };
         let each = self
             .users_per_gib
-            .map_or(String::new(), |each| format!(", {each:.2} more for each GiB more"));
+            .map_or(String::new(), |each| format!(", {bound}{each:.2} more for each GiB more"));
         format!("{users}{each}; up to {:.0} tokens/s", self.tokens_per_s_max)
     }
 }
@@ -284,6 +286,23 @@ mod tests {
     }
 
     #[test]
+    fn memory_beside_a_tier_that_served_all_users_tried_is_worth_what_nobody_knows() {
+        let result = nothing();
+        let mut what_if = WhatIf::new(&result.plan);
+        let of = |gpu_memory_gib: f64| WhatIfRow {
+            gpu_memory_gib,
+            users: 10,
+            is_in_time: true,
+            ..WhatIfRow::of(&result)
+        };
+        what_if.rows = vec![of(0.0), of(8.0)];
+        what_if.weigh_gpu_memory();
+        let worth = what_if.gpu_memory.unwrap();
+        assert_eq!(worth[1].users_per_gib, None, "10 or more, and 10 or more");
+        assert!(worth[1].told().starts_with("10 users in time or more; up to"), "{worth:?}");
+    }
+
+    #[test]
     fn memory_is_worth_the_users_up_to_whom_all_was_in_time() {
         let result = nothing();
         let mut what_if = WhatIf::new(&result.plan);
@@ -307,6 +326,9 @@ mod tests {
         let expected =
             [(Some(10), None), (Some(20), Some(10.0 / 8.0)), (Some(30), Some(20.0 / 16.0))];
         assert_eq!(users, expected);
-        assert!(worth[2].told().starts_with("30 users in time or more, 1.25 more"), "{worth:?}");
+        assert!(
+            worth[2].told().starts_with("30 users in time or more, at least 1.25 more"),
+            "{worth:?}"
+        );
     }
 }
