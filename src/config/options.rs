@@ -100,8 +100,10 @@ settings! {
         /// At most one of --use-burst-trace, --mooncake-trace, --replay-trace and --dataset-path
         /// may be given, except that --dataset-path wins over --use-burst-trace.
         use_burst_trace: bool = "false", "BOOL";
-        /// BurstGPT trace in CSV: a file, a directory of files or a pattern; .gz and .zst are read
-        /// too; none: BurstGPT/data/BurstGPT_1.csv, if --use-burst-trace is given
+        /// BurstGPT trace in CSV: a file, a directory of files or a pattern
+        ///
+        /// Files may be compressed (.gz or .zst). When not given, --use-burst-trace reads
+        /// BurstGPT/data/BurstGPT_1.csv in the working directory.
         burst_trace_path: Optional = "none", "PATH";
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE";
@@ -172,7 +174,8 @@ settings! {
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
         /// Number of GPUs whose memory makes up the GPU tier
         num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
-        /// Number of GPUs that share an entry, whose size is divided by it; at most --num-gpus
+        /// Number of GPUs that share an entry, at most --num-gpus; the size of entries is divided
+        /// by this number
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
         /// Backend of the GPU tier
         gpu_backend: GpuBackend = "auto", "BACKEND", idle idle::gpu;
@@ -242,13 +245,13 @@ settings! {
         /// Address of the object store, such as http://127.0.0.1:9000; several, separated by
         /// commas, share the requests
         ///
-        /// auto: what the environment or the profile says, else the cloud's own.
+        /// auto: the address that the environment or the profile gives, or else the provider's own.
         object_endpoint: String = "auto", "URL,...";
         /// Which of several endpoints the next request goes to
         object_balance: Balance = "least-in-flight", "HOW";
         /// Region of the bucket
         ///
-        /// auto: what the environment or the profile says, else us-east-1.
+        /// auto: the region that the environment or the profile gives, or else us-east-1.
         object_region: String = "auto", "NAME";
         /// Profile in the credentials file that AWS's tools share
         ///
@@ -309,7 +312,7 @@ settings! {
         verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
-        /// Duplicates are whole units of 64 KiB, all in the same entry or file.
+        /// Duplicates are whole units of 64 KiB, each a copy of another in the same entry or file.
         ///
         /// Cannot be combined with --gpu-mem-gb: GPUs generate their own content.
         dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,

@@ -156,11 +156,11 @@ named! {
         LeastInFlight = "least-in-flight",
     }
     PathStyle {
-        /// Into the path where an endpoint is given, into the host's name otherwise.
+        /// Into the path where an endpoint is given, into the host name otherwise.
         Auto = "auto",
         /// Into the path.
         On = "on",
-        /// Into the host's name.
+        /// Into the host name.
         Off = "off",
     }
     Checksum {

@@ -376,7 +376,10 @@ fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
     }
     verdict::labelled(text, "in target", &classes.join(", "))?;
     let goal = COMPLIANCE * 100.0;
-    let legend = format!("(of those finished / of all, a range if open; goal {goal:.0} %)");
+    let legend = format!(
+        "(share of finished requests / of all, a range where unfinished ones decide; goal \
+         {goal:.0} %)"
+    );
     verdict::labelled(text, "", &legend)
 }
 
