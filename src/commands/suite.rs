@@ -37,7 +37,8 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
             let saved = SavedSuite::read(directory)?;
             let missing = || {
                 InputError::new(format!(
-                    "--resume {}: no suite was begun there (it has no suite.plan)",
+                    "--resume {}: no suite was begun there (it has no suite.plan): give the \
+                     directory of its results",
                     directory.display()
                 ))
             };

@@ -74,17 +74,18 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
     if path.is_dir() {
         return Err(Error::other("it is a directory: give the file that is meant"));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // A device or a pipe tells no size, and may have no end.
-    open_to_read(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > bytes_max {
+    open_to_read(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
         let what = format!(
             "it has more than {} KiB, too many for a file of settings: give another file",
             bytes_max >> 10
         );
         return Err(Error::other(what));
     }
-    Ok(text)
+    String::from_utf8(bytes)
+        .map_err(|_| Error::other("it is not text (UTF-8): give the file that is meant"))
 }
 
 impl InputFile {
@@ -280,6 +281,21 @@ mod tests {
         file.await_writer(Some(Duration::ZERO)).unwrap();
         assert_eq!(file.read(&mut buffer).unwrap(), 3);
         late.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_text_is_said_to_be_none_and_what_is_too_long_to_be_that() {
+        let path = std::env::temp_dir().join(format!("ringfall-text-{}", std::process::id()));
+        let told = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            read_text(&path, 1 << 10).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("é".as_bytes()).unwrap(), "é");
+        assert!(told(b"a\xffb").unwrap_err().contains("not text"));
+        // The bound and one byte end in the middle of a character.
+        let long = told("é".repeat(513).as_bytes()).unwrap_err();
+        assert!(long.contains("more than 1 KiB"), "{long}");
         std::fs::remove_file(path).unwrap();
     }
 

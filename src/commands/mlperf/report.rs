@@ -49,7 +49,7 @@ pub(super) fn read(run: &Path, command_line: &[String]) -> Result<Added> {
     if shape.ranks == 0 {
         return Err(InputError::new(format!(
             "{} holds no run (option_1/trial_0/rank_0/kvcache_results_TIME.json and so on): give \
-             the directory of its summary.json",
+             the directory that holds option_1",
             run.display()
         ))
         .into());
