@@ -409,11 +409,8 @@ fn mix_of(path: &Path) -> Result<u32, String> {
 
 /// A core for each thread; of a rank its own, none of them where there are fewer cores than ranks.
 fn cores(args: &SaturateArgs, rank: Option<&Rank>) -> Vec<Option<usize>> {
-    let first = args.cache_dir.as_ref().and_then(|places| places.0.first());
-    let mut near = cores_near(first.map(PathBuf::as_path)).unwrap_or_default();
-    if let Some(own) = rank.and_then(Rank::own_cpus) {
-        near.retain(|core| own.contains(core));
-    }
+    let places = args.cache_dir.as_ref().map_or(&[][..], |places| &places.0);
+    let near = cores_near(places, rank.and_then(Rank::own_cpus)).unwrap_or_default();
     if rank.is_some_and(|rank| rank.cores == Cores::Crowded) {
         return vec![None; args.threads.unwrap_or(1) as usize];
     }

@@ -16,6 +16,9 @@ pub struct DriveOutcome {
     pub capacity_bytes: u64,
     /// The kernel's counters of the disk over the window.
     pub kernel: Option<BlockDelta>,
+    /// Bytes between it and shards on cores of other NUMA nodes than its own; none where that can't
+    /// be told.
+    pub remote_bytes: Option<u64>,
     /// When it failed and was given up, s after the start of the window (negative: before it).
     pub failed_s: Option<f64>,
 }
@@ -38,6 +41,15 @@ pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
     let mut rows = engine.drives.clone();
     rows.resize_with(drives, DriveMetrics::default);
     rows
+}
+
+/// Bytes that the engine read from and wrote to each drive; of a run on one drive, all there are.
+#[must_use]
+pub fn bytes_by_drive(engine: &Metrics) -> Vec<u64> {
+    if engine.drives.is_empty() {
+        return vec![engine.io_read.bytes + engine.io_write.bytes];
+    }
+    engine.drives.iter().map(|drive| drive.read.bytes + drive.write.bytes).collect()
 }
 
 /// Drives on which a byte is at least twice as long on its way as on the median drive, and how many
@@ -93,5 +105,8 @@ mod tests {
         engine.io_read.add(4096, 4096, 1_000);
         assert_eq!(metrics_by_drive(&engine, 1)[0].read, engine.io_read);
         assert_eq!(metrics_by_drive(&engine, 3).len(), 3);
+        assert_eq!(bytes_by_drive(&engine), [4096]);
+        engine.drives = vec![DriveMetrics::default(), drive(2, 1_000)];
+        assert_eq!(bytes_by_drive(&engine), [0, 2 << 20]);
     }
 }

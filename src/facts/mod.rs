@@ -22,7 +22,7 @@ mod window;
 pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
 pub use cache::CacheStats;
 pub use depth::{DepthFigures, DepthReason, DepthStep};
-pub use drive::{DriveOutcome, metrics_by_drive, slow_drives};
+pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use limits::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, Together};
 pub use precondition::PreconditionReport;

@@ -83,7 +83,7 @@ impl DeviceFacts {
         DeviceFacts::below(Path::new("/sys"), numbers)
     }
 
-    fn below(sys: &Path, numbers: &str) -> Option<DeviceFacts> {
+    pub(super) fn below(sys: &Path, numbers: &str) -> Option<DeviceFacts> {
         let disk = whole_disk(sys, numbers)?;
         let text = |name: &str| text(&disk.join(name));
         let number = |name: &str| text(name)?.parse::<u64>().ok();
@@ -118,14 +118,8 @@ impl DeviceFacts {
     }
 }
 
-/// Cores near a NUMA node, as the kernel lists them; none where it doesn't say.
-#[must_use]
-pub fn cores_of_node(node: u32) -> Option<Vec<usize>> {
-    parse_list(&text(Path::new(&format!("/sys/devices/system/node/node{node}/cpulist")))?)
-}
-
 /// `0-3,8,10-11`.
-fn parse_list(text: &str) -> Option<Vec<usize>> {
+pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut all = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
@@ -238,7 +232,7 @@ fn temperature_c(disk: &Path) -> Option<f64> {
     })
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(super) fn text(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }

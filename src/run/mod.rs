@@ -36,7 +36,8 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
 
 use crate::driver::{ShardReport, ShardStatus, Totals};
-use crate::facts::{DepthFigures, FeedFigures};
+use crate::facts::{DepthFigures, FeedFigures, bytes_by_drive};
+use crate::host::ShardBytes;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
 use crate::source::OpenTrace;
 use crate::store::{Store, StoreRequest};
@@ -213,6 +214,8 @@ pub struct RunOutcome {
     pub tiers: [TierCounts; TIER_COUNT],
     /// Storage space at the end, by shard.
     pub space: Vec<SpaceFigures>,
+    /// What each shard moved in the window, and the core that it ran on.
+    pub shard_bytes: Vec<ShardBytes>,
     /// Tiers that got less space than they were to have, while the run went on.
     pub shortages: Vec<Shortage>,
     /// What all shards together got less of than was asked for, in a sentence each.
@@ -260,6 +263,11 @@ impl RunSettings {
         })
     }
 
+    /// The core of a shard; none: not pinned.
+    fn core_of(&self, shard: u16) -> Option<usize> {
+        self.cpus.as_ref().map(|cpus| cpus[usize::from(shard) % cpus.len()])
+    }
+
     /// Cores that the shards may run on.
     fn cores(&self) -> usize {
         let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -302,6 +310,7 @@ impl RunOutcome {
             errors: Vec::new(),
             tiers: Default::default(),
             space: Vec::new(),
+            shard_bytes: Vec::new(),
             shortages: Vec::new(),
             shortfalls: Vec::new(),
             lost_drives: Vec::new(),
@@ -332,8 +341,10 @@ impl RunOutcome {
         self.timeline.cut_to(self.window.1 - self.window.0, &self.totals.seconds);
     }
 
-    /// Adds what a shard measured; its seconds to the timeline.
-    fn add(&mut self, report: ShardReport, timeline: &mut Timeline) {
+    /// Adds what a shard measured, which was pinned to that core or to none; its seconds to the
+    /// timeline.
+    fn add(&mut self, report: ShardReport, core: Option<usize>, timeline: &mut Timeline) {
+        self.shard_bytes.push(ShardBytes { core, drives: bytes_by_drive(&report.metrics) });
         self.metrics.merge(&report.metrics);
         self.totals.merge(&report.totals);
         self.workload.merge(&report.workload);
@@ -405,7 +416,7 @@ fn seeds(
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
             autoscaled: settings.autoscale.is_some(),
-            cpu: settings.cpus.as_ref().map(|cpus| cpus[usize::from(index) % cpus.len()]),
+            cpu: settings.core_of(index),
         })
     };
     specs.into_iter().zip(rows).map(seed).collect()

@@ -76,12 +76,20 @@ pub(super) struct Threads<'a> {
 /// What one shard has sent.
 #[derive(Default)]
 struct Shard {
+    /// The core that it is pinned to.
+    core: Option<usize>,
     status: ShardStatus,
     /// Entries of the population that failed, once it is written.
     populated: Option<u64>,
     report: Option<Box<ShardReport>>,
     /// What it had measured when the run ended early.
     kept: Option<Box<ShardReport>>,
+}
+
+impl Shard {
+    fn on(core: Option<usize>) -> Shard {
+        Shard { core, ..Shard::default() }
+    }
 }
 
 impl<'a> Threads<'a> {
@@ -100,7 +108,7 @@ impl<'a> Threads<'a> {
             observer,
             store,
             fleet,
-            shards: (0..settings.shards).map(|_| Shard::default()).collect(),
+            shards: (0..settings.shards).map(|index| Shard::on(settings.core_of(index))).collect(),
             timeline: Timeline::default(),
             scaling: Scaling::of(settings),
             has_answer: false,
@@ -300,8 +308,10 @@ impl<'a> Threads<'a> {
             objects: self.store.object_counts(),
             ..RunOutcome::empty(ending, (began, window_end))
         };
-        for report in self.shards.iter_mut().filter_map(|shard| shard.kept.take()) {
-            outcome.add(*report, &mut self.timeline);
+        for shard in &mut self.shards {
+            if let Some(report) = shard.kept.take() {
+                outcome.add(*report, shard.core, &mut self.timeline);
+            }
         }
         outcome.conclude(self.scaling.as_ref(), self.timeline.clone());
         self.observer.kept(outcome);
@@ -322,8 +332,10 @@ impl<'a> Threads<'a> {
             .filter(|(_, shard)| shard.report.is_none())
             .map(|(index, _)| index.to_string())
             .collect();
-        for report in self.shards.iter_mut().filter_map(|shard| shard.report.take()) {
-            outcome.add(*report, &mut self.timeline);
+        for shard in &mut self.shards {
+            if let Some(report) = shard.report.take() {
+                outcome.add(*report, shard.core, &mut self.timeline);
+            }
         }
         outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
         if let Err(error) = self.fleet.join() {

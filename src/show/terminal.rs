@@ -457,10 +457,26 @@ fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     Ok(())
 }
 
+/// How much went from one NUMA node to another, by drive; nothing where that is not known.
+fn remote(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
+    let told = |drive: &DriveReport| {
+        let (node, share) = (drive.numa_node?, drive.remote_share()?);
+        let path = escape::terminal(&prose::short_path(&drive.path));
+        Some(format!("{path} (node {node}) {}", percent(Some(share), 1)))
+    };
+    let all: Vec<String> = drives.iter().filter_map(told).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("bytes from or to shards on other nodes: {}", all.join(", "));
+    verdict::labelled(text, "NUMA", &sentence)
+}
+
 /// What the kernel saw of it.
 fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fmt::Result {
     let ours = &document.ringfall;
     drives(text, &ours.drives)?;
+    remote(text, &ours.drives)?;
     let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
     if let Some(kernel) = &result.kernel {
         // Where the run moved nothing, a few sectors of the file system's are no disagreement.

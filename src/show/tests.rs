@@ -1,4 +1,5 @@
 use ringfall_engine::error::{ErrorKind, IoError, Operation};
+use ringfall_engine::metrics::DriveMetrics;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
 use ringfall_workloads::contract::Class;
@@ -6,6 +7,8 @@ use ringfall_workloads::source::read_validation;
 
 use super::*;
 use crate::config::Traffic;
+use crate::facts::DriveOutcome;
+use crate::host::DeviceFacts;
 use crate::results::tests::{busy, nothing};
 use crate::results::{Code, Document, RunResult, Warning, warnings_of};
 
@@ -139,4 +142,35 @@ fn of_a_recording_only_what_it_has_is_printed() {
     let none = printed(nothing(), "cache_hit\n0\n").replace('\n', " ");
     let told = "nothing to compare: recorded hit rate 0.0 %, and this run read nothing";
     assert!(none.contains(told), "{none}");
+}
+
+/// A run on two drives of 4 MiB each, on NUMA nodes 0 and 1: so many bytes of each are remote.
+pub(super) fn on_two_nodes(remote_bytes: [Option<u64>; 2]) -> RunResult {
+    let mut result = busy();
+    let drive = |node: u32, remote_bytes| DriveOutcome {
+        path: format!("/drive{node}"),
+        device: Some(DeviceFacts { numa_node: Some(node), ..DeviceFacts::default() }),
+        remote_bytes,
+        ..DriveOutcome::default()
+    };
+    result.drives = vec![drive(0, remote_bytes[0]), drive(1, remote_bytes[1])];
+    result.engine.drives = vec![DriveMetrics::default(); 2];
+    for drive in &mut result.engine.drives {
+        (0..4).for_each(|_| drive.read.add(1 << 20, 1 << 20, 1_000));
+    }
+    result
+}
+
+#[test]
+fn bytes_that_cross_between_numa_nodes_are_told_by_drive() {
+    let style = Style { colour: false };
+    let plain = summary(style, &on_two_nodes([Some(0), Some(3 << 20)]));
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "NUMA bytes from or to shards on other nodes: /drive0 (node 0) 0.0 %, /drive1 \
+                (node 1) 75.0 %";
+    assert!(plain.contains(told), "{plain}");
+    // Not known is not said, and is not zero.
+    let unknown = on_two_nodes([None; 2]);
+    assert!(!summary(style, &unknown).contains("NUMA"));
+    assert_eq!(Document::of(&unknown).ringfall.drives[1].remote_bytes, None);
 }

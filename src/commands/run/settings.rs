@@ -9,7 +9,7 @@ use ringfall_workloads::autoscale;
 
 use super::ranks;
 use crate::config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
-use crate::host::{DeviceFacts, Room, cores_of_node, device_numbers};
+use crate::host::{DeviceFacts, Room, Topology, device_numbers};
 use crate::run::{RunSettings, Start};
 use crate::store::StoreRequest;
 
@@ -99,24 +99,28 @@ fn is_plain(output: &std::path::Path) -> bool {
 
 /// The cores that shards are pinned to; none where they are not.
 pub(super) fn pinned_cores(plan: &Plan) -> Option<Vec<usize>> {
-    let mut cores =
-        plan.pin.then(|| cores_near(plan.cache_dirs.first().map(PathBuf::as_path))).flatten()?;
-    if let Some(own) = plan.rank.as_ref().and_then(Rank::own_cpus) {
-        cores.retain(|core| own.contains(core));
-    }
-    Some(cores).filter(|cores| !cores.is_empty())
+    let own = plan.rank.as_ref().and_then(Rank::own_cpus);
+    plan.pin.then(|| cores_near(&plan.cache_dirs, own)).flatten()
 }
 
-/// Cores this process may use, those of the drive's NUMA node first; none where the kernel doesn't
-/// say.
-pub(in crate::commands) fn cores_near(path: Option<&Path>) -> Option<Vec<usize>> {
-    let ids = core_affinity::get_core_ids()?;
-    let mut ids: Vec<usize> = ids.into_iter().map(|core| core.id).collect();
-    // A directory that the run will make is on the drive of what is there already.
-    let existing = path.and_then(|path| path.ancestors().find(|path| path.exists()));
-    let node = existing.and_then(|path| DeviceFacts::of(&device_numbers(path)?)?.numa_node);
-    if let Some(near) = node.and_then(cores_of_node) {
-        ids.sort_by_key(|id| (!near.contains(id), *id));
+/// Cores that this process may use, and which are its `own` where a rank has its own, dealt to the
+/// NUMA nodes of the drives; none where the kernel doesn't say or none is left.
+pub(in crate::commands) fn cores_near(
+    paths: &[PathBuf],
+    own: Option<&[usize]>,
+) -> Option<Vec<usize>> {
+    let mut cores: Vec<usize> =
+        core_affinity::get_core_ids()?.into_iter().map(|core| core.id).collect();
+    if let Some(own) = own {
+        cores.retain(|core| own.contains(core));
     }
-    Some(ids).filter(|ids| !ids.is_empty())
+    let nodes: Vec<Option<u32>> = paths.iter().map(|path| node_of(path)).collect();
+    Some(Topology::of_machine().deal(cores, &nodes)).filter(|cores| !cores.is_empty())
+}
+
+/// The NUMA node of the drive below a path. A directory that the run will make is on the drive of
+/// what is there already.
+fn node_of(path: &Path) -> Option<u32> {
+    let existing = path.ancestors().find(|path| path.exists())?;
+    DeviceFacts::of(&device_numbers(existing)?)?.numa_node
 }

@@ -21,7 +21,7 @@ use crate::escape::terminal;
 use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, SourceFacts, TierShortage};
 use crate::group::Group;
 use crate::host::{
-    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, chain, device_numbers,
+    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Topology, chain, device_numbers,
 };
 use crate::interrupt::Interrupt;
 use crate::objects::ObjectUrl;
@@ -197,7 +197,9 @@ impl<'a> Teller<'a> {
 
     /// What became of each drive.
     pub(super) fn drive_outcomes(&self, outcome: &RunOutcome) -> Vec<DriveOutcome> {
+        let topology = Topology::of_machine();
         let drives = self.drives.iter().enumerate().map(|(index, drive)| {
+            let node = drive.device.as_ref().and_then(|device| device.numa_node);
             let lost = outcome.lost_drives.iter().find(|(lost, _)| *lost == index);
             let since_start =
                 |at: Nanos| (at.as_ns_f64() - outcome.window.0.as_ns_f64()) / SECOND.as_ns_f64();
@@ -209,6 +211,7 @@ impl<'a> Teller<'a> {
                 device: drive.device.clone(),
                 capacity_bytes: drive.capacity_bytes,
                 kernel,
+                remote_bytes: topology.remote_bytes(&outcome.shard_bytes, index, node),
                 failed_s: lost.map(|(_, at)| since_start(*at)),
             }
         });

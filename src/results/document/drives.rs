@@ -27,6 +27,10 @@ pub struct DriveReport {
     pub numa_node: Option<u32>,
     /// Part of the storage tier that this drive could hold when the run began, bytes.
     pub capacity_bytes: Fact<u64>,
+    /// Bytes that were moved in the window between this drive and shards on cores of other NUMA
+    /// nodes than the drive's; null on a machine with one node, where the node of the disk is not
+    /// known, and where shards were not pinned to cores.
+    pub remote_bytes: Option<u64>,
     /// Share of all bytes read and written in the window that this drive moved, from 0 to 1; null
     /// when nothing was moved.
     pub share: Option<f64>,
@@ -151,6 +155,7 @@ impl DriveReport {
             model: device.and_then(|device| device.model.clone()),
             numa_node: device.and_then(|device| device.numa_node),
             capacity_bytes: Fact::of(drive.capacity_bytes),
+            remote_bytes: drive.remote_bytes,
             share: crate::facts::quotient(own_bytes, all_bytes),
             mean_depth: seconds.map(|seconds| busy_ns as f64 / 1e9 / seconds),
             read: Part(DriveDirection::of(&metrics.read, seconds)),
@@ -160,6 +165,14 @@ impl DriveReport {
             kernel: drive.kernel.as_ref().map(DiskCounters::of),
             failed_s: drive.failed_s,
         }
+    }
+
+    /// Part of the bytes of the window that went between this drive and other NUMA nodes, from 0 to
+    /// 1; none where that is not known or nothing was moved.
+    #[must_use]
+    pub fn remote_share(&self) -> Option<f64> {
+        let bytes = |direction: &DriveDirection| direction.bytes.known();
+        crate::facts::quotient(self.remote_bytes?, bytes(&self.read)? + bytes(&self.write)?)
     }
 
     /// A row for each drive.

@@ -7,7 +7,7 @@ use ringfall_engine::ring::RingFeatures;
 use ringfall_engine::shard::ShardFacts;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::{GpuDevice, GpuKind};
-use ringfall_engine::units::GIB;
+use ringfall_engine::units::{GIB, MIB};
 use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, StepResult, StorageLoad, TimeShares,
     UslFit,
@@ -171,6 +171,7 @@ fn with_devices(result: &mut RunResult) {
         vec![KernelSecond { end_s: 1.0, seconds: 1.0, delta: kernel.clone(), in_flight: 1 }];
     let drive = |path: &str| DriveOutcome {
         path: path.to_owned(),
+        remote_bytes: Some(MIB),
         capacity_bytes: GIB,
         kernel: Some(kernel.clone()),
         ..DriveOutcome::default()

@@ -298,7 +298,7 @@ impl Simulation<'_> {
         outcome.queue_depth = self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned());
         outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
         for driver in &self.world.drivers {
-            outcome.add(driver.report(), &mut self.timeline);
+            outcome.add(driver.report(), None, &mut self.timeline);
         }
         outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
         let length = (window.1 - window.0).as_ns().max(1) as f64;

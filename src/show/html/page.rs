@@ -383,11 +383,14 @@ fn drives(html: &mut String, results: &[Named]) {
     let rate = |one: &DriveDirection| one.gib_per_s.map_or("–".to_owned(), shown);
     let cell = |drive: &DriveReport| {
         let share = drive.share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+        let remote = drive.remote_share().map_or(String::new(), |share| {
+            format!("; {:.1} % of them from or to other NUMA nodes", share * 100.0)
+        });
         let failed =
             drive.failed_s.map_or(String::new(), |at| format!("; failed at {} s", shown(at)));
         format!(
-            "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes; P95 {} read, {} \
-             write{failed}",
+            "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes{remote}; P95 {} \
+             read, {} write{failed}",
             drive.path,
             rate(&drive.read),
             rate(&drive.write),

@@ -5,6 +5,7 @@ use ringfall_workloads::contract::Class;
 use super::page::page;
 use super::*;
 use crate::results::tests::{busy, nothing};
+use crate::show::tests::on_two_nodes;
 
 fn named(name: &str) -> Named {
     let mut result = busy();
@@ -92,4 +93,18 @@ fn numbers_are_short() {
     ] {
         assert_eq!(shown(value), text);
     }
+}
+
+#[test]
+fn bytes_that_cross_between_numa_nodes_are_on_the_page_where_they_are_known() {
+    let shown = |remote_bytes| {
+        let document = Document::of(&on_two_nodes(remote_bytes));
+        page(&[Named { name: "a".into(), document }])
+    };
+    let known = shown([Some(0), Some(3 << 20)]);
+    for share in ["0.0 %", "75.0 %"] {
+        let told = format!("; {share} of them from or to other NUMA nodes; P95");
+        assert!(known.contains(&told), "{known}");
+    }
+    assert!(!shown([None; 2]).contains("other NUMA nodes"));
 }
