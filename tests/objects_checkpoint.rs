@@ -176,16 +176,14 @@ fn a_kill_just_after_an_upload_was_completed_leaves_no_record_for_long() {
     server.fault("DELETE", "rank-00001-of-00002.ckpt.upload.json", 1, Wrong::IsSlow(60_000));
     let more = [&SMALL[..], &["--files-at-once", "1"]].concat();
     let child = spawn(checkpoint(&scratch, &server, "write", &more));
-    let asked = || {
-        server
-            .requests()
-            .iter()
-            .any(|line| line.starts_with("DELETE") && line.contains("rank-00001"))
-    };
-    wait_until("the record is to be removed", asked);
+    let asked = |request: &String| request.starts_with("DELETE") && request.contains("rank-00001");
+    let records = || server.objects().iter().filter(|(name, _)| name.contains("upload")).count();
+    // The first file is published while the second is written, and may be so after it.
+    wait_until("one record is left, and to be removed", || {
+        server.requests().iter().any(asked) && (server.open_uploads(), records()) == (0, 1)
+    });
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     finish(child);
-    let records = || server.objects().iter().filter(|(name, _)| name.contains("upload")).count();
     assert_eq!((server.open_uploads(), records()), (0, 1));
     done(&scratch, &write(&scratch, &server, &["--resume"]));
     assert_eq!((server.objects().len(), records()), (3, 0), "{:?}", server.objects());
