@@ -98,6 +98,42 @@ fn the_harness_starts_ranks_through_the_shim() {
     assert!(merged["storage_read_ms"]["count"].as_u64() > Some(0), "{merged}");
 }
 
+#[test]
+fn a_rank_that_can_t_begin_the_sequence_tells_the_others() {
+    for (wrong, why) in [
+        (&["--bogus", "1"][..], "unexpected argument '--bogus' found"),
+        (&["--num-users", "0"], "--num-users"),
+        (&["--", "--queue-depht", "4"], "--queue-depth"),
+    ] {
+        let scratch = Scratch::new("sequence-refused");
+        let waits = spawn(as_rank(sequence_command(&scratch, &["--trials", "1"]), "0"));
+        let refused = output(as_rank(sequence_command(&scratch, wrong), "1"));
+        assert_fails(&refused, 2, &[why]);
+        let told = finish(waits);
+        assert_fails(&told, 1, &["rank 1", why]);
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(!told.contains("\\u{a}") && !told.contains("Usage"), "{told}");
+    }
+}
+
+#[test]
+fn ranks_that_name_the_system_after_their_hosts_meet_all_the_same() {
+    let scratch = Scratch::new("sequence-hosts");
+    let start = |rank: &str| {
+        let name = format!("node{rank}");
+        let more = ["--trials", "1", "--systemname", &name];
+        spawn(as_rank(sequence_command(&scratch, &more), rank))
+    };
+    for (rank, child) in [start("0"), start("1")].into_iter().enumerate() {
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(0), "rank {rank}: {}", text(&output));
+    }
+    let run = only_run_of(&scratch, "node0");
+    assert_eq!(json(&run.join("summary.json"))["total_ranks"], 2);
+    let others = scratch.file("out/open/local/results/node1");
+    assert!(!others.exists(), "rank 0 names the system for all");
+}
+
 /// `ringfall mlperf run` of one short trial of option 1, or more.
 fn sequence_command(scratch: &Scratch, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -126,7 +162,12 @@ fn as_rank(mut command: Command, rank: &str) -> Command {
 }
 
 fn only_run(scratch: &Scratch) -> PathBuf {
-    let runs = scratch.file("out/open/local/results/box/kv_cache/tiny-1b/run");
+    only_run_of(scratch, "box")
+}
+
+fn only_run_of(scratch: &Scratch, system: &str) -> PathBuf {
+    let runs = format!("out/open/local/results/{system}/kv_cache/tiny-1b/run");
+    let runs = scratch.file(&runs);
     let mut entries = std::fs::read_dir(runs).unwrap();
     let run = entries.next().unwrap().unwrap().path();
     assert!(entries.next().is_none());

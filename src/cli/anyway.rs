@@ -1,12 +1,13 @@
 //! What can still be read of a command line that is wrong: where the other ranks of its launch
 //! wait, so that they can be told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use clap::ValueEnum as _;
 
 use super::RunArgs;
+use super::mlperf::RESULTS_DIR;
 use crate::config::{Options, Ranks};
 
 /// Shortest beginning of a flag that is taken for it, with its dashes.
@@ -21,6 +22,7 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
         ["mlperf", "rank", ..] => {
             Some(PathBuf::from(value("--rank-output-base")?).join("result.json"))
         }
+        ["mlperf", "run", ..] => return Some(meant_by_a_sequence(value("--results-dir"))),
         ["saturate", ..] => Some(value("--output").unwrap_or("results/limits.json").into()),
         ["run" | "replay", ..] => value("--output").map(PathBuf::from),
         // Without a subcommand it is a run.
@@ -37,6 +39,26 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
         options: Options { output, ranks, start_at, ..Options::default() },
         ..RunArgs::default()
     })
+}
+
+/// What is wrong with a command line in one line, without the help that follows.
+#[must_use]
+pub fn gist(wrong: &str) -> String {
+    let help = ["\n\nUsage:", "\n\nFor more information"];
+    let end = help.iter().filter_map(|help| wrong.find(help)).min().unwrap_or(wrong.len());
+    let lines = wrong[..end].lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.fold(String::new(), |told, line| match told.chars().last() {
+        None => line.to_owned(),
+        Some(':') => format!("{told} {line}"),
+        Some(_) => format!("{told}; {line}"),
+    })
+}
+
+/// The ranks of a sequence meet in the directory of its results, whatever its trials are told.
+fn meant_by_a_sequence(results: Option<&str>) -> RunArgs {
+    let output = Path::new(results.unwrap_or(RESULTS_DIR)).join("result.json");
+    let (output, ranks) = (Some(output), Some(Ranks::Directory));
+    RunArgs { options: Options { output, ranks, ..Options::default() }, ..RunArgs::default() }
 }
 
 /// The value that was given last for a flag, or for the beginning of its name.
@@ -70,8 +92,32 @@ mod tests {
         let rank = of("ringfall mlperf rank --wrong --rank-output-base trial_0").unwrap();
         assert_eq!(rank.options.output, Some("trial_0/result.json".into()));
         assert_eq!(rank.options.ranks, Some(Ranks::Directory));
+        let sequence =
+            of("ringfall mlperf run --num-users 0 --results-dir r -- --ranks off").unwrap();
+        assert_eq!(sequence.options.output, Some("r/result.json".into()));
+        assert_eq!(sequence.options.ranks, Some(Ranks::Directory));
+        let usual = of("ringfall mlperf run --wrong -- --start-at 99").unwrap();
+        assert_eq!(usual.options.output, Some("results/mlperf/result.json".into()));
+        assert_eq!(usual.options.start_at, None);
         for alone in ["ringfall", "ringfall mlperf rank --wrong", "ringfall merge --output x"] {
             assert!(of(alone).is_none(), "{alone}");
         }
+    }
+    #[test]
+    fn the_gist_of_what_is_wrong_is_one_line_without_usage() {
+        let told = |more: &[&str]| {
+            let words = ["ringfall", "mlperf", "run"].iter().chain(more).map(Into::into);
+            match super::super::parse(words) {
+                Err(super::super::Stop::Wrong(text)) => gist(&text),
+                other => panic!("{other:?}"),
+            }
+        };
+        let tip = "tip: to pass '--bogus' as a value, use '-- --bogus'";
+        let unknown = format!("unexpected argument '--bogus' found; {tip}");
+        assert_eq!(told(&["--bogus", "1"]), unknown);
+        let missing = "the following required arguments were not provided: --cache-dir <DIR>";
+        assert_eq!(told(&[]), missing);
+        assert_eq!(gist("--num-users 0 is less than 1"), "--num-users 0 is less than 1");
+        assert_eq!(gist(""), "");
     }
 }

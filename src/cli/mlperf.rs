@@ -8,6 +8,9 @@ use super::RunArgs;
 use crate::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
 use crate::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
+/// Where `mlperf run` keeps results when nothing else is said.
+pub(super) const RESULTS_DIR: &str = "results/mlperf";
+
 /// Arguments of the command `mlperf`.
 #[derive(Clone, Debug, Args)]
 pub struct MlperfArgs {
@@ -99,7 +102,7 @@ pub struct MlperfRunArgs {
     #[arg(long, value_name = "DIR")]
     pub cache_dir: PathBuf,
     /// Directory of all results, best on other storage; under a launcher every rank must see it
-    #[arg(long, value_name = "DIR", default_value = "results/mlperf")]
+    #[arg(long, value_name = "DIR", default_value = RESULTS_DIR)]
     pub results_dir: PathBuf,
     /// Name of the organization in the tree of results
     #[arg(long, value_name = "NAME", default_value = "local")]

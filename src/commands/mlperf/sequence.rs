@@ -9,8 +9,9 @@ use super::report::{read, shown};
 use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
+use crate::commands::run::or_tell_ranks;
 use crate::commands::{TEXT_WIDTH, print};
-use crate::config::InputError;
+use crate::config::{InputError, Rank, Ranks};
 use crate::escape::terminal;
 use crate::exit::Exit;
 use crate::host::host_name;
@@ -32,16 +33,15 @@ use crate::show::{mlperf_text, write_mlperf_html};
 /// # Errors
 /// What was typed can't be run, or files can't be written. A trial that fails is none.
 pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit> {
-    let sequence = sequence_of(args)?;
-    let cache = absolute(&args.cache_dir)?;
-    let owner = owner_of(args, &sequence)?;
-    check(&sequence, &cache)?;
-    let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
+    let prepared = prepare(args, command_line);
     if args.dry_run {
+        let Prepared { sequence, cache, owner, .. } = prepared?;
         return print(&outlook(&sequence, &owner.runs().join("TIME"), &cache));
     }
+    let rank = Rank::for_command(Ranks::Directory, &args.results_dir.join("result.json"))?;
+    let Prepared { sequence, cache, owner, baseline } = or_tell_ranks(rank.as_ref(), prepared)?;
     let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
-    let team = Team::gather(&owner.runs(), &interrupt)?;
+    let team = Team::gather(&owner.results, &interrupt)?;
     let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags());
     let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();
@@ -67,6 +67,23 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// What a sequence needs before the first trial.
+struct Prepared {
+    sequence: Sequence,
+    cache: PathBuf,
+    owner: Owner,
+    baseline: Option<Added>,
+}
+
+fn prepare(args: &MlperfRunArgs, command_line: &[String]) -> Result<Prepared> {
+    let sequence = sequence_of(args)?;
+    let cache = absolute(&args.cache_dir)?;
+    let owner = owner_of(args, &sequence)?;
+    check(&sequence, &cache)?;
+    let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
+    Ok(Prepared { sequence, cache, owner, baseline })
 }
 
 /// Says how it can go on.

@@ -31,11 +31,12 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// Meets the other ranks of the launch below `runs`, if a launcher has started several.
+    /// Meets the other ranks of the launch in `results`, if a launcher has started several. The
+    /// runs' own directories differ where each rank names the system after its own host.
     ///
     /// # Errors
     /// The launcher does not say how many there are, or the directory can't be written.
-    pub(super) fn gather(runs: &Path, interrupt: &Interrupt) -> Result<Team> {
+    pub(super) fn gather(results: &Path, interrupt: &Interrupt) -> Result<Team> {
         let interrupt = interrupt.clone();
         let launcher = Launcher::look().filter(|launcher| launcher.size != Some(1));
         let Some(Launcher { rank, size, launch, .. }) = launcher else {
@@ -50,12 +51,12 @@ impl Team {
             format!(
                 "the ranks can't meet in {}: give --results-dir a directory that all of them may \
                  write to",
-                runs.display()
+                results.display()
             )
         };
-        std::fs::create_dir_all(runs).with_context(told)?;
+        std::fs::create_dir_all(results).with_context(told)?;
         let party = Party { rank, size, host: host_name() };
-        let meeting = Meeting::Directory { common: runs.to_owned(), launch };
+        let meeting = Meeting::Directory { common: results.to_owned(), launch };
         let session = Session::open(&meeting, &party).map_err(anyhow::Error::msg)?;
         let group = Group::join(&party, session.board(&party)).with_context(told)?;
         group.ready();

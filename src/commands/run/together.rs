@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
 use crate::config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
 use crate::group::{Group, Meeting, Party, Session, Topic};
@@ -120,7 +120,7 @@ fn tell_ranks(rank: &Rank, why: &str) {
     if let Ok(Some(launch)) = Launch::of(rank)
         && let Ok(group) = launch.join()
     {
-        group.fail(why);
+        group.fail(&gist(why));
     }
 }
 
