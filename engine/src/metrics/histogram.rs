@@ -77,6 +77,17 @@ impl Histogram {
         self.longest_ns = self.longest_ns.max(counted_ns);
     }
 
+    /// Counts `times` events of this latency, ns.
+    pub(crate) fn record_n(&mut self, latency_ns: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let counted_ns = latency_ns.min(HIGHEST_NS);
+        self.inner.get_or_insert_default().add(counted_ns, times);
+        self.sum_ns += u128::from(latency_ns) * u128::from(times);
+        self.longest_ns = self.longest_ns.max(counted_ns);
+    }
+
     /// Adds another histogram's events.
     pub fn merge(&mut self, other: &Histogram) {
         self.sum_ns += other.sum_ns;

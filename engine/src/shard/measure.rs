@@ -63,6 +63,19 @@ pub struct Second {
     pub errors: u64,
 }
 
+impl Second {
+    /// Adds the latencies of its operations to the window's.
+    fn add_to(&self, metrics: &mut Metrics) {
+        for (tier, [read, write]) in metrics.tiers.iter_mut().zip(&self.tiers) {
+            for (direction, second) in [(&mut tier.read, read), (&mut tier.write, write)] {
+                if let Some(latency) = &second.latency {
+                    direction.total.merge(latency);
+                }
+            }
+        }
+    }
+}
+
 /// How things stand at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gauges {
@@ -85,6 +98,10 @@ impl Gauges {
 /// Buckets of [`CoarseLatencies`]: half octaves from 1 µs; the last one ends above an hour.
 pub const COARSE_BUCKETS: usize = 64;
 
+/// Where the upper half of an octave begins when its number is shifted up to the highest bit:
+/// √2 · 2^63, rounded up.
+const UPPER_HALF: u64 = 0xb504_f333_f9de_6485;
+
 /// Latencies by half octave: enough for a picture of a second, in a quarter of a KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoarseLatencies {
@@ -102,8 +119,7 @@ impl CoarseLatencies {
     pub fn record(&mut self, latency: Nanos) {
         let us = (latency / MICROSECOND).max(1);
         let octave = us.ilog2();
-        // √2 · 2^octave ≤ us  ⇔  us² ≥ 2 · 4^octave
-        let upper_half = u128::from(us) * u128::from(us) >= 2u128 << (2 * octave);
+        let upper_half = us << us.leading_zeros() >= UPPER_HALF;
         let bucket = (2 * octave as usize + usize::from(upper_half)).min(COARSE_BUCKETS - 1);
         self.counts[bucket] = self.counts[bucket].saturating_add(1);
     }
@@ -142,6 +158,9 @@ struct Inner {
     waits_until: Nanos,
     /// I/Os of the span that somebody looks at, if anybody does.
     interval: Option<Box<IoInterval>>,
+    /// I/Os of the window that had their ticket at once: where they would have waited for a place
+    /// in the queue, and for a buffer. Most do, and a number is less work than a histogram.
+    never_waited: [u64; 2],
 }
 
 /// Failures kept whole; more are counted only.
@@ -169,6 +188,7 @@ impl Default for Measure {
                 waiting: 0,
                 waits_until: Nanos::ZERO,
                 interval: None,
+                never_waited: [0; 2],
             }),
         }
     }
@@ -181,6 +201,7 @@ impl Measure {
         inner.start = start;
         inner.end = end;
         *inner.metrics = Metrics::default();
+        inner.never_waited = [0; 2];
         inner.second = Second::default();
         inner.second_end = start.saturating_add(SECOND);
         inner.finished.clear();
@@ -219,13 +240,16 @@ impl Measure {
     ) {
         let now = completion.completed;
         let latency = now.saturating_sub(completion.submitted);
+        let inner = &mut *self.inner.borrow_mut();
         if kind != IoKind::Flush
-            && let Some(interval) = &mut self.inner.borrow_mut().interval
+            && let Some(interval) = &mut inner.interval
         {
             interval.bytes += bytes;
             interval.latency.record(latency.as_ns());
         }
-        let Some(mut inner) = self.ended(now) else { return };
+        if !inner.ended(now) {
+            return;
+        }
         let metrics = match kind {
             IoKind::Read => &mut inner.metrics.io_read,
             IoKind::Write => &mut inner.metrics.io_write,
@@ -253,15 +277,22 @@ impl Measure {
 
     /// An I/O that ended had waited so long for its ticket: for a buffer, where those are fewer
     /// than the places in the queue, or else for a place.
+    #[inline]
     pub(super) fn ticket_wait(&self, wait: Nanos, for_buffer: bool, now: Nanos) {
-        if let Some(interval) = &mut self.inner.borrow_mut().interval {
+        let inner = &mut *self.inner.borrow_mut();
+        if let Some(interval) = &mut inner.interval {
             interval.waits += wait;
         }
-        self.record(now, |metrics| {
-            let waits = &mut metrics.waits;
-            let waits = if for_buffer { &mut waits.buffer } else { &mut waits.queue_place };
-            waits.record(wait.as_ns());
-        });
+        if now < inner.start || now >= inner.end {
+            return;
+        }
+        if wait == Nanos::ZERO {
+            inner.never_waited[usize::from(for_buffer)] += 1;
+            return;
+        }
+        let waits = &mut inner.metrics.waits;
+        let waits = if for_buffer { &mut waits.buffer } else { &mut waits.queue_place };
+        waits.record(wait.as_ns());
     }
 
     /// The I/Os since this was called last, and whether those to come are kept for the next call.
@@ -294,7 +325,8 @@ impl Measure {
     }
 
     /// An operation on an entry of `bytes` ended. The wait for room has a figure of its own, and is
-    /// no part of the operation's latency.
+    /// no part of the operation's latency. That is counted in its second, and in the window when
+    /// the second is over.
     pub fn operation(
         &self,
         tier: Tier,
@@ -303,7 +335,10 @@ impl Measure {
         times: OperationTimes,
         now: Nanos,
     ) {
-        let Some(mut inner) = self.ended(now) else { return };
+        let inner = &mut *self.inner.borrow_mut();
+        if !inner.ended(now) {
+            return;
+        }
         let tier_metrics = &mut inner.metrics.tiers[tier.index()];
         let metrics = match direction {
             Direction::Read => &mut tier_metrics.read,
@@ -311,7 +346,6 @@ impl Measure {
         };
         metrics.entry_bytes += bytes;
         let total = times.total.saturating_sub(times.room);
-        metrics.total.record(total.as_ns());
         metrics.device.record(times.device.as_ns());
         metrics.host.record(total.saturating_sub(times.device).as_ns());
         let second = &mut inner.second.tiers[tier.index()][direction as usize];
@@ -389,9 +423,9 @@ impl Measure {
         if inner.start <= now && whole < inner.end.min(now) {
             inner.second.gauges = gauges;
             // None comes twice, whoever asks again.
-            let next = Second { index: inner.second.index + 1, ..Second::default() };
             inner.second_end = inner.second_end.saturating_add(SECOND);
-            seconds.push(std::mem::replace(&mut inner.second, next));
+            let last = inner.end_second();
+            seconds.push(last);
         }
         seconds
     }
@@ -412,7 +446,13 @@ impl Measure {
     /// The window's counters so far.
     #[must_use]
     pub fn snapshot(&self) -> Box<Metrics> {
-        self.inner.borrow().metrics.clone()
+        let inner = self.inner.borrow();
+        let mut metrics = inner.metrics.clone();
+        inner.second.add_to(&mut metrics);
+        let [queue_place, buffer] = inner.never_waited;
+        metrics.waits.queue_place.record_n(0, queue_place);
+        metrics.waits.buffer.record_n(0, buffer);
+        metrics
     }
 
     /// Errors since the shard began, at most 100 of them.
@@ -420,20 +460,20 @@ impl Measure {
     pub fn errors_ever(&self) -> Vec<IoError> {
         self.inner.borrow().errors_ever.clone()
     }
-
-    /// Counts something that ended; the counters, if it ended in the window.
-    fn ended(&self, now: Nanos) -> Option<std::cell::RefMut<'_, Inner>> {
-        let mut inner = self.inner.borrow_mut();
-        inner.ended_ever += 1;
-        if now < inner.start || now >= inner.end {
-            return None;
-        }
-        inner.roll(now);
-        Some(inner)
-    }
 }
 
 impl Inner {
+    /// Counts something that ended; whether it ended in the window.
+    #[inline]
+    fn ended(&mut self, now: Nanos) -> bool {
+        self.ended_ever += 1;
+        let is_inside = self.start <= now && now < self.end;
+        if is_inside {
+            self.roll(now);
+        }
+        is_inside
+    }
+
     /// Closes seconds up to the one that `now` is in.
     #[inline]
     fn roll(&mut self, now: Nanos) {
@@ -448,10 +488,18 @@ impl Inner {
         let index = (now.min(self.end) - self.start) / SECOND;
         while self.second.index < index {
             self.add_waits(self.start + (self.second.index + 1) * SECOND);
-            let next = Second { index: self.second.index + 1, ..Second::default() };
-            self.finished.push(std::mem::replace(&mut self.second, next));
+            let ended = self.end_second();
+            self.finished.push(ended);
         }
         self.second_end = self.start.saturating_add((self.second.index + 1) * SECOND);
+    }
+
+    /// Begins the next second; the one that was under way, which the window's counters have then.
+    fn end_second(&mut self) -> Second {
+        let next = Second { index: self.second.index + 1, ..Second::default() };
+        let ended = std::mem::replace(&mut self.second, next);
+        ended.add_to(&mut self.metrics);
+        ended
     }
 
     /// Brings the time waited up to `now`.

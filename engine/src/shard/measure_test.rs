@@ -76,6 +76,52 @@ fn the_wait_for_room_is_no_part_of_a_writes_latency() {
     assert_eq!(of(&write.host), of_one(100));
 }
 
+#[test]
+fn the_window_has_each_operation_once_whether_its_second_is_over_or_not() {
+    let measure = Measure::default();
+    measure.open(SECOND, 4 * SECOND);
+    let all = |measure: &Measure| measure.snapshot().tier(Tier::Storage).read.total.clone();
+    let mut expected = Histogram::new();
+    for (number, at_ms) in [500, 1_000, 1_500, 1_999, 2_000, 3_700, 3_999, 4_000].iter().enumerate()
+    {
+        let at = Nanos::from_ms(*at_ms);
+        let total = Nanos::from_us(10 * number as u64 + 1);
+        let times = OperationTimes { total, device: total, room: Nanos::ZERO };
+        measure.operation(Tier::Storage, Direction::Read, 4096, times, at);
+        if SECOND <= at && at < 4 * SECOND {
+            expected.record(total.as_ns());
+        }
+        assert!(all(&measure) == expected, "at {at_ms} ms");
+    }
+    assert_eq!(expected.count(), 6);
+    let seconds = measure.take_all_seconds(9 * SECOND, Gauges::default());
+    let of_second = |second: &Second| {
+        let reads = &second.tiers[Tier::Storage.index()][Direction::Read as usize];
+        reads.latency.as_ref().map_or(0, |latency| latency.count())
+    };
+    assert_eq!(seconds.iter().map(of_second).collect::<Vec<_>>(), [3, 1, 2]);
+    assert!(all(&measure) == expected, "after its seconds were taken");
+    measure.open(9 * SECOND, 10 * SECOND);
+    assert_eq!(all(&measure).count(), 0);
+}
+
+#[test]
+fn who_did_not_wait_is_among_those_who_did() {
+    let measure = Measure::default();
+    measure.open(SECOND, 2 * SECOND);
+    for (wait_us, for_buffer, at) in
+        [(0, false, 1), (7, false, 1), (0, false, 1), (0, true, 1), (0, false, 2), (0, true, 0)]
+    {
+        measure.ticket_wait(Nanos::from_us(wait_us), for_buffer, at * SECOND);
+    }
+    let waits = &measure.snapshot().waits;
+    assert_eq!((waits.queue_place.count(), waits.buffer.count()), (3, 1));
+    assert_eq!(waits.queue_place.sum_ns(), 7_000);
+    assert_eq!((waits.buffer.max_ns(), waits.queue_place.max_ns()), (Some(0), Some(7_000)));
+    measure.open(2 * SECOND, 3 * SECOND);
+    assert_eq!(measure.snapshot().waits.queue_place.count(), 0);
+}
+
 fn of_one(value_ns: u64) -> Option<u64> {
     let mut histogram = Histogram::new();
     histogram.record(value_ns);
@@ -90,6 +136,18 @@ fn half_octaves_begin_where_they_say() {
         assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
         let begin_us = 2f64.powf(bucket as f64 / 2.0);
         assert!(us as f64 >= begin_us || us == 0, "{us} µs is below {begin_us}");
+    }
+    // √2 · 2^octave ≤ us  ⇔  us² ≥ 2 · 4^octave
+    let near = |octave: u32| {
+        let root = (2u128 << (2 * octave)).isqrt() as u64;
+        [root.saturating_sub(1), root, root + 1].map(move |us| (us, octave))
+    };
+    for (us, octave) in (0..43).flat_map(near).filter(|(us, octave)| us >> octave == 1) {
+        let mut latencies = CoarseLatencies::default();
+        latencies.record(Nanos::from_us(us));
+        let is_above = u128::from(us) * u128::from(us) >= 2u128 << (2 * octave);
+        let bucket = (2 * octave as usize + usize::from(is_above)).min(COARSE_BUCKETS - 1);
+        assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
     }
     let mut latencies = CoarseLatencies::default();
     latencies.record(Nanos::MAX);

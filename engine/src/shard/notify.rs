@@ -9,16 +9,23 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub struct Notify {
     generation: Cell<u64>,
+    /// Whether there are any of them.
+    is_awaited: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
 
 impl Notify {
     /// Wakes everybody who waits now.
+    #[inline]
     pub fn notify_all(&self) {
         self.generation.set(self.generation.get() + 1);
-        if self.wakers.borrow().is_empty() {
-            return;
+        if self.is_awaited.replace(false) {
+            self.wake_all();
         }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
         let mut wakers = std::mem::take(&mut *self.wakers.borrow_mut());
         wakers.drain(..).for_each(Waker::wake);
         // Its memory is for the next ones, unless some have come meanwhile.
@@ -55,6 +62,7 @@ impl Future for Notified<'_> {
         if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
             wakers.push(cx.waker().clone());
         }
+        self.notify.is_awaited.set(true);
         Poll::Pending
     }
 }
