@@ -40,6 +40,8 @@ struct State {
     /// Tickets that may be out at once now, 1 to all places.
     limit: u32,
     queues: [VecDeque<u32>; URGENCY_LEVELS],
+    /// How many are in all of them.
+    queued: u32,
     waiters: Vec<Waiter>,
     waiters_free: Vec<u32>,
 }
@@ -61,6 +63,7 @@ impl Tickets {
             out: 0,
             limit: places,
             queues: Default::default(),
+            queued: 0,
             waiters: Vec::new(),
             waiters_free: Vec::new(),
         };
@@ -107,7 +110,7 @@ impl Tickets {
 
     fn take_buffer(&self) -> Option<Buffer> {
         let mut state = self.state.borrow_mut();
-        if state.out >= state.limit || state.queues.iter().any(|q| !q.is_empty()) {
+        if state.out >= state.limit || state.queued > 0 {
             return None;
         }
         let buffer = self.pool.take()?;
@@ -116,7 +119,15 @@ impl Tickets {
     }
 
     /// Gives free places to whoever is first in line.
+    #[inline]
     fn grant(&self) {
+        if self.state.borrow().queued > 0 {
+            self.grant_in_turn();
+        }
+    }
+
+    #[inline(never)]
+    fn grant_in_turn(&self) {
         loop {
             let waker = {
                 let mut state = self.state.borrow_mut();
@@ -126,6 +137,7 @@ impl Tickets {
                 let Some(queue) = state.queues.iter_mut().find(|q| !q.is_empty()) else { return };
                 let Some(buffer) = self.pool.take() else { return };
                 let Some(index) = queue.pop_front() else { return };
+                state.queued -= 1;
                 state.out += 1;
                 let slot = &mut state.waiters[index as usize];
                 let Waiter::Waiting(waker) = std::mem::replace(slot, Waiter::Granted(buffer))
@@ -221,6 +233,7 @@ impl Future for Acquire {
             });
             state.waiters[index as usize] = Waiter::Waiting(Some(cx.waker().clone()));
             state.queues[self.urgency.level()].push_back(index);
+            state.queued += 1;
             self.waiter = Some(index);
             return Poll::Pending;
         };
@@ -252,6 +265,7 @@ impl Drop for Acquire {
                 Waiter::Granted(buffer) => Some(buffer),
                 _ => {
                     state.queues[self.urgency.level()].retain(|&queued| queued != index);
+                    state.queued -= 1;
                     None
                 }
             }
