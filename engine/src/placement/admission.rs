@@ -294,7 +294,7 @@ impl<D> Placement<D> {
         if tier == Tier::Storage {
             self.kill(id);
         } else {
-            self.lists[tier.index()].remove(&mut self.table.slots, id.0);
+            self.lists[tier.index()].remove(&mut self.table.links, id.0);
             let slot = &mut self.table[id];
             slot.state = EntryState::Moving;
             slot.pins += 1;

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use super::extent::ExtentList;
-use super::lru::{INDEX_LIMIT, Linked, Neighbours};
+use super::lru::{INDEX_LIMIT, Neighbours};
 use crate::clock::Nanos;
 use crate::key::{EntryKey, Tier};
 
@@ -49,7 +49,6 @@ pub(super) struct Slot<D> {
     pub(super) stamp: Nanos,
     pub(super) extents: ExtentList,
     pub(super) data: Option<D>,
-    pub(super) links: Neighbours,
     pub(super) version: u32,
     pub(super) pins: u32,
     pub(super) tier: Tier,
@@ -63,16 +62,10 @@ const METADATA_BYTES: usize = {
     let index_share = (size_of::<u32>() + 1) * 16 / 7;
     let free_extent =
         size_of::<super::extent::Extent>() + size_of::<Neighbours>() + 2 * index_share;
-    size_of::<Slot<()>>() + index_share + free_extent
+    size_of::<Slot<()>>() + size_of::<Neighbours>() + index_share + free_extent
 };
 const _: () = assert!(METADATA_BYTES <= 200);
-const _: () = assert!(size_of::<Slot<Box<()>>>() <= 112);
-
-impl<D> Linked for Slot<D> {
-    fn links(&mut self) -> &mut Neighbours {
-        &mut self.links
-    }
-}
+const _: () = assert!(size_of::<Slot<Box<()>>>() <= 104);
 
 impl<D> Slot<D> {
     /// Whether eviction may take it.
@@ -84,13 +77,16 @@ impl<D> Slot<D> {
 /// Slab and index. A free slot has no data, is Dead, unpinned, and in `spare`.
 pub(super) struct Table<D> {
     pub(super) slots: Vec<Slot<D>>,
+    /// Of each slot. Beside them: a use of an entry touches those of its neighbours, eight of which
+    /// share a cache line, and not the neighbours themselves.
+    pub(super) links: Vec<Neighbours>,
     spare: Vec<u32>,
     index: HashTable<u32>,
 }
 
 impl<D> Table<D> {
     pub(super) fn new() -> Self {
-        Table { slots: Vec::new(), spare: Vec::new(), index: HashTable::new() }
+        Table { slots: Vec::new(), links: Vec::new(), spare: Vec::new(), index: HashTable::new() }
     }
 
     /// Entries that a lookup can find.
@@ -108,6 +104,7 @@ impl<D> Table<D> {
         let hash = slot.key.hash64();
         let id = match self.spare.pop() {
             Some(id) => {
+                debug_assert!(!self.links[id as usize].attached(), "a free slot is on no list");
                 self.slots[id as usize] = slot;
                 id
             }
@@ -115,6 +112,7 @@ impl<D> Table<D> {
                 let id = u32::try_from(self.slots.len()).expect("a shard has < 2^32 entries");
                 assert!(id < INDEX_LIMIT, "a shard has too many entries");
                 self.slots.push(slot);
+                self.links.push(Neighbours::detached());
                 id
             }
         };
@@ -128,6 +126,11 @@ impl<D> Table<D> {
         let hash = self[id].key.hash64();
         let found = self.index.find_entry(hash, |&other| other == id.0);
         found.expect("a live entry is in the index").remove();
+    }
+
+    /// Whether the entry is on a list.
+    pub(super) fn is_listed(&self, id: EntryId) -> bool {
+        self.links[id.0 as usize].attached()
     }
 
     /// Makes the slot free for another entry.

@@ -31,6 +31,12 @@ pub(super) trait Linked {
     fn links(&mut self) -> &mut Neighbours;
 }
 
+impl Linked for Neighbours {
+    fn links(&mut self) -> &mut Neighbours {
+        self
+    }
+}
+
 /// A list from the oldest node to the newest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LruList {
@@ -88,24 +94,16 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    struct Node(Neighbours);
-
-    impl Linked for Node {
-        fn links(&mut self) -> &mut Neighbours {
-            &mut self.0
-        }
-    }
-
     #[test]
     fn it_equals_a_deque_under_random_operations() {
-        let mut nodes: Vec<Node> = (0..32).map(|_| Node(Neighbours::detached())).collect();
+        let mut nodes = vec![Neighbours::detached(); 32];
         let mut list = LruList::new();
         let mut model: VecDeque<u32> = VecDeque::new();
         let mut state = 7u64;
         for _ in 0..20_000 {
             state = crate::key::mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
             let id = (state % 32) as u32;
-            if nodes[id as usize].0.attached() {
+            if nodes[id as usize].attached() {
                 list.remove(&mut nodes, id);
                 model.retain(|&n| n != id);
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::allocator::SpaceFigures;
 use super::entry::{EntryId, EntryState, EntryView, Slot, Table};
 use super::extent::{Extent, ExtentList};
-use super::lru::{LruList, Neighbours};
+use super::lru::LruList;
 use super::shared::{NO_TAIL, SharedBudgets};
 use super::spaces::Spaces;
 use super::spread::Room;
@@ -196,8 +196,8 @@ impl<D> Placement<D> {
         assert!(slot.state != EntryState::Dead, "a removed entry can't be pinned");
         slot.pins += 1;
         let tier = slot.tier;
-        if slot.links.attached() {
-            self.lists[tier.index()].remove(&mut self.table.slots, id.0);
+        if self.table.is_listed(id) {
+            self.lists[tier.index()].remove(&mut self.table.links, id.0);
             self.show_tail(tier);
         }
     }
@@ -234,7 +234,6 @@ impl<D> Placement<D> {
             stamp: self.newest_stamp,
             extents,
             data: Some(data),
-            links: Neighbours::detached(),
             version,
             pins: 1,
             tier,
@@ -426,9 +425,10 @@ impl<D> Placement<D> {
         let mut counts = [(0u64, 0u64); TIER_COUNT];
         let mut evictable = [0u32; TIER_COUNT];
         let mut extents = 0;
-        for slot in self.table.slots.iter().filter(|slot| slot.data.is_some()) {
+        let slots = self.table.slots.iter().zip(&self.table.links);
+        for (slot, links) in slots.filter(|(slot, _)| slot.data.is_some()) {
             let tier = slot.tier.index();
-            assert!(slot.evictable() == slot.links.attached(), "{:?}: list and pins", slot.key);
+            assert!(slot.evictable() == links.attached(), "{:?}: list and pins", slot.key);
             evictable[tier] += u32::from(slot.evictable());
             if slot.state != EntryState::Dead {
                 counts[tier].0 += 1;
@@ -479,7 +479,7 @@ impl<D> Placement<D> {
             EntryState::Resident => {
                 slot.stamp = self.newest_stamp;
                 let tier = slot.tier;
-                self.lists[tier.index()].push_newest(&mut self.table.slots, id.0);
+                self.lists[tier.index()].push_newest(&mut self.table.links, id.0);
             }
             EntryState::Dead => self.free_slot(id),
             EntryState::Writing | EntryState::Moving => {
@@ -495,8 +495,8 @@ impl<D> Placement<D> {
         let (tier, bytes, pins) = (slot.tier, slot.bytes, slot.pins);
         let state = std::mem::replace(&mut slot.state, EntryState::Dead);
         assert!(state != EntryState::Dead, "an entry is removed once");
-        if slot.links.attached() {
-            self.lists[tier.index()].remove(&mut self.table.slots, id.0);
+        if self.table.is_listed(id) {
+            self.lists[tier.index()].remove(&mut self.table.links, id.0);
         }
         // A victim on its way was taken off the ledger when its move began.
         if state != EntryState::Moving && tier != Tier::Storage {
