@@ -192,7 +192,10 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
         })
         .collect();
     if situations.iter().any(|situation| situation.served == Some(0)) {
-        let why = "no request was served in one of the runs: there is nothing to go by";
+        let why = match situations.len() {
+            1 => "no request was served: there is nothing to go by",
+            _ => "no request was served in one of the runs: there is nothing to go by",
+        };
         for advice in &mut all {
             (advice.trust, advice.why, advice.published) = (Trust::No, why.to_owned(), None);
         }
