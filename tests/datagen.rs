@@ -168,3 +168,21 @@ fn what_cannot_be_analyzed_is_told() {
         assert_fails(&datagen(&scratch, args), *status, words);
     }
 }
+
+#[test]
+fn a_name_of_two_lines_is_shown_in_one() {
+    let scratch = Scratch::new("two-lines");
+    let name = "one\u{1b}[31m\ntwo";
+    std::fs::write(scratch.file(name), "x").unwrap();
+    let shown = "one\\u{1b}[31m\\u{a}two: ";
+    let analyzed = datagen(&scratch, &["analyze", name]);
+    assert_eq!(analyzed.status.code(), Some(0));
+    assert!(text(&analyzed).starts_with(&format!("{shown}0.000 GiB in 1 file,")), "{analyzed:?}");
+    for work in ["write", "verify"] {
+        let mut command = vec![work, name, "--size-gib", "0.001"];
+        command.extend((work == "write").then_some("--overwrite"));
+        let done = datagen(&scratch, &command);
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+        assert!(text(&done).contains(shown), "{done:?}");
+    }
+}

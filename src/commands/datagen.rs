@@ -20,6 +20,7 @@ use crate::datagen::{
     Analysis, AnalyzeSettings, BenchSettings, DatagenError, Item, NUMPY_FLOAT16, Rate, analyze,
     bench, items_of, measure_numpy, verify_file, write_file,
 };
+use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Room, counted, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
@@ -264,11 +265,12 @@ fn analysis_page(result: &AnalysisResult) -> String {
     let Analysis { files, bytes, passes, duplicates, packed } = &result.analysis;
     let rate = gib(bytes * passes) / result.elapsed_s.max(1e-9);
     let passes = if *passes == 1 { String::new() } else { format!(", read {passes} times") };
+    let source: Vec<String> = result.source.iter().map(|source| terminal(source)).collect();
     let mut page = format!(
-        "{}: {:.3} GiB in {files} files{passes}, {rate:.2} GiB/s\n  {:<10} {:>14} {:>14} {:>10} \
-         {:>12}  {}\n",
-        result.source.join(", "),
+        "{}: {:.3} GiB in {}{passes}, {rate:.2} GiB/s\n  {:<10} {:>14} {:>14} {:>10} {:>12}  {}\n",
+        source.join(", "),
         gib(*bytes),
+        counted(*files as u64, "file"),
         "block",
         "blocks",
         "duplicates",
@@ -333,7 +335,7 @@ fn write(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
     line.end();
     super::print(&format!(
         "{}: {:.3} GiB in {:.2} s\n",
-        args.path.display(),
+        terminal_path(&args.path),
         gib(bytes),
         began.elapsed().as_secs_f64()
     ))
@@ -347,7 +349,7 @@ fn verify(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
         !interrupt.is_set()
     })?;
     line.end();
-    let shown = args.path.display();
+    let shown = terminal_path(&args.path);
     match checked.first_bad_offset {
         None => super::print(&format!(
             "{shown}: {} of 4 KiB, 0 bad\n",
