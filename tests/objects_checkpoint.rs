@@ -243,8 +243,10 @@ fn an_asynchronous_job_computes_while_the_store_completes_a_save() {
         // All content has been taken over when an upload is completed, which takes its time here:
         // much longer than a thread that may go on needs to do so.
         server.fault("POST", "uploadId", u32::MAX, Wrong::IsSlow(3_000));
-        let more = ["--interval", "1", "--duration", "2", "--restore-every", "0"];
-        let more = [&SMALL[..], &more, &["--save-mode", mode]].concat();
+        // One file: of several, the thread that has one completed leaves the others' chunks.
+        let one = ["--size-gib", "0.029296875", "--ranks", "1", "--chunk-mib", "6"];
+        let more = ["--interval", "1", "--duration", "5", "--restore-every", "0"];
+        let more = [&one[..], &more, &["--save-mode", mode]].concat();
         let trained = done(&scratch, &output(checkpoint(&scratch, &server, "run", &more)));
         let number = |value: &Value| value.as_f64().unwrap();
         let saves = trained["saves"].as_array().unwrap();
