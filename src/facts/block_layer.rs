@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the kernel's block layer did with the requests to the device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockTraceFigures {
     /// Name of the disk under `/sys/block`.
     pub device: String,
@@ -47,7 +47,8 @@ impl BlockTraceFigures {
 }
 
 /// Requests to the device in one direction, read or write.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockDirection {
     /// Number of requests sent to the device.
     pub requests: u64,
@@ -110,7 +111,8 @@ fn both(one: &[Bucket], other: &[Bucket]) -> Vec<Bucket> {
 }
 
 /// Number of values from `low` to `high`, both included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bucket {
     /// Smallest value of the bucket.
     pub low: u64,
@@ -121,7 +123,8 @@ pub struct Bucket {
 }
 
 /// Number of requests of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SizeCell {
     /// Size of these requests, bytes.
     pub bytes: u64,
@@ -130,7 +133,8 @@ pub struct SizeCell {
 }
 
 /// Requests to one part of the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeatCell {
     /// Number of the part of the device, from 0 to 255.
     pub part: u32,

@@ -1,7 +1,6 @@
 //! The limits of a device, as found by a search or read from a file.
 
 use ringfall_engine::units::gib;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Machine;
@@ -14,7 +13,8 @@ const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
 const REPEATS_WITHIN: f64 = 1.1;
 
 /// The limits of a device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Roofline {
     /// 1; also tells such a file from others.
     pub ringfall_roofline: u32,
@@ -57,7 +57,8 @@ pub struct Roofline {
 }
 
 /// One of several ranks that measured together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankOfLimits {
     /// Number of the rank, from 0.
     pub rank: u32,
@@ -66,7 +67,8 @@ pub struct RankOfLimits {
 }
 
 /// The limits of one direction or mix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
     pub read_percent: u32,
@@ -77,7 +79,8 @@ pub struct Limit {
 }
 
 /// The best that a search found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Best {
     /// The best point, measured until it was steady.
     pub best: Measured,
@@ -97,7 +100,8 @@ fn yes() -> bool {
 }
 
 /// What several drives do at the same time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Together {
     /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
     pub read_percent: u32,
@@ -126,7 +130,8 @@ impl Together {
 }
 
 /// What one load reached when it was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
     /// Size of an I/O, bytes.
     pub io_bytes: u32,

@@ -1,10 +1,10 @@
 //! What writing a device full before a run came to.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Result of `--precondition`, the writing of the device before the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PreconditionReport {
     /// Bytes that were written; no other figure counts them.
     pub bytes: u64,

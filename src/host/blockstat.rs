@@ -1,6 +1,5 @@
 //! The kernel's own counters of a block device, `/sys/dev/block/M:m/stat`, beside which ours stand.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
@@ -29,7 +28,8 @@ pub struct BlockCounters {
 }
 
 /// What the kernel counted for a device between two readings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockDelta {
     /// Name of the device under `/sys/block` (the disk, not the partition).
     pub device: String,

@@ -4,11 +4,11 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A disk, as the kernel describes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceFacts {
     /// Name of the disk under `/sys/block`.
     pub name: String,
@@ -46,7 +46,8 @@ pub struct DeviceFacts {
 }
 
 /// One of the block devices below the data files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChainLink {
     /// Name of the device under `/sys/block`, or of the partition.
     pub name: String,

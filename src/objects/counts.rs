@@ -3,14 +3,14 @@
 #[cfg(feature = "objects")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "objects")]
 use super::cause::Cause;
 
 /// Requests to one object store, all its endpoints together.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObjectCounts {
     /// Number of requests sent, retries included.
     pub requests: u64,
@@ -29,7 +29,8 @@ pub struct ObjectCounts {
 }
 
 /// Requests that were repeated, by what had gone wrong.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RetryCounts {
     /// Number of attempts repeated because the server asked for fewer requests (429, 503).
     pub busy: u64,
@@ -130,7 +131,8 @@ impl RetryCounts {
 }
 
 /// Requests to one endpoint of an object store.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EndpointCounts {
     /// Address of the endpoint; the name of the store if no address was given.
     pub endpoint: String,

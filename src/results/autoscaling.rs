@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::counted;
@@ -18,7 +17,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 shapes!(UslReport, Broke);
 
 /// One step of the autoscaler: a number of users that was held, and what was done next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AutoscalingRow {
     /// End of the step's window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`.
     /// Differs from the reference, which has local time without a zone.
@@ -119,7 +119,8 @@ pub struct AutoscalerReport {
 }
 
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UslReport {
     /// λ: storage throughput of one user alone, bytes/s.
     pub lambda_bytes_per_s: Fact<f64>,
@@ -155,7 +156,8 @@ impl UslReport {
 }
 
 /// Where the time of the requests went, as sums, s.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimeReport {
     /// Time from the intended arrival to the start of serving, s.
     pub queue_s: Fact<f64>,
@@ -180,7 +182,8 @@ impl TimeReport {
 }
 
 /// The first step that missed its target, and where the time of its requests went.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Broke {
     /// Number of users at which the target was first missed.
     pub users: Fact<u32>,
@@ -218,7 +221,8 @@ impl Broke {
 }
 
 /// One step of the autoscaler's search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CurvePoint {
     /// Number of users in this step.
     pub users: Fact<u32>,

@@ -1,10 +1,8 @@
 //! The names of all warnings: declared once, by what raises them. A test of each kind of source
 //! raises every one of its codes.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The codes, with their names in results, in a list for each source.
@@ -152,19 +150,6 @@ impl Serialize for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Code::named)
-    }
-}
-
-/// Any text: a reader must not refuse the warnings of other versions.
-impl JsonSchema for Code {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Code".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        String::json_schema(generator)
     }
 }
 

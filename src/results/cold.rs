@@ -1,7 +1,6 @@
 //! Whether what a run read came from the device: the kernel's counters beside the engine's own, and
 //! what may lie below them that no counter of this machine shows.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
@@ -49,7 +48,8 @@ const CONTROLLER_MODELS: [&str; 10] = [
 ];
 
 /// What the counters say of the reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ColdVerdict {
     /// The devices read what the engine read.
@@ -76,7 +76,8 @@ impl ColdVerdict {
 }
 
 /// Whether the bytes read in the window came from the device or from a cache above it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ColdReads {
     /// Bytes that the kernel counted as read from the devices below the data files, divided by
     /// those that the engine read; of the level of devices that counted fewest. Null where there

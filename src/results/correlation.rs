@@ -1,7 +1,6 @@
 //! Do two series tell the same story? Ours of each second, and the kernel's counters read about a
 //! second apart: how they go together, by how much they differ, and by how much one lags.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{KernelSecond, TimelineSecond};
@@ -15,7 +14,8 @@ const LAG_MAX_S: f64 = 2.0;
 const LAG_STEP_S: f64 = 0.1;
 
 /// How well the engine's bytes per second and the kernel's agree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Correlation {
     /// Number of seconds that were compared.
     pub seconds: usize,

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::Tier;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{PerformanceProfile, PhaseMode};
@@ -12,7 +11,8 @@ use crate::results::RunResult;
 use crate::results::simulation::is_without_drive;
 
 /// One criterion that the storage has to meet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Criterion {
     /// What is required, in the reference's words. Same definition as the reference's.
     pub name: Cow<'static, str>,
@@ -29,7 +29,8 @@ pub struct Criterion {
 }
 
 /// A number, or the string that the reference has in its place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Measure {
     /// As a number.
@@ -51,7 +52,8 @@ impl std::fmt::Display for Measure {
 /// Verdict on the storage. A criterion for which nothing was measured is left out. Differs from the
 /// reference in three ways: a run that measured nothing passes nothing, a run in which requests
 /// were refused has one more criterion, and so has the profile `throughput`, for tokens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// `PASS` when every criterion was met, `FAIL` otherwise; `NO DATA` when there was none,
     /// because nothing was measured or there was no drive to measure (a logical run). Differs from

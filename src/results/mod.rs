@@ -33,11 +33,9 @@ pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, Simulati
 pub use steadiness::SteadinessReport;
 pub use warnings::{Warning, warnings_of};
 
-/// The JSON Schema of the results, as it stands in `config/results.schema.json`.
-#[must_use]
-pub fn schema_page() -> String {
-    format!("{:#}\n", Document::schema())
-}
+/// The JSON Schema of the results. It is made from their types, by a test, so that no build of the
+/// program needs what makes it.
+pub const SCHEMA_PAGE: &str = include_str!("../../config/results.schema.json");
 
 #[cfg(test)]
 pub(crate) mod tests;

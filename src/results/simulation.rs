@@ -1,7 +1,6 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
 use ringfall_engine::metrics::TierMetrics;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Traffic};
@@ -20,7 +19,8 @@ const QUEUED_SHARE: f64 = 0.1;
 const WAITING_SHARE: f64 = 0.5;
 
 /// What limits a run: the resource of which more would make it faster, before anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The drive is busy all the time.
@@ -104,7 +104,8 @@ pub(crate) fn is_without_drive(result: &RunResult) -> bool {
 }
 
 /// A logical trace that the run wrote.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IoTraceReport {
     /// Name of the file that the trace was written to.
     pub file: String,

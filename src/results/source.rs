@@ -1,6 +1,5 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::results::RunResult;
@@ -65,7 +64,8 @@ pub struct SourceReport {
 
 /// Hit rate of the run compared with that of a recorded cache, as the reference has it:
 /// `ringfall.validation` has more.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Validation {
     /// Whether `avg_error_pct` is at most 5; false without reads. Same definition as the
@@ -81,7 +81,8 @@ pub struct Validation {
 }
 
 /// What of a run is compared with a recorded cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ValidationComparison {
     /// Hit rate of the run beside that of the recording.
@@ -89,7 +90,8 @@ pub struct ValidationComparison {
 }
 
 /// Hit rate of a run and of a recorded cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ComparedHitRate {
     /// Hit rate of this run, from 0 to 1; 0 without reads. Same definition as the reference's.
@@ -104,7 +106,8 @@ pub struct ComparedHitRate {
 }
 
 /// What the recording of a cache says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ValidationTraceStats {
     /// Number of requests in the recording. Same definition as the reference's.
@@ -123,7 +126,8 @@ pub struct ValidationTraceStats {
 }
 
 /// A recorded cache and the run, with what the reference does not say of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ValidationReport {
     /// Share of the recorded requests that hit, from 0 to 1.
     pub recorded_hit_rate: f64,

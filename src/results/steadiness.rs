@@ -1,7 +1,6 @@
 //! Was the load steady in the window, or did it still rise or fall? What is published says how long
 //! a run should take for that; here the run itself is held against a rule.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
@@ -16,7 +15,8 @@ const PART_MIN_S: f64 = 2.0;
 
 /// Storage bandwidth over the five fifths of the window, held against the rule of SNIA's Solid
 /// State Storage Performance Test Specification (PTS 2.0, "Steady State").
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SteadinessReport {
     /// Bandwidth of the storage tier, reads and writes together, in each fifth of the window,
     /// GiB/s.

@@ -7,7 +7,6 @@ use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::GpuKind;
 use ringfall_engine::units::gib;
 use ringfall_workloads::contract::Class;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
@@ -21,7 +20,8 @@ use crate::results::sla::CLASS_NAMES;
 use crate::results::{RunResult, SteadinessReport};
 
 /// Something to know before trusting the numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Warning {
     /// Stable name of the warning, for scripts.
     pub code: Code,

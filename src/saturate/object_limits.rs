@@ -1,6 +1,5 @@
 //! What a sweep over an object store found.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::objects::ObjectCounts;
@@ -9,7 +8,8 @@ use crate::objects::ObjectCounts;
 pub const OBJECT_LIMITS_VERSION: u32 = 1;
 
 /// What a sweep over an object store found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObjectLimits {
     /// Version of this form; also what tells the file from others.
     pub ringfall_object_limits: u32,
@@ -30,7 +30,8 @@ pub struct ObjectLimits {
 }
 
 /// What one load on the object store reached: one operation, size and number in flight.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObjectPoint {
     /// Operation that was measured, `PUT` or `GET`.
     pub operation: String,

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use ringfall_engine::tier::Tier;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::typed_places;
-use crate::config::{Named as _, Origin, SETTINGS, Setting};
+use crate::config::{Named as _, Origin};
 use crate::results::RunResult;
 
 /// What was run. A setting is null when it was not used, or when merged results differ in it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(transform = described)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(transform = super::schema_test::described))]
 #[expect(missing_docs, reason = "each is the setting of that name; the schema has its summary")]
 pub struct ConfigReport {
     /// Name of the model whose KV cache was simulated.
@@ -88,39 +88,8 @@ pub struct ConfigReport {
     pub origins: BTreeMap<String, Option<String>>,
     /// Every value in effect, under its key in a configuration file; with these values the run can
     /// be repeated.
-    #[schemars(schema_with = "of_settings")]
+    #[cfg_attr(test, schemars(schema_with = "super::schema_test::of_settings"))]
     pub settings: Map<String, Value>,
-}
-
-/// Gives each property that is a setting as it was typed the setting's own summary.
-fn described(schema: &mut Schema) {
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for (name, property) in properties.into_iter().flatten() {
-        let setting = SETTINGS.iter().find(|setting| setting.field == name);
-        if let (Some(property), Some(setting)) = (property.as_object_mut(), setting) {
-            let summary = || Value::String(format!("{}.", setting.summary()));
-            property.entry("description").or_insert_with(summary);
-        }
-    }
-}
-
-/// A property for each setting, as it is declared.
-fn of_settings(_: &mut SchemaGenerator) -> Schema {
-    let property = |setting: &Setting| (setting.key.to_owned(), or_null(setting.schema()));
-    let properties: Map<String, Value> = SETTINGS.iter().map(property).collect();
-    json_schema!({ "type": "object", "properties": properties, "additionalProperties": true })
-}
-
-/// The same, which is null where merged results differ in it.
-fn or_null(mut schema: Value) -> Value {
-    schema["type"] = match schema["type"].take() {
-        Value::Array(names) => names.into_iter().chain([json!("null")]).collect(),
-        name => json!([name, "null"]),
-    };
-    if let Some(names) = schema.get_mut("enum").and_then(Value::as_array_mut) {
-        names.push(Value::Null);
-    }
-    schema
 }
 
 /// Keys under which a result of the reference benchmark, or a program around it, may hold the

@@ -1,15 +1,12 @@
 //! Counters that were declared where they are counted: their names, descriptions and sums are in
 //! the document without another line about any of them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
 use ringfall_engine::metrics::Counters;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
 
 use super::figure::Sum;
 use super::merge::{Inputs, Merge};
@@ -69,27 +66,6 @@ impl<'de, T> Deserialize<'de> for Counted<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let counters: Option<_> = Option::deserialize(deserializer)?;
         Ok(Counted::holding(counters.unwrap_or_default()))
-    }
-}
-
-impl<T: Counters> JsonSchema for Counted<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Counted".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let property = |(name, description): &(&str, &str)| {
-            let mut schema = generator.subschema_for::<Sum<u64>>();
-            let text = description.split_whitespace().collect::<Vec<_>>().join(" ");
-            schema.insert("description".to_owned(), json!(text));
-            ((*name).to_owned(), Value::from(schema))
-        };
-        let properties: Map<String, Value> = T::NAMES.iter().map(property).collect();
-        json_schema!({ "type": "object", "properties": properties })
     }
 }
 

@@ -1,7 +1,6 @@
 //! `ringfall.queue_depth`: what the search for a queue depth tried, and what it chose.
 
 use ringfall_engine::units::GIB;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Fact, Max, Same};
@@ -39,7 +38,8 @@ pub struct QueueDepthReport {
 }
 
 /// What the storage tier did over an interval at one depth, all shards and drives together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DepthStepReport {
     /// Queue depth that was tried.
     pub depth: Fact<u32>,

@@ -3,7 +3,6 @@
 
 use ringfall_engine::metrics::{DriveMetrics, IoMetrics};
 use ringfall_engine::units::gib;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Fact, Part, Same, Sum};
@@ -15,7 +14,8 @@ use crate::results::RunResult;
 
 /// One drive of the storage tier: what the engine did on it in the window, and what the kernel
 /// counted for it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DriveReport {
     /// Directory or block device that held this drive's part of the data.
     pub path: String,
@@ -53,7 +53,8 @@ pub struct DriveReport {
 }
 
 /// I/Os of one kind on one drive.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DriveDirection {
     /// Number of I/Os of this kind that completed in the window.
     pub count: Fact<u64>,

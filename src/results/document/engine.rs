@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use ringfall_engine::metrics::{EvictionMetrics, IoMetrics, SizeCount};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::BLOCK_BYTES;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drives::DiskCounters;
@@ -217,7 +216,8 @@ pub struct DeviceReport {
 }
 
 /// What the kernel counted for the device between two readings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KernelSecondReport {
     /// Time of the second reading, s after the start of the window.
     pub end_s: Fact<f64>,
@@ -270,7 +270,8 @@ impl KernelSecondReport {
 }
 
 /// The engine's byte counts divided by the kernel's: 1 when both counted the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Agreement {
     /// Bytes that the engine read divided by those that the kernel counted; null without the
     /// latter.
@@ -367,7 +368,8 @@ pub struct EngineReport {
 }
 
 /// Ring, buffers and storage space of one shard.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShardReport {
     /// Whether the ring runs completions only when its thread asks for them
     /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).

@@ -9,20 +9,30 @@
 //! A [`Fact`] is what a row of a list holds, or a part that is kept or dropped as a whole. It has
 //! no rule, and a struct of `figures!` can't have one as a field.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::merge::{Inputs, Merge};
 
+/// What a schema can be made of, where one is made: in the tests.
+#[cfg(test)]
+pub trait Described: schemars::JsonSchema {}
+#[cfg(test)]
+impl<T: schemars::JsonSchema> Described for T {}
+
+/// What a schema can be made of, where one is made: in the tests. Here it is anything.
+#[cfg(not(test))]
+pub trait Described {}
+#[cfg(not(test))]
+impl<T> Described for T {}
+
 /// What a figure holds, and whether a run may leave it null.
-pub trait Shape: JsonSchema {
+pub trait Shape: Described {
     /// The value, when there is one.
-    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema;
+    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described;
 }
 
 /// Types that are a figure's value as they are.
@@ -47,7 +57,7 @@ where
 
 impl<T> Shape for Vec<T>
 where
-    T: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema,
+    T: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described,
 {
     type Value = Vec<T>;
 }
@@ -83,7 +93,7 @@ impl Number for f64 {
     }
 }
 
-/// A figure type: its name, what its schema is, its rule's name.
+/// A figure type: its name, and what its schema is.
 macro_rules! figure {
     ($(#[$doc:meta])* $name:ident, $schema:ty) => {
         $(#[$doc])*
@@ -186,20 +196,8 @@ macro_rules! figure {
             }
         }
 
-        impl<T: Shape> JsonSchema for $name<T> {
-            fn inline_schema() -> bool {
-                true
-            }
-            fn schema_name() -> Cow<'static, str> {
-                <$schema>::schema_name()
-            }
-            fn schema_id() -> Cow<'static, str> {
-                <$schema>::schema_id()
-            }
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                generator.subschema_for::<$schema>()
-            }
-        }
+        #[cfg(test)]
+        super::schema_test::schema_as!({ T: Shape } $name<T> => $schema);
     };
 }
 
@@ -424,21 +422,6 @@ impl<T: Serialize> Serialize for Part<T> {
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Part<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(|part: Option<T>| Part(part.unwrap_or_default()))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Part<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<T>()
     }
 }
 

@@ -1,13 +1,11 @@
 //! `ringfall.histograms`: the histograms that percentiles and summed times are worked out from, and
 //! that merge exactly.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::tier::{TIER_COUNT, Tier};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::Document;
@@ -27,7 +25,8 @@ pub const UNFINISHED: [&str; 3] =
     ["unfinished_interactive", "unfinished_responsive", "unfinished_batch"];
 
 /// A histogram of latencies that merges exactly with others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EncodedHistogram {
     /// Number of values in the histogram.
     pub count: u64,
@@ -125,18 +124,6 @@ impl EncodedHistograms {
             Stored::Whole(encoded) => Some(encoded.count),
             Stored::Damaged(_) => None,
         }
-    }
-}
-
-impl JsonSchema for EncodedHistograms {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "EncodedHistograms".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<BTreeMap<String, Option<EncodedHistogram>>>()
     }
 }
 

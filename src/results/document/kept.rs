@@ -1,8 +1,5 @@
 //! Facts that are kept where all merged results agree in them: the configuration and the machine.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -45,21 +42,6 @@ impl<T: Serialize> Serialize for Agreed<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Agreed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(Agreed)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Agreed<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<T>()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Percentiles as they stand in the JSON.
 
 use ringfall_engine::metrics::Histogram;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Derived, shapes};
@@ -19,7 +18,8 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 /// Mean and percentiles of a set of latencies, ms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyMs {
     /// Mean of the latencies, ms.
     pub mean: Derived<f64>,
@@ -66,7 +66,8 @@ impl LatencyMs {
 }
 
 /// Mean, percentiles, maximum and number of a set of latencies, ms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyMsMax {
     /// Mean and percentiles of the latencies, ms.
     #[serde(flatten)]

@@ -2,10 +2,7 @@
 //! they are as many as tiers, directions, parts and percentiles make, and stand among other keys.
 
 use ringfall_engine::tier::Tier;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value, json};
 
-use super::cache_stats::TierLatencies;
 use super::latency::PERCENTILES;
 
 /// One of the keys.
@@ -73,9 +70,12 @@ impl LatencyKey {
     pub(super) fn histogram(self) -> String {
         format!("{}_{}_{}", self.tier.name(), self.direction, self.part.names().1)
     }
+}
 
+#[cfg(test)]
+impl LatencyKey {
     /// What the schema says of it.
-    fn description(self) -> String {
+    pub(super) fn description(self) -> String {
         let tier = match self.tier {
             Tier::Gpu => "the GPU tier",
             Tier::Cpu => "the CPU tier",
@@ -144,20 +144,5 @@ impl LatencyKey {
                 "It is the rest of the total. The reference does not report it."
             }
         }
-    }
-}
-
-impl JsonSchema for TierLatencies {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TierLatencies".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let properties = all().map(|key| {
-            let description = key.description();
-            (key.name(), json!({"description": description, "type": "number", "format": "double"}))
-        });
-        let properties: Map<String, Value> = properties.collect();
-        json_schema!({"type": "object", "properties": properties})
     }
 }

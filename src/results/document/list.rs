@@ -1,11 +1,9 @@
 //! Lists of the document, by what becomes of them when results are merged. One that a result lacks
 //! is empty.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::merge::{Inputs, Merge};
@@ -58,20 +56,8 @@ macro_rules! list {
             }
         }
 
-        impl<T: JsonSchema> JsonSchema for $name<T> {
-            fn inline_schema() -> bool {
-                true
-            }
-            fn schema_name() -> Cow<'static, str> {
-                Vec::<T>::schema_name()
-            }
-            fn schema_id() -> Cow<'static, str> {
-                Vec::<T>::schema_id()
-            }
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                generator.subschema_for::<Vec<T>>()
-            }
-        }
+        #[cfg(test)]
+        super::schema_test::schema_as!({ T: schemars::JsonSchema } $name<T> => Vec<T>);
     };
 }
 

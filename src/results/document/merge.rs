@@ -69,10 +69,8 @@ macro_rules! figures {
         }
     ) => {
         $(#[$meta])*
-        #[derive(
-            Clone, Debug, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize,
-            ::schemars::JsonSchema,
-        )]
+        #[derive(Clone, Debug, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[cfg_attr(test, derive(::schemars::JsonSchema))]
         $vis struct $name {
             $($(#[$field_meta])* $field_vis $field: $type,)*
         }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +9,8 @@ use super::Document;
 use super::merge::{Inputs, Merge};
 
 /// The results that a merged result is made of.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MergedReport {
     /// The merged results, in the order in which they were given.
@@ -36,7 +36,8 @@ pub struct MergedReport {
 }
 
 /// A launch of several ranks, and how well they measured together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Launch {
     /// Identifier that the launcher gave this launch (such as a Slurm job ID); null if none.
     pub name: Option<String>,
@@ -57,7 +58,8 @@ pub struct Launch {
 }
 
 /// What one rank measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankRow {
     /// Number of the rank, from 0.
     pub rank: u32,
@@ -91,7 +93,8 @@ pub struct RankRow {
 }
 
 /// What the ranks of one machine moved on one device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostRow {
     /// Name of the host.
     pub host: String,
@@ -124,7 +127,8 @@ impl Merge for MergedReport {
 }
 
 /// What tells one of the merged results from the others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InputFacts {
     /// Name of the file from which the result was read.
     pub file: String,
@@ -169,7 +173,8 @@ impl InputFacts {
 }
 
 /// A setting or fact of the machine that is not the same in two results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Key of the setting, as in a configuration file; facts of the machine begin with `machine.`.
     pub key: String,
@@ -186,7 +191,8 @@ impl fmt::Display for Difference {
 }
 
 /// Values of one metric over several results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Name of the metric, as `ringfall compare --json` gives it.
     pub metric: String,

@@ -1,6 +1,6 @@
 //! The JSON result as types: the reference benchmark's keys, then one of our own. One [`Document`]
 //! is written by a run, read back, merged and compared, and the schema that `ringfall schema`
-//! prints is made from its types.
+//! prints is made from its types, by a test (`schema_test`).
 //!
 //! The type of each field says what becomes of it when results are merged (`figure`, `list`); what
 //! is worked out from other figures is `Derived`, and `derive` works it out, for a run as for
@@ -234,12 +234,6 @@ impl Document {
     pub fn seconds(&self) -> Option<f64> {
         self.ringfall.window.seconds.known()
     }
-
-    /// The schema of these types, as JSON Schema 2020-12.
-    #[must_use]
-    pub fn schema() -> serde_json::Value {
-        schemars::schema_for!(Document).into()
-    }
 }
 
 /// A share, unless it is one of nothing.
@@ -252,5 +246,7 @@ fn share_if_any(share: Derived<f64>, hits: Sum<u64>, misses: Sum<u64>) -> Option
 mod full;
 #[cfg(test)]
 mod parts_test;
+#[cfg(test)]
+mod schema_test;
 #[cfg(test)]
 mod tests;

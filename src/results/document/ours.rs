@@ -1,6 +1,5 @@
 //! `ringfall`: all that the reference's keys lack.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
@@ -205,7 +204,8 @@ pub struct CostReport {
 }
 
 /// A tier that got less space than it was meant to have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShortageReport {
     /// Tier that got less: gpu, cpu or storage.
     pub tier: String,
@@ -312,7 +312,8 @@ pub struct ErrorsReport {
 }
 
 /// I/O errors of one kind, on one operation, with one error number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorRow {
     /// Name of the kind of error.
     pub kind: String,
@@ -339,7 +340,8 @@ pub struct VerifyReport {
 }
 
 /// How many of the requests the latency arrays at the top level hold.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SamplesReport {
     /// Number of requests whose latencies the arrays hold.
     pub kept: Fact<usize>,

@@ -1,12 +1,12 @@
 //! `ringfall.rank`: which of several processes of a launcher this was.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Cores, Rank};
 
 /// One process among those that a launcher started together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankReport {
     /// Rank of this process, from 0.
     pub rank: u32,

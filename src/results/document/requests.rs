@@ -2,7 +2,6 @@
 //! latencies of all of them.
 
 use ringfall_engine::metrics::Histogram;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::shapes;
@@ -18,7 +17,8 @@ shapes!(RequestsReport);
 /// lucky ones, so percentiles of those alone are too low; the percentiles here take the others into
 /// account with the age that they had reached (Kaplan–Meier estimate of censored times, and the
 /// bounds that hold whatever becomes of the unfinished requests).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RequestsReport {
     /// Requests of all QoS classes.
     pub all: RequestsOfClass,
@@ -31,7 +31,8 @@ pub struct RequestsReport {
 }
 
 /// Requests of one QoS class, or of all classes together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RequestsOfClass {
     /// Number of requests that finished in the window without a failed step.
     pub finished: u64,
@@ -63,7 +64,8 @@ pub struct RequestsOfClass {
 }
 
 /// What is known of one percentile of all requests, finished or not.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QuantileMs {
     /// Kaplan–Meier estimate, ms; null where too many requests had not finished to estimate it. Too
     /// low where a queue was growing, and possibly too high where one was being worked off.

@@ -1,7 +1,6 @@
 //! `summary`: what the reference benchmark reports.
 
 use ringfall_engine::metrics::Histogram;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache_stats::CacheStatsReport;
@@ -15,7 +14,8 @@ use crate::results::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 
 /// Throughput from the start of the window to the end of one of its seconds. `ringfall.timeline`
 /// has the throughput of each second by itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThroughputSecond {
     /// End of the second, s after the start of the window. Same definition as the reference's.
     pub timestamp: f64,
@@ -148,7 +148,8 @@ pub struct MultiTurnStats {
 }
 
 /// Requests that finished, by QoS class.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosMetrics {
     /// Requests of the class `interactive`, the most urgent (priority 3).
     pub interactive: QosClass,
@@ -159,7 +160,8 @@ pub struct QosMetrics {
 }
 
 /// Requests of one QoS class; `{no_data: true}` when it had none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::large_enum_variant, reason = "a document holds three")]
 #[serde(untagged)]
 pub enum QosClass {
@@ -183,7 +185,8 @@ pub enum QosClass {
 }
 
 /// Latency target of a QoS class, and how it was kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlaReport {
     /// Target for the 95th percentile of the latency, ms.
     pub target_p95_ms: u64,
@@ -196,7 +199,8 @@ pub struct SlaReport {
 }
 
 /// Latency targets of a QoS class, ms.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlaTargets {
     /// Target for the 95th percentile, ms.
     pub p95: u64,

@@ -48,7 +48,7 @@ fn places(schema: &Value, all: &Value, place: &str, rules: &BTreeSet<String>) ->
 #[test]
 fn every_field_of_the_schema_is_merged_or_derived() {
     let rules: BTreeSet<String> = rules().into_iter().map(|(place, _)| place).collect();
-    let schema = Document::schema();
+    let schema = schema_test::schema();
     let places = places(&schema, &schema, "", &rules);
     assert_eq!(places, rules);
     assert!(places.len() > 150, "{}", places.len());

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::shapes;
@@ -21,12 +20,14 @@ const BAR_LENGTH: usize = 52;
 /// requests in flight, and `lba_*_gb` the positions on the device. Differs from the reference,
 /// which also traces calls of the file system (`vfs_*`, `fsync_us` and the gaps between them):
 /// ringfall makes none of these calls.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct DeviceLatencyTracing(pub BTreeMap<String, TracedHistogram>);
 
 /// One histogram of the block layer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TracedHistogram {
     /// Buckets that are not empty, lowest first.
     pub buckets: Vec<TracedBucket>,
@@ -35,7 +36,8 @@ pub struct TracedHistogram {
 }
 
 /// One bucket of a histogram.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TracedBucket {
     /// Lowest value of the bucket, and the first value above it, in the unit of the histogram's
     /// name, whatever the name of this key says.

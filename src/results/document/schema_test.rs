@@ -1,0 +1,133 @@
+//! The schema of the document, made from its types and held against the page that the program
+//! prints. To write that page anew:
+//! `RINGFALL_WRITE_SCHEMA=1 cargo test -p ringfall --lib schema_test`
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ringfall_engine::metrics::Counters;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use super::cache_stats::TierLatencies;
+use super::counted::Counted;
+use super::figure::{Part, Sum};
+use super::histograms::{EncodedHistogram, EncodedHistograms};
+use super::kept::Agreed;
+use super::{Document, latency_keys};
+use crate::config::{SETTINGS, Setting};
+use crate::results::{Code, SCHEMA_PAGE};
+
+/// A type, with its parameters before it, whose JSON is that of another.
+macro_rules! schema_as {
+    ({ $($parameters:tt)* } $name:ty => $other:ty) => {
+        impl<$($parameters)*> schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                <$other as schemars::JsonSchema>::schema_name()
+            }
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                <$other as schemars::JsonSchema>::schema_id()
+            }
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<$other>()
+            }
+        }
+    };
+}
+pub(super) use schema_as;
+
+schema_as!({ T: JsonSchema } Part<T> => T);
+schema_as!({ T: JsonSchema } Agreed<T> => T);
+schema_as!({} EncodedHistograms => BTreeMap<String, Option<EncodedHistogram>>);
+// Any text: a reader must not refuse the warnings of other versions.
+schema_as!({} Code => String);
+
+impl<T: Counters> JsonSchema for Counted<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Counted".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let property = |(name, description): &(&str, &str)| {
+            let mut schema = generator.subschema_for::<Sum<u64>>();
+            let text = description.split_whitespace().collect::<Vec<_>>().join(" ");
+            schema.insert("description".to_owned(), json!(text));
+            ((*name).to_owned(), Value::from(schema))
+        };
+        let properties: Map<String, Value> = T::NAMES.iter().map(property).collect();
+        json_schema!({ "type": "object", "properties": properties })
+    }
+}
+
+impl JsonSchema for TierLatencies {
+    fn schema_name() -> Cow<'static, str> {
+        "TierLatencies".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let properties = latency_keys::all().map(|key| {
+            let description = key.description();
+            (key.name(), json!({"description": description, "type": "number", "format": "double"}))
+        });
+        let properties: Map<String, Value> = properties.collect();
+        json_schema!({"type": "object", "properties": properties})
+    }
+}
+
+/// Gives each property that is a setting as it was typed the setting's own summary.
+pub(super) fn described(schema: &mut Schema) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        let setting = SETTINGS.iter().find(|setting| setting.field == name);
+        if let (Some(property), Some(setting)) = (property.as_object_mut(), setting) {
+            let summary = || Value::String(format!("{}.", setting.summary()));
+            property.entry("description").or_insert_with(summary);
+        }
+    }
+}
+
+/// A property for each setting, as it is declared.
+pub(super) fn of_settings(_: &mut SchemaGenerator) -> Schema {
+    let property = |setting: &Setting| (setting.key.to_owned(), or_null(setting.schema()));
+    let properties: Map<String, Value> = SETTINGS.iter().map(property).collect();
+    json_schema!({ "type": "object", "properties": properties, "additionalProperties": true })
+}
+
+/// The same, which is null where merged results differ in it.
+fn or_null(mut schema: Value) -> Value {
+    schema["type"] = match schema["type"].take() {
+        Value::Array(names) => names.into_iter().chain([json!("null")]).collect(),
+        name => json!([name, "null"]),
+    };
+    if let Some(names) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        names.push(Value::Null);
+    }
+    schema
+}
+
+/// The schema of these types, as JSON Schema 2020-12.
+pub(super) fn schema() -> Value {
+    schemars::schema_for!(Document).into()
+}
+
+#[test]
+fn the_schema_that_is_printed_is_that_of_the_types() {
+    let page = format!("{:#}\n", schema());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/results.schema.json");
+    if std::env::var_os("RINGFALL_WRITE_SCHEMA").is_some() {
+        std::fs::write(path, page).unwrap();
+        return;
+    }
+    assert!(
+        SCHEMA_PAGE == page,
+        "config/results.schema.json is old: write it anew with \
+         `RINGFALL_WRITE_SCHEMA=1 cargo test -p ringfall --lib schema_test`"
+    );
+}
