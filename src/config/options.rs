@@ -307,7 +307,7 @@ settings! {
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete
-        durability: Durability = "flush", "MODE", keeps demo;
+        durability: Durability = "flush", "MODE", keeps demo, idle idle::storage;
         /// How much of the data that is read is compared with what was written
         verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
@@ -326,7 +326,8 @@ settings! {
         /// A storage tier without a given capacity is limited to 95 % of the space that was free
         /// when the run began. With grow, space that others take in the meantime lowers that limit;
         /// with reserve and write, the space is the run's own until it ends.
-        preallocate: Preallocate = "grow", "MODE", keeps demo, needs needs::no_object_store;
+        preallocate: Preallocate = "grow", "MODE", keeps demo, idle idle::storage,
+            needs needs::no_object_store;
     }
 
     section "Results" {

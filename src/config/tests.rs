@@ -399,11 +399,15 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
         ("--mooncake-trace x --trace-speedup 2 --request-rate 5", "--trace-speedup"),
         ("--enable-autoscaling --autoscaler-mode capacity --target-saturation 0.5", "--target"),
         ("--gpu-mem-gb 1 --gpu-backend emulated --gpu-devices 0", "--gpu-devices"),
+        ("--disable-storage --preallocate reserve", "--preallocate has no effect with --disable"),
+        ("--disable-storage --durability none", "--durability has no effect with --disable"),
     ] {
         let told = advice(&plan(line));
         let is_told = told.iter().any(|told| told.starts_with(flag) && told.contains("no effect"));
         assert!(is_told, "{line}: {told:?}");
     }
+    let told = advice(&plan("--users 3 --preallocate reserve --durability none"));
+    assert!(!told.iter().any(|told| told.contains("no effect")), "{told:?}");
     // A described machine has drives and GPUs of its own.
     let line = "--users 3 --placement whole --gpu-backend none --promotion on-hit --cpu-mem-gb 0";
     let described = Facts { is_simulated: true, ..facts() };
