@@ -4,6 +4,7 @@
 
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
+use serde::Deserialize;
 
 use super::Document;
 use super::cache::CacheReport;
@@ -121,7 +122,7 @@ impl Document {
     fn slas(&self) -> Option<[Sla; 3]> {
         let config = self.ringfall.config.as_ref()?;
         let targets = config.settings.get("workload")?.get("qos_targets_ms")?;
-        let targets = serde_json::from_value::<QosTargets>(targets.clone()).ok()?;
+        let targets = QosTargets::deserialize(targets).ok()?;
         Some(Sla::of(&targets))
     }
 

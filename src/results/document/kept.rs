@@ -50,7 +50,7 @@ impl<T: Serialize + DeserializeOwned> Merge for Agreed<T> {
         let values: Option<Vec<Value>> =
             all.iter().map(|one| serde_json::to_value(one.0.as_ref()?).ok()).collect();
         let merged = values.map(|values| agreed(&values.iter().collect::<Vec<_>>()));
-        Agreed(merged.and_then(|merged| serde_json::from_value(merged).ok()))
+        Agreed(merged.and_then(|merged| T::deserialize(&merged).ok()))
     }
 
     #[cfg(test)]

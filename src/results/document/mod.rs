@@ -10,6 +10,7 @@ mod cache;
 mod cache_stats;
 mod config;
 mod counted;
+mod damage;
 mod depth;
 mod derive;
 mod drives;

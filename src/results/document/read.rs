@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary};
+use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary, damage};
 use crate::escape::{terminal, terminal_path};
 use crate::results::document::figure::Part;
 
@@ -115,10 +116,7 @@ impl ResultFile {
             return foreign("this is JSON, but not a benchmark result: it has no `summary`");
         }
         let document = if object.contains_key("ringfall") {
-            serde_json::from_value(Value::Object(object)).map_err(|error| {
-                let what = format!("a figure of this result is damaged: {error}; run it again");
-                FileProblem::new(path, what)
-            })?
+            whole_document(&Value::Object(object)).map_err(|what| FileProblem::new(path, what))?
         } else {
             reference(object)
         };
@@ -166,6 +164,17 @@ pub fn json_files(
     Ok(files)
 }
 
+/// A result of ringfall; a sentence where a figure of it is damaged.
+fn whole_document(value: &Value) -> Result<Document, String> {
+    Document::deserialize(value).map_err(|error| {
+        let wrong = error.to_string();
+        match &damage::place::<Document>(value, &wrong)[..] {
+            "" => format!("this result is damaged: {wrong}; run it again"),
+            place => format!("`{place}` of this result is damaged: {wrong}; run it again"),
+        }
+    })
+}
+
 /// A result of the reference benchmark: of its figures those that are ours. A figure that has
 /// another form there is not one of them, and is unknown.
 fn reference(mut object: Map<String, Value>) -> Document {
@@ -192,10 +201,10 @@ fn fitting<T: Default + DeserializeOwned>(
     let known = object.into_iter().filter(|(key, _)| is_known(key)).map(whole);
     let fits = |(key, value): &(String, Value)| {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
-        serde_json::from_value::<T>(Value::Object(alone)).is_ok()
+        T::deserialize(&Value::Object(alone)).is_ok()
     };
     let fit: Map<String, Value> = known.filter(fits).collect();
-    serde_json::from_value(Value::Object(fit)).unwrap_or_default()
+    T::deserialize(&Value::Object(fit)).unwrap_or_default()
 }
 
 /// Counts that were written as 30.0 are whole numbers.
@@ -256,7 +265,19 @@ mod tests {
             (
                 json!({ "summary": { "total_tokens": "many" },
                         "ringfall": { "schema_version": version } }),
-                "\"many\"",
+                "`summary.total_tokens` of this result is damaged: invalid type: string \"many\"",
+            ),
+            (
+                json!({ "summary": { "elapsed_time": 2 }, "ringfall": {
+                    "requests": { "all": { "p95": { "estimate_ms": "x" } } },
+                    "schema_version": version } }),
+                "`ringfall.requests.all.p95.estimate_ms` of this result is damaged",
+            ),
+            (
+                json!({ "summary": {}, "ringfall": {
+                    "autoscaler": { "curve": [{}, { "users": 1.5 }] },
+                    "schema_version": version } }),
+                "`ringfall.autoscaler.curve.1.users` of this result is damaged",
             ),
         ] {
             let error = result(document).unwrap_err();
