@@ -388,7 +388,7 @@ impl EngineBuilder {
             self.cpu_bytes,
             first_bytes,
             self.memory_gauge.clone(),
-            self.gpu.clone(),
+            self.gpu.clone().map(|gpu| gpu as _),
         )?;
         let memory: Arc<dyn Space> = Arc::clone(&cpu) as _;
         let memory = match first_bytes < self.cpu_bytes {

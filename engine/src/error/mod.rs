@@ -1,8 +1,10 @@
 //! What can go wrong: with an I/O, and before any work starts. Facts as fields, for callers to
 //! branch on; as text, a sentence with a remedy that names no flag of any program.
 
+mod gpu;
 mod io;
 mod setup;
 
+pub use gpu::GpuFault;
 pub use io::{ErrorKind, IoError, Operation};
 pub use setup::SetupError;

@@ -17,9 +17,10 @@ use crate::key::{EntryKey, Tier, mix64};
 use crate::metrics::Histogram;
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
 use crate::tier::gpu::{
-    Bell, DirectIo, DirectQueue, DirectStorage, GpuFault, GpuMemory, GpuQueue, GpuWork, HostPages,
-    JobId, Piece, WorkDone,
+    Bell, DirectIo, DirectQueue, DirectStorage, GpuFault, GpuMemory, GpuQueue, GpuWork, JobId,
+    Piece, WorkDone,
 };
+use crate::tier::pages::HostPages;
 
 /// How long a thread waits for a bell before it looks itself.
 const LOOK: Duration = Duration::from_micros(50);

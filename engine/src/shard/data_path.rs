@@ -27,7 +27,8 @@ use crate::fill::{NamedContent, VerifyMode};
 use crate::key::Tier;
 use crate::placement::Extent;
 use crate::ring::{Completion, IoKind, IoRequest};
-use crate::tier::gpu::{GpuEntry, GpuLane, HostPages};
+use crate::tier::gpu::{GpuEntry, GpuLane};
+use crate::tier::pages::HostPages;
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 
 /// Bytes filled or copied before the device is kicked and the other tasks get a turn: about

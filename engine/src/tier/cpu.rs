@@ -17,7 +17,7 @@ use crate::buffer::{AlignedBytes, Lender, Mapping};
 use crate::error::SetupError;
 use crate::fill::{NamedContent, VerifyMode, VerifyReport};
 use crate::space::Space;
-use crate::tier::gpu::{GpuMemory, HostPages};
+use crate::tier::pages::{HostPages, PageLocker};
 use crate::units::{MIB, round_up_to_block};
 
 /// Size of a chunk.
@@ -46,7 +46,7 @@ pub struct CpuPool {
     /// By chunk: how the GPUs reach it. Before the mapping, which is to outlive them.
     pages: Box<[OnceLock<HostPages>]>,
     /// The GPUs for which chunks are page-locked, until they take no more.
-    gpu: Option<Arc<dyn GpuMemory>>,
+    gpu: Option<Arc<dyn PageLocker>>,
     /// Why a chunk is not page-locked for them.
     unlocked: OnceLock<String>,
     mapping: Option<Mapping>,
@@ -99,7 +99,7 @@ impl CpuPool {
         capacity_bytes: u64,
         first_bytes: u64,
         gauge: Option<MemoryGauge>,
-        gpu: Option<Arc<dyn GpuMemory>>,
+        gpu: Option<Arc<dyn PageLocker>>,
     ) -> Result<Arc<CpuPool>, SetupError> {
         let too_large = || SetupError::CpuTierTooLarge { bytes: capacity_bytes };
         let chunks = capacity_bytes / CHUNK_BYTES as u64;

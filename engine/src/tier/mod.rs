@@ -3,5 +3,6 @@
 
 pub mod cpu;
 pub mod gpu;
+pub mod pages;
 
 pub use crate::key::{TIER_COUNT, Tier};

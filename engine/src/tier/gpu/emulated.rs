@@ -18,6 +18,7 @@ use crate::buffer::Mapping;
 use crate::clock::Clock;
 use crate::error::SetupError;
 use crate::fill;
+use crate::tier::pages::PageLocker;
 use crate::units::BLOCK_BYTES;
 
 /// Host memory in the place of a GPU's; what it measures says nothing about a GPU.
@@ -117,6 +118,8 @@ impl Mover for EmulatedDirect {
 
     fn collect(&mut self, _: &mut Vec<PartEnded>) {}
 }
+
+impl PageLocker for EmulatedMemory {}
 
 impl GpuMemory for EmulatedMemory {
     fn facts(&self) -> &GpuFacts {

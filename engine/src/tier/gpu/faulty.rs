@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::error::{ErrorKind, SetupError};
 use crate::fill::ContentName;
 use crate::key::mix64;
+use crate::tier::pages::PageLocker;
 use crate::units::BLOCK_BYTES;
 
 /// What goes wrong with a job.
@@ -139,6 +140,8 @@ impl FaultyMemory {
         }
     }
 }
+
+impl PageLocker for FaultyMemory {}
 
 impl GpuMemory for FaultyMemory {
     fn facts(&self) -> &GpuFacts {

@@ -30,9 +30,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Nanos};
-use crate::error::{ErrorKind, SetupError};
+use crate::error::SetupError;
 use crate::fill::{ContentName, VerifyMode};
+use crate::tier::pages::PageLocker;
 
+pub use crate::error::GpuFault;
 pub use direct::{DirectIo, DirectQueue, DirectStorage, NoDirect};
 pub use lane::{GpuJob, GpuLane, Holding};
 pub use space::{CHUNK_BYTES, GpuEntry, GpuSpace, Piece, ShardSpace};
@@ -82,7 +84,7 @@ pub struct GpuFacts {
 }
 
 /// Memory of one or more GPUs, taken once: addresses `0..bytes()`, in equal parts on each device.
-pub trait GpuMemory: Send + Sync + Debug {
+pub trait GpuMemory: PageLocker {
     /// What it is.
     fn facts(&self) -> &GpuFacts;
 
@@ -95,19 +97,6 @@ pub trait GpuMemory: Send + Sync + Debug {
     /// # Errors
     /// When the driver gives none.
     fn open_queue(&self, clock: Clock, bell: Bell) -> Result<Box<dyn GpuQueue>, SetupError>;
-
-    /// Has the devices reach host memory without a copy between, until the answer is dropped.
-    ///
-    /// # Safety
-    /// The range stays mapped until the answer is dropped.
-    ///
-    /// # Errors
-    /// They can't: copies then go by way of memory of the driver's.
-    unsafe fn lock_pages(&self, start: *mut u8, bytes: usize) -> Result<HostPages, GpuFault> {
-        // What needs no page-locked memory has it as it is.
-        let (_start, _bytes) = (start, bytes);
-        Ok(HostPages::new(|| {}))
-    }
 
     /// What the driver says is in use on each device, in their order; empty where nobody says.
     fn driver_use(&self) -> Vec<Option<DriverUse>> {
@@ -122,29 +111,6 @@ pub struct DriverUse {
     pub used_bytes: u64,
     /// Of that, in use by this process, bytes; none where the driver does not tell processes apart.
     pub own_bytes: Option<u64>,
-}
-
-/// Host memory that devices reach directly; no more once dropped.
-pub struct HostPages(Option<Box<dyn FnOnce() + Send + Sync>>);
-
-impl HostPages {
-    fn new(unlock: impl FnOnce() + Send + Sync + 'static) -> HostPages {
-        HostPages(Some(Box::new(unlock)))
-    }
-}
-
-impl Debug for HostPages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HostPages")
-    }
-}
-
-impl Drop for HostPages {
-    fn drop(&mut self) {
-        if let Some(unlock) = self.0.take() {
-            unlock();
-        }
-    }
 }
 
 /// Rung when a job may have ended.
@@ -221,18 +187,6 @@ pub struct WorkDone {
     pub blocks_bad: u64,
     /// Number within the entry of the first that differed.
     pub first_bad_block: Option<u64>,
-}
-
-/// Something that a GPU could not do.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{device}: {what}")]
-pub struct GpuFault {
-    /// Its class: `Gone` when the device is lost and no later job can succeed.
-    pub kind: ErrorKind,
-    /// Name of the device on which the job failed.
-    pub device: String,
-    /// What the driver said.
-    pub what: String,
 }
 
 /// One thread's way to the devices. Jobs may end in any order.

@@ -17,11 +17,10 @@ mod trial;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::{
-    Bell, DriverUse, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue, HostPages,
-};
+use super::{Bell, DriverUse, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue};
 use crate::clock::Clock;
 use crate::error::SetupError;
+use crate::tier::pages::{HostPages, PageLocker};
 use crate::units::gib;
 use driver::{Code, Driver, Handle, OUT_OF_MEMORY};
 pub use gds::Gds;
@@ -247,7 +246,9 @@ impl GpuMemory for CudaMemory {
         let devices = self.devices.iter();
         devices.map(|device| nvml.in_use(device.address.as_ref()?)).collect()
     }
+}
 
+impl PageLocker for CudaMemory {
     unsafe fn lock_pages(&self, start: *mut u8, bytes: usize) -> Result<HostPages, GpuFault> {
         let first = self.devices.first().ok_or_else(|| GpuFault {
             kind: crate::error::ErrorKind::Other,
