@@ -56,7 +56,7 @@ pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::document::figure::{Derived, Sum};
+    use crate::results::figures::figure::{Derived, Sum};
 
     #[test]
     fn what_was_not_measured_is_null_and_not_zero() {

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::counted;
 use crate::results::RunResult;
-use crate::results::document::figure::{self, Fact, Same, Sum, shapes};
-use crate::results::document::list::Rows;
-use crate::results::document::merge::figures;
+use crate::results::figures::figure::{self, Fact, Same, Sum, shapes};
+use crate::results::figures::list::Rows;
+use crate::results::figures::merge::figures;
 use crate::results::saturation::{self, Bound};
 use crate::results::sla::CLASS_NAMES;
 

@@ -470,7 +470,7 @@ mod tests {
 
     use super::*;
     use crate::results::document::Histograms;
-    use crate::results::document::figure::{Derived, Sum};
+    use crate::results::figures::figure::{Derived, Sum};
 
     #[test]
     fn keys_and_columns_are_told_apart() {

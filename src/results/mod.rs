@@ -10,6 +10,7 @@ pub mod configuration;
 pub(crate) mod correlation;
 mod deep_queue;
 pub mod document;
+pub mod figures;
 pub(crate) mod health;
 mod json;
 pub mod metrics;

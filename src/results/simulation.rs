@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Traffic};
 use crate::facts::SimulationFigures;
-use crate::results::document::figure::{OfRun, OverTime, Same, shapes};
-use crate::results::document::merge::figures;
-use crate::results::{Document, RunResult, deep_queue};
+use crate::results::figures::figure::{OfRun, OverTime, Same, shapes};
+use crate::results::figures::merge::figures;
+use crate::results::{RunResult, deep_queue};
 
 shapes!(Binding, IoTraceReport);
 
@@ -116,7 +116,7 @@ pub struct IoTraceReport {
 impl SimulationReport {
     /// Whether there was no drive, not even a described one. Merged results say so too, when all of
     /// them had none.
-    fn is_without_drive(&self) -> bool {
+    pub(crate) fn is_without_drive(&self) -> bool {
         let is = |known: &Same<String>, wanted| known.as_ref().is_some_and(|text| text == wanted);
         is(&self.device, NO_DRIVE) && is(&self.source, NO_DRIVE_SOURCE)
     }
@@ -143,15 +143,6 @@ impl SimulationReport {
             because: Same::of(because),
             io_trace: OfRun::maybe(io_trace),
         }
-    }
-}
-
-impl Document {
-    /// Whether it is of a run without a drive: what its keys say of storage is then what was asked
-    /// for.
-    #[must_use]
-    pub fn is_without_drive(&self) -> bool {
-        self.ringfall.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
     }
 }
 

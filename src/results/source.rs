@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::results::RunResult;
-use crate::results::document::figure::{Derived, First, Max, Same, Sum, shapes};
-use crate::results::document::list::Union;
-use crate::results::document::merge::figures;
+use crate::results::figures::figure::{Derived, First, Max, Same, Sum, shapes};
+use crate::results::figures::list::Union;
+use crate::results::figures::merge::figures;
 
 shapes!(Validation, ValidationReport);
 

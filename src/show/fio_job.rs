@@ -131,7 +131,7 @@ fn split(io: &IoDirection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::document::figure::{Derived, Sum};
+    use crate::results::figures::figure::{Derived, Sum};
     use crate::results::tests::{busy, nothing};
 
     #[test]

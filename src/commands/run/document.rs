@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::clock::{Nanos, monotonic_now};
 
-use crate::results::document::figure::OfRun;
+use crate::results::figures::figure::OfRun;
 use crate::results::{Document, RunResult};
 use crate::show::fio_job;
 

@@ -2,7 +2,7 @@
 //! is written by a run, read back, merged and compared, and the schema that `ringfall schema`
 //! prints is made from its types, by a test (`schema_test`).
 //!
-//! The type of each field says what becomes of it when results are merged (`figure`, `list`); what
+//! The type of each field says what becomes of it when results are merged (`results/figures`); what
 //! is worked out from other figures is `Derived`, and `derive` works it out, for a run as for
 //! merged results. A new figure is a field here and the line that sets it.
 
@@ -15,15 +15,12 @@ mod depth;
 mod derive;
 mod drives;
 pub(crate) mod engine;
-pub mod figure;
 mod fold;
 mod gpu;
 mod histograms;
 mod kept;
 mod latency;
 mod latency_keys;
-pub mod list;
-pub mod merge;
 mod merged;
 mod ours;
 mod rank;
@@ -62,8 +59,9 @@ pub use timeline::{SecondReport, SecondTier, SecondTierDirection};
 pub use tracing::{DeviceLatencyTracing, TracedBucket, TracedHistogram};
 
 use crate::facts::RequestSample;
+use crate::results::figures::{figure, list, merge};
 use crate::results::source::Validation;
-use crate::results::{RunResult, source};
+use crate::results::{RunResult, SimulationReport, source};
 use figure::{Derived, OfRun, Part, Same, Sum};
 use list::{Samples, Timeline};
 use merge::figures;
@@ -228,6 +226,13 @@ impl Document {
         let stats = &self.summary.cache_stats;
         let has_written = stats.total_write_bytes.known() != Some(0);
         stats.read_write_ratio.known().filter(|_| has_written)
+    }
+
+    /// Whether it is of a run without a drive: what its keys say of storage is then what was asked
+    /// for.
+    #[must_use]
+    pub fn is_without_drive(&self) -> bool {
+        self.ringfall.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
     }
 
     /// Length of the measurement window, s.

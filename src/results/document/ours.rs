@@ -1,5 +1,7 @@
 //! `ringfall`: all that the reference's keys lack.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
@@ -15,7 +17,7 @@ use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
 use super::list::{ByKind, Rows, Timeline, Union};
-use super::merge::figures;
+use super::merge::{Inputs, Merge, figures};
 use super::merged::MergedReport;
 use super::rank::RankReport;
 use super::requests::RequestsReport;
@@ -325,6 +327,26 @@ pub struct ErrorRow {
     pub count: u64,
     /// The first of these errors, as a sentence.
     pub first: String,
+}
+
+impl Merge for ByKind<ErrorRow> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut merged: BTreeMap<(String, String, String), ErrorRow> = BTreeMap::new();
+        for row in all.iter().flat_map(|list| list.iter()) {
+            // By the number's digits, as merged results have always been ordered.
+            let key = (row.kind.clone(), row.operation.clone(), row.errno.to_string());
+            merged
+                .entry(key)
+                .and_modify(|there| there.count = there.count.saturating_add(row.count))
+                .or_insert_with(|| row.clone());
+        }
+        merged.into_values().collect()
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by kind"));
+    }
 }
 
 figures! {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary, damage};
 use crate::escape::{terminal, terminal_path};
-use crate::results::document::figure::Part;
+use crate::results::figures::figure::Part;
 
 /// A file that is not what it should be: named, with what is wrong and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

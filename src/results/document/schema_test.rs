@@ -16,28 +16,8 @@ use super::histograms::{EncodedHistogram, EncodedHistograms};
 use super::kept::Agreed;
 use super::{Document, latency_keys};
 use crate::config::{SETTINGS, Setting};
+use crate::results::figures::described::schema_as;
 use crate::results::{Code, SCHEMA_PAGE};
-
-/// A type, with its parameters before it, whose JSON is that of another.
-macro_rules! schema_as {
-    ({ $($parameters:tt)* } $name:ty => $other:ty) => {
-        impl<$($parameters)*> schemars::JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                <$other as schemars::JsonSchema>::schema_name()
-            }
-            fn schema_id() -> std::borrow::Cow<'static, str> {
-                <$other as schemars::JsonSchema>::schema_id()
-            }
-            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                generator.subschema_for::<$other>()
-            }
-        }
-    };
-}
-pub(super) use schema_as;
 
 schema_as!({ T: JsonSchema } Part<T> => T);
 schema_as!({ T: JsonSchema } Agreed<T> => T);

@@ -6,8 +6,8 @@ use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{Named, heat};
 use crate::results::autoscaling::CurvePoint;
-use crate::results::document::figure::{Fact, Sum};
 use crate::results::document::{CLASSES, KernelSecondReport, SecondReport};
+use crate::results::figures::figure::{Fact, Sum};
 
 const GIB: f64 = (1u64 << 30) as f64;
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::config::compact_utc;
 use crate::results::Document;
-use crate::results::document::figure::Derived;
 use crate::results::document::{GpuReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
+use crate::results::figures::figure::Derived;
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 use crate::results::trust::{Trust, headlines};
 

@@ -8,8 +8,8 @@ use super::columns::{Cell, Columns, Row};
 use super::{Named, Rows};
 use crate::escape;
 use crate::results::Document;
-use crate::results::document::figure::{Derived, OfRun, Sum};
 use crate::results::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
+use crate::results::figures::figure::{Derived, OfRun, Sum};
 
 /// Longest column that is made as wide as its text.
 const COLUMN_CHARS_MAX: usize = 48;

@@ -7,7 +7,6 @@ use std::ops::{Deref, DerefMut};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::merge::{Inputs, Merge};
-use super::ours::ErrorRow;
 use crate::facts::SAMPLES_MAX;
 
 /// A list type.
@@ -57,7 +56,7 @@ macro_rules! list {
         }
 
         #[cfg(test)]
-        super::schema_test::schema_as!({ T: schemars::JsonSchema } $name<T> => Vec<T>);
+        super::described::schema_as!({ T: schemars::JsonSchema } $name<T> => Vec<T>);
     };
 }
 
@@ -212,25 +211,5 @@ impl<T: Clone + PartialEq> Merge for Union<T> {
     #[cfg(test)]
     fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
         into.push((path.to_owned(), "union"));
-    }
-}
-
-impl Merge for ByKind<ErrorRow> {
-    fn merged(all: &[&Self], _: &Inputs) -> Self {
-        let mut merged: BTreeMap<(String, String, String), ErrorRow> = BTreeMap::new();
-        for row in all.iter().flat_map(|list| list.iter()) {
-            // By the number's digits, as merged results have always been ordered.
-            let key = (row.kind.clone(), row.operation.clone(), row.errno.to_string());
-            merged
-                .entry(key)
-                .and_modify(|there| there.count = there.count.saturating_add(row.count))
-                .or_insert_with(|| row.clone());
-        }
-        merged.into_values().collect()
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "by kind"));
     }
 }

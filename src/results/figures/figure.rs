@@ -15,19 +15,8 @@ use std::ops::{Deref, DerefMut};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::described::Described;
 use super::merge::{Inputs, Merge};
-
-/// What a schema can be made of, where one is made: in the tests.
-#[cfg(test)]
-pub trait Described: schemars::JsonSchema {}
-#[cfg(test)]
-impl<T: schemars::JsonSchema> Described for T {}
-
-/// What a schema can be made of, where one is made: in the tests. Here it is anything.
-#[cfg(not(test))]
-pub trait Described {}
-#[cfg(not(test))]
-impl<T> Described for T {}
 
 /// What a figure holds, and whether a run may leave it null.
 pub trait Shape: Described {
@@ -38,7 +27,7 @@ pub trait Shape: Described {
 /// Types that are a figure's value as they are.
 macro_rules! shapes {
     ($($name:ty),* $(,)?) => {
-        $(impl $crate::results::document::figure::Shape for $name {
+        $(impl $crate::results::figures::figure::Shape for $name {
             type Value = $name;
         })*
     };
@@ -197,7 +186,7 @@ macro_rules! figure {
         }
 
         #[cfg(test)]
-        super::schema_test::schema_as!({ T: Shape } $name<T> => $schema);
+        super::described::schema_as!({ T: Shape } $name<T> => $schema);
     };
 }
 
@@ -367,7 +356,7 @@ impl<T: Shape> Merge for Same<T> {
 }
 
 /// What all of them are.
-pub(super) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Option<T> {
+pub(crate) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Option<T> {
     let mut all = all;
     let first = all.next()?;
     all.all(|one| one == first).then(|| first.clone())

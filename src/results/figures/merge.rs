@@ -81,13 +81,13 @@ macro_rules! figures {
             pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
         }
 
-        impl $crate::results::document::merge::Merge for $name {
+        impl $crate::results::figures::merge::Merge for $name {
             fn merged(
                 all: &[&Self],
-                inputs: &$crate::results::document::merge::Inputs,
+                inputs: &$crate::results::figures::merge::Inputs,
             ) -> Self {
                 $name {
-                    $($field: $crate::results::document::merge::Merge::merged(
+                    $($field: $crate::results::figures::merge::Merge::merged(
                         &all.iter().map(|one| &one.$field).collect::<Vec<_>>(),
                         inputs,
                     ),)*
@@ -96,7 +96,7 @@ macro_rules! figures {
 
             #[cfg(test)]
             fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-                $(<$type as $crate::results::document::merge::Merge>::rules(
+                $(<$type as $crate::results::figures::merge::Merge>::rules(
                     &format!("{path}/{}", stringify!($field)),
                     into,
                 );)*

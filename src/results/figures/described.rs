@@ -1,0 +1,37 @@
+//! Which types a schema can be made of. One is made in the tests alone: the program prints the page
+//! that came of it.
+
+/// What a schema can be made of.
+#[cfg(test)]
+pub trait Described: schemars::JsonSchema {}
+#[cfg(test)]
+impl<T: schemars::JsonSchema> Described for T {}
+
+/// What a schema can be made of: anything, where none is made.
+#[cfg(not(test))]
+pub trait Described {}
+#[cfg(not(test))]
+impl<T> Described for T {}
+
+/// A type, with its parameters before it, whose JSON is that of another.
+#[cfg(test)]
+macro_rules! schema_as {
+    ({ $($parameters:tt)* } $name:ty => $other:ty) => {
+        impl<$($parameters)*> schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                <$other as schemars::JsonSchema>::schema_name()
+            }
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                <$other as schemars::JsonSchema>::schema_id()
+            }
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<$other>()
+            }
+        }
+    };
+}
+#[cfg(test)]
+pub(crate) use schema_as;
