@@ -111,6 +111,7 @@ fn run(job: &Job) {
                 done += 1;
                 last = completion.completed;
                 *future = submit(owned);
+                ring.feed();
             }
         }
     }

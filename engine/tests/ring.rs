@@ -90,6 +90,25 @@ fn more_ios_than_both_queues_hold_all_complete() {
     assert_eq!(bed.ring().in_flight(), 0);
 }
 
+/// All of a deep queue in one piece: then device and processor waited for each other in turn.
+#[test]
+fn a_batch_is_handed_over_before_the_wait_and_less_waits_for_more() {
+    let bed = Bed::new("batches", 64, 64);
+    let mut reads = Vec::new();
+    let mut enters = Vec::new();
+    for block in 0..24 {
+        reads.push(bed.push(IoKind::Read, block, 0));
+        bed.ring().feed();
+        enters.push(bed.ring().enters());
+    }
+    let handed_over = |pushed: usize| enters[pushed - 1];
+    // After 4, 8, 12, 16, 21 (a quarter of them is 5) …
+    assert_eq!([3, 4, 7, 8, 12, 16, 20, 21, 24].map(handed_over), [0, 1, 1, 2, 3, 4, 4, 5, 5]);
+    for read in reads {
+        assert_eq!(bed.finish(read).0.result, 4096);
+    }
+}
+
 #[test]
 fn a_dropped_future_keeps_its_buffer_from_the_pool_until_the_kernel_is_done() {
     let bed = Bed::new("dropped", 8, 8);

@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 
 use io_uring::{IoUring, opcode, types};
 
+use super::batch::is_batch;
 use super::op::IoKind;
 use super::patience::Patience;
 use super::probe::setup_failure;
@@ -142,7 +143,9 @@ impl LaneRing {
         (self.memory.as_ptr(), self.buffer_bytes * self.lanes as usize)
     }
 
-    /// Queues one I/O on an idle lane.
+    /// Queues one I/O on an idle lane, and hands over what is queued once that is a batch: 4 I/Os,
+    /// and a quarter of those in flight. What is less waits for [`LaneRing::submit_and_wait`] or
+    /// [`LaneRing::look`].
     ///
     /// # Errors
     /// What `io_uring_enter` says when the submission queue had to be emptied first, or `ETIMEDOUT`
@@ -197,6 +200,10 @@ impl LaneRing {
         }
         self.busy[lane] = true;
         self.in_flight += 1;
+        if is_batch(self.ring.submission().len(), self.in_flight) {
+            // What the kernel does not take now it takes at the next wait, which says why.
+            let _later = self.ring.submit();
+        }
         Ok(())
     }
 
@@ -308,5 +315,34 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         // The read may complete whenever it likes: its buffer must outlive this process's interest.
         std::mem::forget(ring);
         return Err(failed(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn lanes_are_handed_over_in_batches_before_the_wait() {
+        let name = format!("ringfall-lanes-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, [7; 4096]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let mut ring = LaneRing::new(file.as_raw_fd(), 12, 4096, Polling::None).unwrap();
+        let mut kept = Vec::new();
+        for lane in 0..12 {
+            let io = LaneIo { lane, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
+            ring.push(io).unwrap();
+            kept.push(ring.ring.submission().len());
+        }
+        assert_eq!(kept, [1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0]);
+        while ring.in_flight() > 0 {
+            ring.submit_and_wait().unwrap();
+            while let Some((lane, result)) = ring.next_completion() {
+                assert_eq!((result, ring.buffer(lane)[4095]), (4096, 7));
+            }
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

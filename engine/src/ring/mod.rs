@@ -1,5 +1,6 @@
 //! The io_uring data path: a ring of our own, driven by whichever thread made it.
 
+mod batch;
 mod chunks;
 mod entrance;
 mod lanes;

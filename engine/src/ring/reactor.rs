@@ -12,6 +12,7 @@ use std::time::Duration;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::batch::is_batch;
 use super::entrance::Entrance;
 use super::op::{IoKind, IoRequest};
 use super::patience::SILENCE_MAX;
@@ -219,6 +220,15 @@ impl<B: IoMemory + 'static> Ring<B> {
         }
         turn(self);
         self.turning.set(false);
+    }
+
+    /// Hands over what was pushed, once that is a batch: 4 I/Os, and a quarter of those in flight.
+    /// For plain threads that push one for each that has completed; what is less waits for
+    /// [`Ring::wait`].
+    pub fn feed(&self) {
+        if is_batch(self.fresh.get(), self.in_flight()) {
+            self.enter();
+        }
     }
 
     /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
