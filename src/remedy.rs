@@ -7,6 +7,7 @@ use std::error::Error;
 use ringfall_engine::error::{ErrorKind, IoError, SetupError};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::Tier;
+use ringfall_engine::units::KIB;
 use rustix::io::Errno;
 
 /// A failed I/O and what to do about it.
@@ -61,6 +62,15 @@ fn io_remedy(kind: ErrorKind) -> &'static str {
     }
 }
 
+fn polled_io_remedy(most_bytes: u64) -> Cow<'static, str> {
+    let most_kib = most_bytes / KIB;
+    let text = format!(
+        "make them no larger (--io-size {most_kib}k, of `saturate` --io-size-max {most_kib}k), or \
+         leave --iopoll out"
+    );
+    text.into()
+}
+
 fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
@@ -107,10 +117,12 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             _ => return error.remedy(),
         },
         SetupError::Polling { name: "IOPOLL", .. } => {
-            "leave --iopoll out, or load the nvme driver with poll_queues=N (and \
-             /sys/block/DEVICE/queue/io_poll must be 1)"
+            "leave --iopoll out, or load the nvme driver with poll_queues=N \
+             (nvme.poll_queues=N on the kernel's command line), so that \
+             /sys/block/DEVICE/queue/io_poll is 1"
         }
         SetupError::Polling { .. } => "leave --sqpoll out",
+        SetupError::PolledIoTooLarge { most_bytes, .. } => return polled_io_remedy(*most_bytes),
         SetupError::Executor { .. } => {
             "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
              allowed; or lower --shards, or use --pin=false"
@@ -173,6 +185,11 @@ mod tests {
             errno: errno.raw_os_error(),
             release: "6.1.0".into(),
         };
+        let too_large = || SetupError::PolledIoTooLarge {
+            path: path(),
+            io_bytes: 1 << 20,
+            most_bytes: 256 << 10,
+        };
         for (error, remedy) in [
             (SetupError::BufferMemory { bytes: 1, errno: 12 }, "lower --io-buffer-mb or --cpu-mem"),
             (SetupError::CpuTierMemory { bytes: 1, errno: 12 }, "lower --cpu-mem-gb"),
@@ -195,6 +212,7 @@ mod tests {
             (ring(Errno::INVAL), "lower --queue-depth"),
             (ring(Errno::NOSYS), "use Linux 6.1"),
             (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
+            (too_large(), "--io-size 256k"),
             (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
             (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin=false"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Scratch, text};
+use crate::support::{Scratch, assert_fails, output, text};
 
 fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is no number"))
@@ -160,4 +160,24 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let output = crate::support::finish(child);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(number(&scratch.json(), "/requests_completed") > 0.0);
+}
+
+/// Both outcomes are told apart by what the run says, as no test can choose the drive.
+#[test]
+fn completions_are_polled_for_or_the_run_is_refused_before_it_begins() {
+    let scratch = Scratch::new("iopoll");
+    let ran = output(scratch.run_command(&["--iopoll", "--duration", "1"]));
+    let told = text(&ran);
+    if ran.status.code() == Some(0) {
+        assert!(told.contains("completions polled"), "{told}");
+        let ours = &scratch.json()["ringfall"];
+        let shards = ours["engine"]["shards"].as_array().unwrap();
+        assert!(shards.iter().all(|shard| shard["iopoll"] == true), "{shards:?}");
+        assert_eq!(ours["verify"]["blocks_bad"], 0);
+    } else {
+        let store = scratch.store().display().to_string();
+        assert_fails(&ran, 1, &["IOPOLL does not work", &store, "--iopoll", "nvme.poll_queues=N"]);
+        assert!(!scratch.file("result.json").exists(), "nothing was measured");
+    }
+    assert!(!scratch.store().exists(), "its data is deleted");
 }

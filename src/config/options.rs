@@ -301,6 +301,16 @@ settings! {
         /// core for every shard, and slows the run down otherwise.
         sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
             needs needs::drive;
+        /// Poll the drives for completions (IOPOLL) instead of waiting for interrupts
+        ///
+        /// Each shard keeps its core busy for as long as an I/O is in flight. Every drive needs a
+        /// queue for polled I/O, which NVMe drives have when the nvme driver is loaded with
+        /// poll_queues=N, and must take an I/O of --io-size in one piece; otherwise the run is
+        /// refused. Flushes still complete by interrupt.
+        ///
+        /// Cannot be combined with --sqpoll.
+        iopoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
+            needs needs::drive;
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.

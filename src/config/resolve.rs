@@ -177,6 +177,14 @@ impl Check<'_> {
         }
     }
 
+    /// Complains about two ways of polling.
+    fn polling(&mut self, settings: &Settings) {
+        if settings.iopoll && settings.sqpoll {
+            let other = self.name_of("sqpoll");
+            self.wrong("iopoll", format_args!("and {other} cannot be combined"));
+        }
+    }
+
     /// Complains about GPUs that do not go together; the numbers of those to use.
     fn gpu(&mut self, settings: &Settings) -> Option<Vec<u32>> {
         let (gpus, parallel) = (settings.gpus, settings.tensor_parallel);
@@ -280,6 +288,7 @@ impl Check<'_> {
         self.judging(&settings, &workload);
         let autoscaler = self.autoscaler(&mut settings, &traffic);
         let autoscaler = autoscaler.map(|autoscaler| autoscaler.within(&workload.autoscaler));
+        self.polling(&settings);
         let gpu_indices = self.gpu(&settings);
         self.buffers_suffice(&settings);
         self.outputs_and_trials(&settings);

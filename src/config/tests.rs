@@ -182,15 +182,19 @@ fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
 
 #[test]
 fn what_a_storage_tier_would_not_see_is_refused() {
-    for flag in ["--sqpoll", "--dedupe-ratio 2", "--compress-ratio 2"] {
+    for flag in ["--sqpoll", "--iopoll", "--dedupe-ratio 2", "--compress-ratio 2"] {
         let wrong = resolve(&typed(&format!("{flag} --disable-storage")), None, &facts());
         let name = flag.split(' ').next().unwrap();
         let told = wrong.unwrap_err().to_string();
         assert!(told.contains(&format!("{name} has no effect")), "{told}");
     }
-    let objects = "--sqpoll --cache-dir s3://bucket/runs --storage-capacity-gb 8";
-    let told = resolve(&typed(objects), None, &facts()).unwrap_err().to_string();
-    assert!(told.contains("--sqpoll works with a drive"), "{told}");
+    for flag in ["--sqpoll", "--iopoll"] {
+        let objects = format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8");
+        let told = resolve(&typed(&objects), None, &facts()).unwrap_err().to_string();
+        assert!(told.contains(&format!("{flag} works with a drive")), "{told}");
+    }
+    let told = resolve(&typed("--iopoll --sqpoll"), None, &facts()).unwrap_err().to_string();
+    assert!(told.contains("--iopoll and --sqpoll cannot be combined"), "{told}");
 }
 
 #[test]

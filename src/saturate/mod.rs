@@ -146,6 +146,9 @@ fn search_all(
     bench.range_bytes = bench.prepare(&budget, watcher)?;
     // Not before something is there to read: the kernel answers for what was never written.
     probe_polling(file.raw_fd(), settings.polling).map_err(LoadError::from)?;
+    if settings.polling == Polling::Completion {
+        file.check_polled_size(settings.io_bytes.1.into()).map_err(LoadError::from)?;
+    }
     let prepared = bench.all_prepared()?;
     let mut limits = Vec::new();
     let mut searches_left = settings.read_percents.len() as u32 * if settings.iops { 2 } else { 1 };

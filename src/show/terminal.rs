@@ -80,6 +80,28 @@ pub struct Banner<'a> {
     pub gpu: Option<&'a GpuOutcome>,
 }
 
+/// Shards, I/Os and buffers, and how the data is kept.
+fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()> {
+    let plan = banner.plan;
+    writeln!(
+        out,
+        "  engine    {}{}, I/O {} KiB × {}, {} MiB of buffers",
+        counted(plan.shards.into(), "shard"),
+        if plan.pin { " (pinned)" } else { "" },
+        plan.io_size_bytes / 1024,
+        depth::planned(plan),
+        banner.buffer_bytes >> 20,
+    )?;
+    writeln!(
+        out,
+        "            durability {}, verify {}, preallocate {}{}",
+        plan.durability.name(),
+        plan.verify.name(),
+        plan.preallocate.name(),
+        if plan.iopoll { ", completions polled" } else { "" },
+    )
+}
+
 /// What storage can make of the content, where that is not as usual.
 fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let (dedupe, compress) = (plan.dedupe_ratio, plan.compress_ratio);
@@ -131,22 +153,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
             false => writeln!(out, "  storage   {directory} ({below})")?,
         }
     }
-    writeln!(
-        out,
-        "  engine    {}{}, I/O {} KiB × {}, {} MiB of buffers",
-        counted(plan.shards.into(), "shard"),
-        if plan.pin { " (pinned)" } else { "" },
-        plan.io_size_bytes / 1024,
-        depth::planned(plan),
-        banner.buffer_bytes >> 20,
-    )?;
-    writeln!(
-        out,
-        "            durability {}, verify {}, preallocate {}",
-        plan.durability.name(),
-        plan.verify.name(),
-        plan.preallocate.name(),
-    )?;
+    print_engine(out, banner)?;
     print_content(out, plan)?;
     if let Some(rank) = &plan.rank {
         writeln!(out, "  rank      {}", escape::terminal(&rank.to_string()))?;

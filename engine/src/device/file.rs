@@ -12,9 +12,9 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use super::{Device, DeviceFuture, TouchedRanges};
 use crate::buffer::Ticket;
 use crate::drive::DriveId;
-use crate::error::{ErrorKind, IoError, Operation};
+use crate::error::{ErrorKind, IoError, Operation, SetupError};
 use crate::key::Tier;
-use crate::ring::{IoRequest, Ring};
+use crate::ring::{IoRequest, Polling, Ring, polled_io_bytes_max, probe_polling};
 use crate::space::{Space, Steps};
 use crate::units::{BLOCK_BYTES, MIB};
 
@@ -304,6 +304,41 @@ impl DataFile {
         let fresh = touched.touch(start_block, blocks);
         self.untouched_blocks.fetch_sub(fresh, Ordering::Relaxed);
         fresh
+    }
+
+    /// Finds out whether I/Os of `io_bytes` on this file can be polled for, by one that reaches the
+    /// drive: the first block is written before it is read, as one that is only reserved is not
+    /// read from there. For a file that was prepared and holds nothing yet.
+    ///
+    /// # Errors
+    /// When they can't: why, and what would help.
+    pub fn probe_polled(&self, io_bytes: u64) -> Result<(), SetupError> {
+        let name = self.path.display();
+        let refused = |reason: String| SetupError::Polling { name: "IOPOLL", reason };
+        let written = self.write_zeros(0, BLOCK_BYTES);
+        written.map_err(|error| refused(format!("{name}: {}", error.what())))?;
+        self.touch(0, 1);
+        probe_polling(self.raw_fd(), Polling::Completion).map_err(|error| match error {
+            SetupError::Polling { reason, .. } => refused(format!("{name}: {reason}")),
+            other => other,
+        })?;
+        self.check_polled_size(io_bytes)
+    }
+
+    /// Whether the drive takes I/Os of `io_bytes` in one piece, as those that are polled for must
+    /// be taken.
+    ///
+    /// # Errors
+    /// When it splits them. No error where the size it takes is not known.
+    pub fn check_polled_size(&self, io_bytes: u64) -> Result<(), SetupError> {
+        match polled_io_bytes_max(self.raw_fd()) {
+            Some(bytes) if bytes < io_bytes => Err(SetupError::PolledIoTooLarge {
+                path: self.path.clone(),
+                io_bytes,
+                most_bytes: bytes,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Every block that has space has been written by other means: nothing of it is a first touch

@@ -58,6 +58,7 @@ pub struct EngineBuilder {
     io_bytes: u64,
     queue_depth: u32,
     submission_thread: bool,
+    polled: bool,
     buffer_bytes: Option<u64>,
     verify: VerifyMode,
     durability: Durability,
@@ -90,6 +91,7 @@ impl Default for EngineBuilder {
             io_bytes: IO_BYTES,
             queue_depth: QUEUE_DEPTH,
             submission_thread: false,
+            polled: false,
             buffer_bytes: None,
             verify: VerifyMode::default(),
             durability: Durability::Flush,
@@ -296,6 +298,17 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether each shard polls the drives for completed reads and writes (`IOPOLL`) instead of
+    /// being interrupted; by default none does. A shard then keeps its core busy for as long as an
+    /// I/O is in flight. Each drive must have a queue for it (`nvme.poll_queues`), which is found
+    /// out before the shards start. Has no effect on an object store, and excludes
+    /// [`EngineBuilder::submission_thread`].
+    #[must_use]
+    pub fn polled(mut self, is_polled: bool) -> Self {
+        self.polled = is_polled;
+        self
+    }
+
     /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in
     /// the queues. A shard has at least one buffer.
     #[must_use]
@@ -376,11 +389,15 @@ impl EngineBuilder {
     /// are those of the drives, in the order of their sizes.
     ///
     /// # Errors
-    /// A setting that no engine can have, or no address space for the CPU tier.
+    /// A setting that no engine can have, no address space for the CPU tier, or a drive that can't
+    /// be polled and is to be.
     pub fn specs(&self, files: &[Arc<DataFile>]) -> Result<Vec<ShardSpec>, EngineError> {
         let sizes = self.drive_sizes();
         if sizes.len() != files.len() || self.objects.is_some() && files.len() != 1 {
             return Err(SettingsError::Drives { sizes: sizes.len(), drives: files.len() }.into());
+        }
+        if self.polled && self.has_storage && self.objects.is_none() {
+            files.iter().try_for_each(|file| file.probe_polled(self.io_bytes))?;
         }
         let unit_bytes = CHUNK_BYTES as u64;
         let first_bytes = Steps::MEMORY.step_bytes(0, self.cpu_bytes, unit_bytes);
@@ -483,6 +500,7 @@ impl EngineBuilder {
             io_bytes: self.io_bytes,
             queue_depth: self.queue_depth,
             submission_thread: self.submission_thread,
+            polled: self.polled && self.has_storage,
             buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
             verify: self.verify,
             durability: self.durability,
@@ -527,6 +545,9 @@ impl EngineBuilder {
         if !self.shape.is_possible() {
             return Err(SettingsError::Shape);
         }
+        if self.polled && self.submission_thread {
+            return Err(SettingsError::Polling);
+        }
         if self.gpu.is_some() && self.shape != Shape::default() {
             return Err(SettingsError::ShapeInGpu);
         }
@@ -570,6 +591,7 @@ mod tests {
         assert_eq!(error(good().allocations_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().requests_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().cpus(Vec::new())), SettingsError::Cpus);
+        assert_eq!(error(good().polled(true).submission_thread(true)), SettingsError::Polling);
         let shape = Shape { dedupe_ratio: 0.5, ..Shape::default() };
         assert_eq!(error(good().shape(shape)), SettingsError::Shape);
     }

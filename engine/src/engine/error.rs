@@ -71,6 +71,9 @@ pub enum SettingsError {
     /// Pinning to no core.
     #[error("the list of cores to pin shards to is empty")]
     Cpus,
+    /// Two ways of polling at once.
+    #[error("a submission thread and polled completions exclude each other: choose one of them")]
+    Polling,
     /// Content that can't be reduced to that degree.
     #[error(
         "ratios of content are at least 1: up to {DEDUPE_RATIO_MAX} by deduplication and \

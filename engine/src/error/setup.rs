@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, KIB};
 
 /// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in
 /// the engine's words. A program with flags shows [`SetupError::what`] and a remedy that names
@@ -143,6 +143,15 @@ pub enum SetupError {
         /// What happened instead.
         reason: String,
     },
+    /// I/Os of this size can't be polled for: the drive takes them in pieces.
+    PolledIoTooLarge {
+        /// File or device.
+        path: PathBuf,
+        /// Size of the I/Os.
+        io_bytes: u64,
+        /// Largest that the drive takes in one piece, wherever its memory lies.
+        most_bytes: u64,
+    },
     /// A shard's thread or its rings can't be made.
     Executor {
         /// Name of the thread.
@@ -229,6 +238,9 @@ impl SetupError {
             }
             SetupError::Ring { errno, release } => ring_failure(*errno, release).0,
             SetupError::Polling { name, reason } => format!("{name} does not work here: {reason}"),
+            SetupError::PolledIoTooLarge { path, io_bytes, most_bytes } => {
+                polled_io_too_large(path, *io_bytes, *most_bytes)
+            }
             SetupError::Executor { name, reason } => {
                 format!("can't start the executor of {name}: {reason}")
             }
@@ -285,10 +297,15 @@ impl SetupError {
             SetupError::DeviceUnopened { .. } => "check the path",
             SetupError::Ring { errno, release } => ring_failure(*errno, release).1,
             SetupError::Polling { name: "IOPOLL", .. } => {
-                "do without it, or load the nvme driver with poll_queues=N (and \
-                 /sys/block/DEVICE/queue/io_poll must be 1)"
+                "do without it, or load the nvme driver with poll_queues=N \
+                 (nvme.poll_queues=N on the kernel's command line), so that \
+                 /sys/block/DEVICE/queue/io_poll is 1"
             }
             SetupError::Polling { .. } => "do without it",
+            SetupError::PolledIoTooLarge { most_bytes, .. } => {
+                let most_kib = most_bytes / KIB;
+                return format!("do without IOPOLL, or make I/Os of {most_kib} KiB at most").into();
+            }
             SetupError::Executor { .. } => {
                 "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
                  allowed; or have fewer shards, or do not pin them"
@@ -298,6 +315,16 @@ impl SetupError {
         };
         remedy.into()
     }
+}
+
+fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
+    format!(
+        "{} takes I/Os of {} KiB in pieces of {} KiB at most, and I/Os that are split can't be \
+         polled for (IOPOLL)",
+        path.display(),
+        io_bytes / KIB,
+        most_bytes / KIB,
+    )
 }
 
 /// What a failed `io_uring_setup` means, and what to do.

@@ -10,6 +10,7 @@ use io_uring::{IoUring, opcode, types};
 use super::batch::is_batch;
 use super::op::IoKind;
 use super::patience::Patience;
+use super::poll_queue::has_poll_queue;
 use super::probe::setup_failure;
 use super::setup::{RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
 use crate::buffer::Mapping;
@@ -289,6 +290,10 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         Polling::Completion => "IOPOLL",
     };
     let failed = |reason: String| SetupError::Polling { name, reason };
+    if polling == Polling::Completion && has_poll_queue(file) == Some(false) {
+        // Linux before 6.14 does such I/O by interrupt, and says nothing of it.
+        return Err(failed("the drive has no queue for polled I/O".to_owned()));
+    }
     let mut ring = LaneRing::new(file, 1, 4096, polling)?;
     let io = LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
     ring.push(io).map_err(|error| failed(error.to_string()))?;

@@ -12,6 +12,8 @@ pub struct RingFeatures {
     pub coop_taskrun: bool,
     /// `SQPOLL`: a kernel thread takes submissions, so that handing one over is no system call.
     pub submission_thread: bool,
+    /// `IOPOLL`: the thread looks for completions on the drive instead of being interrupted.
+    pub polled: bool,
     /// The ring registered with its thread, so that entering the kernel looks up no descriptor.
     pub registered_ring: bool,
     /// Buffers registered with the kernel, so that pages are not pinned for each I/O.

@@ -22,6 +22,9 @@ pub struct RingConfig {
     /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`). It spins while there are
     /// any, which costs a core.
     pub submission_thread: bool,
+    /// Whether completions are polled for on the drive (`IORING_SETUP_IOPOLL`): nothing but reads
+    /// and writes of O_DIRECT files, and nobody rings for them. Excludes `submission_thread`.
+    pub polled: bool,
 }
 
 /// How long the kernel's submission thread spins before it sleeps, ms.
@@ -50,6 +53,9 @@ impl RingSetup {
     pub fn new(config: RingConfig) -> Result<RingSetup, SetupError> {
         if config.submission_thread {
             return RingSetup::with_submission_thread(config.entries);
+        }
+        if config.polled {
+            return RingSetup::polled(config.entries);
         }
         let mut features = RingFeatures { defer_taskrun: true, ..RingFeatures::default() };
         let best = IoUring::builder()
@@ -89,6 +95,19 @@ impl RingSetup {
             .build(entries)
             .map_err(|error| SetupError::Polling { name: "SQPOLL", reason: error.to_string() })?;
         let features = RingFeatures { submission_thread: true, ..RingFeatures::default() };
+        Ok(RingSetup { ring, features, registered_span_bytes: 0 })
+    }
+
+    /// One that finds completions when [`super::Ring::poll`] looks for them. Without
+    /// `DEFER_TASKRUN`: the look itself posts them, so there is no work to put off.
+    fn polled(entries: u32) -> Result<RingSetup, SetupError> {
+        let ring = IoUring::builder()
+            .setup_iopoll()
+            .setup_submit_all()
+            .setup_cqsize(entries.next_power_of_two() * 2)
+            .build(entries)
+            .map_err(|error| SetupError::Polling { name: "IOPOLL", reason: error.to_string() })?;
+        let features = RingFeatures { polled: true, ..RingFeatures::default() };
         Ok(RingSetup { ring, features, registered_span_bytes: 0 })
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use glommio::io::BufferedFile;
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::clock::{Nanos, monotonic_now};
-use crate::device::Device;
+use crate::device::{Device, PolledDevice};
 use crate::error::SetupError;
 use crate::ring::{CompletionBell, check_allowed};
 
@@ -66,6 +67,13 @@ impl Pulse {
 /// ordinary times; it ends what would wait for ever: I/Os that the kernel took back for want of
 /// memory, and works that brought no completion ([`crate::ring`]).
 const RETURN_LOOK: Duration = Duration::from_millis(250);
+
+/// How long a shard polls its drives before its executor looks at timers and messages: well below
+/// [`PREEMPT`], up to which they would wait otherwise.
+const POLL_SPELL: Nanos = Nanos::from_us(100);
+
+/// A sleep that is over when the executor looks at its timers, which takes longer.
+const GLANCE: Duration = Duration::from_micros(1);
 
 /// How often [`Executor::join_until`] looks whether a thread has ended.
 const JOIN_LOOK: Duration = Duration::from_millis(1);
@@ -366,10 +374,48 @@ pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(),
     Ok(())
 }
 
+/// Polls the device for as long as it has I/Os in flight. The other tasks of the shard have their
+/// turn between any two looks, its timers and messages after each [`POLL_SPELL`].
+pub fn spawn_poller(device: Rc<PolledDevice>) {
+    spawn_local(async move {
+        let mut spell_ends = Nanos::ZERO;
+        loop {
+            device.is_wanted().await;
+            device.poll();
+            if monotonic_now() < spell_ends {
+                let_others_run().await;
+                continue;
+            }
+            // Runnable all the time, this task would keep the executor from its timers.
+            glommio::timer::sleep(GLANCE).await;
+            spell_ends = monotonic_now() + POLL_SPELL;
+        }
+    });
+}
+
+/// Ends at the second poll: all that can run does so before.
+async fn let_others_run() {
+    let mut has_waited = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SECOND;
+    use crate::buffer::{BufferPool, Tickets};
+    use crate::clock::{Clock, SECOND};
+    use crate::device::{DataFile, Preallocate};
+    use crate::ring::{IoKind, IoRequest, Ring, RingConfig, RingSetup};
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
     use std::sync::atomic::AtomicBool;
 
     /// It was told by heartbeats that did not come, seconds after.
@@ -415,6 +461,57 @@ mod tests {
         }
         assert!(vitals.thread_sample().is_some());
         over.store(true, Ordering::Relaxed);
+        executor.join_until(monotonic_now() + 60 * SECOND).unwrap();
+    }
+
+    /// On rings that nobody hears of, as those that are polled, with a pipe for a drive: an I/O is
+    /// in flight for as long as the test likes.
+    #[test]
+    fn a_polled_device_completes_its_ios_and_timers_come_while_it_is_polled() {
+        let main = || async {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let file = DataFile::new(
+                File::from(OwnedFd::from(reader)),
+                "pipe".into(),
+                Preallocate::Reserve,
+            );
+            let files = [Arc::new(file.unwrap())];
+            let ring = |entries| {
+                let config = RingConfig { entries, ..RingConfig::default() };
+                let setup = RingSetup::new(config).unwrap();
+                Rc::new(Ring::over(setup, &[files[0].raw_fd()], Clock::Os).unwrap())
+            };
+            let (polled, flushes) = (ring(2), ring(1));
+            let device = Rc::new(PolledDevice::new(polled, Rc::clone(&flushes), &files));
+            spawn_poller(Rc::clone(&device));
+            spawn_reaper(flushes.bell(), Rc::clone(&device) as _).unwrap();
+            let tickets = Tickets::new(BufferPool::new(4096, 1).unwrap(), 1);
+            let of = |kind, length_bytes| IoRequest {
+                kind,
+                offset_bytes: 0,
+                length_bytes,
+                buffer_offset: 0,
+            };
+            // It goes to sleep between two I/Os, and is woken by the second.
+            for text in [b"first  ", b"second "] {
+                let read = device.submit(of(IoKind::Read, 4096), tickets.take());
+                device.kick();
+                for _ in 0..5 {
+                    glommio::timer::sleep(Duration::from_millis(1)).await;
+                }
+                assert_eq!(device.in_flight(), 1, "the pipe is empty");
+                writer.write_all(text).unwrap();
+                assert_eq!(read.await.0.result, text.len() as i32);
+                assert_eq!(device.in_flight(), 0);
+                glommio::timer::sleep(Duration::from_millis(1)).await;
+            }
+            let flush = device.submit(of(IoKind::Flush, 0), None);
+            device.kick();
+            assert_eq!(flush.await.0.result, -libc::EINVAL, "a pipe can't be flushed");
+        };
+        let vitals = Arc::<Vitals>::default();
+        let executor =
+            Executor::spawn("polled", None, Pulse::of(1, 1), Arc::clone(&vitals), main).unwrap();
         executor.join_until(monotonic_now() + 60 * SECOND).unwrap();
     }
 

@@ -14,9 +14,9 @@ use super::{
     Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
     ShardParts,
 };
-use crate::buffer::{BufferPool, PageKind, Tickets};
+use crate::buffer::{BufferPool, PageKind, Ticket, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
-use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace};
+use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace, PolledDevice};
 use crate::error::SetupError;
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
@@ -45,6 +45,8 @@ pub struct Blueprint {
     pub queue_depth: u32,
     /// Whether a kernel thread takes each shard's submissions.
     pub submission_thread: bool,
+    /// Whether each shard polls the drives for completed reads and writes.
+    pub polled: bool,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
     /// How much of what is read is checked.
@@ -229,8 +231,9 @@ pub fn open_shard(
     let mut shortfalls = Vec::new();
     // One more place a drive for the flush that runs beside its reads and writes.
     let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
+    let polled = blueprint.polled && objects.is_none();
     let submission_thread = blueprint.submission_thread;
-    let mut setup = RingSetup::new(RingConfig { entries, submission_thread })?;
+    let mut setup = RingSetup::new(RingConfig { entries, submission_thread, polled })?;
     let pool = registered_pool(&blueprint, &mut setup, &mut shortfalls)?;
     let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
     if let Err(error) = setup.register_files(&descriptors) {
@@ -239,9 +242,12 @@ pub fn open_shard(
     let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
     let device: Rc<dyn Device> = match objects {
         Some(space) => open_objects(space),
+        None if polled => open_polled(&ring, &files)?,
         None => Rc::new(FileDevice::new(Rc::clone(&ring), &files)),
     };
-    executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
+    if !polled {
+        executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
+    }
     let mut facts = ShardFacts {
         ring: ring.features(),
         huge_pages: pool.page_kind() == PageKind::Huge,
@@ -278,6 +284,26 @@ pub fn open_shard(
         ));
     }
     Ok((shard, facts))
+}
+
+/// The device over these files whose completions `ring` is polled for, and the tasks that poll and
+/// that hear of flushes.
+fn open_polled(
+    ring: &Rc<Ring<Ticket>>,
+    files: &[Arc<DataFile>],
+) -> Result<Rc<dyn Device>, SetupError> {
+    let entries = u32::try_from(files.len()).unwrap_or(RING_ENTRIES_MAX);
+    let mut setup = RingSetup::new(RingConfig { entries, ..RingConfig::default() })?;
+    let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
+    if let Err(error) = setup.register_files(&descriptors) {
+        // A flush a file now and then: a look at its descriptor costs nothing beside it.
+        tracing::debug!(%error, "the data files are not registered for flushes");
+    }
+    let flushes = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
+    let device = Rc::new(PolledDevice::new(Rc::clone(ring), Rc::clone(&flushes), files));
+    executor::spawn_poller(Rc::clone(&device));
+    executor::spawn_reaper(flushes.bell(), Rc::clone(&device) as _)?;
+    Ok(device)
 }
 
 /// The device over these objects, and the task that collects what they answer; what its bell

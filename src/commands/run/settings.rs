@@ -54,6 +54,7 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .watermarks(plan.workload.eviction.watermarks())
         .memory_gauge(MemoryGauge::new(Room::memory_left))
         .submission_thread(plan.sqpoll)
+        .polled(plan.iopoll)
         .durability(plan.durability)
         .verify(plan.verify)
         .shape(plan.shape())

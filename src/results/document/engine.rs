@@ -376,6 +376,8 @@ pub struct ShardReport {
     pub defer_taskrun: Fact<bool>,
     /// Whether a kernel thread took the I/Os of this shard (`IORING_SETUP_SQPOLL`).
     pub sqpoll: Fact<bool>,
+    /// Whether the shard polled the drives for completed reads and writes (`IORING_SETUP_IOPOLL`).
+    pub iopoll: Fact<bool>,
     /// Whether the ring is registered with its thread, so that a system call for it looks up no
     /// descriptor (Linux 5.18).
     pub registered_ring: Fact<bool>,
@@ -404,6 +406,7 @@ impl EngineReport {
         let shards = result.facts.iter().zip(&result.space).map(|(facts, space)| ShardReport {
             defer_taskrun: Fact::of(facts.ring.defer_taskrun),
             sqpoll: Fact::of(facts.ring.submission_thread),
+            iopoll: Fact::of(facts.ring.polled),
             registered_ring: Fact::of(facts.ring.registered_ring),
             registered_buffers: Fact::of(facts.ring.registered_buffers),
             registered_file: Fact::of(facts.ring.registered_file),
