@@ -182,18 +182,17 @@ fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
 
 #[test]
 fn what_a_storage_tier_would_not_see_is_refused() {
+    let wrong = |line: &str| resolve(&typed(line), None, &facts()).unwrap_err().to_string();
     for flag in ["--sqpoll", "--iopoll", "--dedupe-ratio 2", "--compress-ratio 2"] {
-        let wrong = resolve(&typed(&format!("{flag} --disable-storage")), None, &facts());
+        let told = wrong(&format!("{flag} --disable-storage"));
         let name = flag.split(' ').next().unwrap();
-        let told = wrong.unwrap_err().to_string();
         assert!(told.contains(&format!("{name} has no effect")), "{told}");
     }
     for flag in ["--sqpoll", "--iopoll"] {
-        let objects = format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8");
-        let told = resolve(&typed(&objects), None, &facts()).unwrap_err().to_string();
+        let told = wrong(&format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8"));
         assert!(told.contains(&format!("{flag} works with a drive")), "{told}");
     }
-    let told = resolve(&typed("--iopoll --sqpoll"), None, &facts()).unwrap_err().to_string();
+    let told = wrong("--iopoll --sqpoll");
     assert!(told.contains("--iopoll and --sqpoll cannot be combined"), "{told}");
 }
 
