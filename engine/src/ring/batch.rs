@@ -1,9 +1,9 @@
 //! How much a plain thread that replaces I/Os as they complete keeps back before it hands it over.
 //!
 //! All that completed together at once is bad where the queue is deep: it goes out in one piece,
-//! comes back in one piece, and device and processor wait for each other in turn. One at a time is a
-//! system call for each, and on a virtual machine often an exit to the host, which is dear at times.
-//! Reads of 4 KiB from a virtio drive, by one process that changed the rule every 30 ms for 4 s, in
+//! comes back in one piece, and device and processor wait for each other in turn. One at a time is
+//! a system call for each, and on a virtual machine often an exit to the host, dear at times. Reads
+//! of 4 KiB from a virtio drive, by one process that changed the rule every 30 ms for 4 s, in
 //! thousands a second, first at such a time and then at another:
 //!
 //! | in flight | one by one | four and a quarter | eight and a quarter | all at once |
