@@ -1,5 +1,6 @@
-//! The tiers an entry can live in, fastest first. One file a tier; their names are a leaf of the
-//! crate ([`crate::key`]), since errors and placement name tiers without knowing what is in them.
+//! The tiers an entry can live in, fastest first. One file a tier, and `pages`, by which GPUs reach
+//! host memory; the tiers' names are a leaf of the crate ([`crate::key`]), since errors and
+//! placement name tiers without knowing what is in them.
 
 pub mod cpu;
 pub mod gpu;
