@@ -329,7 +329,9 @@ impl Keeper {
         };
         if let Err(error) = gone {
             let directory = self.board.shown();
-            tracing::warn!(directory, %error, "the files by which the ranks found each other could not be deleted: delete them by hand");
+            let told = "the files by which the ranks found each other could not be deleted: delete \
+                        them by hand";
+            tracing::warn!(directory, %error, "{told}");
         }
     }
 
