@@ -202,7 +202,7 @@ impl Store {
     /// No store, for a run without a storage tier: no directory is made and no drive touched.
     ///
     /// # Errors
-    /// The kernel gives no file of memory.
+    /// The kernel can't make a file in memory.
     pub fn nowhere() -> Result<Store, StoreError> {
         Store::without_file(Place::Nowhere, 0)
     }
@@ -234,7 +234,7 @@ impl Store {
 
     fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
         let file = DataFile::of_no_blocks().map_err(|error| {
-            let what = format!("the kernel gives no file of memory: {error}");
+            let what = format!("a file in memory can't be made: {error}");
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
         let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };

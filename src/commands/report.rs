@@ -23,7 +23,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     let ending = ending.to_ascii_lowercase();
     let is_table = matches!(&*ending, "xlsx" | "csv");
     if !is_table && !matches!(&*ending, "html" | "htm" | "fio") {
-        let what = "is neither .html, .xlsx, .csv nor .fio";
+        let what = "has an unknown ending: give a name that ends in .html, .xlsx, .csv or .fio";
         return Err(InputError::new(format!("--output {} {what}", output.display())).into());
     }
     let files = read_all(&args.results, is_table)?;

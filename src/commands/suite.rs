@@ -181,7 +181,7 @@ fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
     let words = std::iter::once("ringfall".into()).chain(arguments.iter().map(Into::into));
     let args = match cli::parse(words) {
         Ok(cli::Cli { command: Command::Run(args) }) => args,
-        Ok(_) => return Err(InputError::new("this is no run")),
+        Ok(_) => return Err(InputError::new("this is not a run of `ringfall run`")),
         Err(cli::Stop::Said(_)) => {
             return Err(InputError::new("only flags of `ringfall run` may follow --"));
         }

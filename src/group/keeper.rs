@@ -158,7 +158,8 @@ impl Keeper {
             Err(error) if !self.has_warned => {
                 self.has_warned = true;
                 let directory = self.board.shown();
-                tracing::warn!(directory, %error, "the other ranks can't see that this one lives");
+                let told = "the other ranks can't be shown that this one is alive";
+                tracing::warn!(directory, %error, "{told}");
                 Ok(())
             }
             _ => Ok(()),
@@ -328,7 +329,9 @@ impl Keeper {
         };
         if let Err(error) = gone {
             let directory = self.board.shown();
-            tracing::warn!(directory, %error, "what the ranks met by could not be deleted");
+            let told = "the files by which the ranks found each other could not be deleted: delete \
+                        them by hand";
+            tracing::warn!(directory, %error, "{told}");
         }
     }
 

@@ -58,7 +58,7 @@ pub enum ColdVerdict {
     Shared,
     /// The devices read less than the engine did: a cache served the rest.
     Cached,
-    /// No counter of this machine shows the devices.
+    /// This machine has no counters that show what the devices read.
     Unseen,
 }
 

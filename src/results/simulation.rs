@@ -25,7 +25,7 @@ const WAITING_SHARE: f64 = 0.5;
 pub enum Binding {
     /// The drive is busy all the time.
     Drive,
-    /// I/Os wait because the drive works on no more of them at once.
+    /// I/Os wait because the drive already serves as many as it can at once.
     DriveParallelism,
     /// The cores copy all the time, or users wait for copies more than for anything else.
     Memory,
@@ -75,8 +75,8 @@ pub struct SimulationReport {
     pub source: Same<String>,
     /// Share of the window in which the drive was busy, from 0 to 1.
     pub drive_busy_share: OverTime<f64>,
-    /// Share of the window in which I/Os waited because the drive works on no more of them at once,
-    /// from 0 to 1.
+    /// Share of the window in which I/Os waited because the drive already served as many as it can
+    /// at once, from 0 to 1.
     pub drive_crowded_share: OverTime<f64>,
     /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
     pub memory_busy_share: OverTime<f64>,
@@ -85,7 +85,7 @@ pub struct SimulationReport {
     pub gpu_link_busy_share: OverTime<f64>,
     /// Resource that limited the run.
     pub binds: Same<Binding>,
-    /// Reason for which `binds` is thought to be the limit.
+    /// Why `binds` is considered the limit, as a sentence.
     pub because: Same<String>,
     /// The logical trace that was written; null when none was asked for, and in merged results:
     /// each wrote its own.

@@ -80,7 +80,7 @@ pub struct Validation {
     pub trace_stats: ValidationTraceStats,
 }
 
-/// What of a run is compared with a recorded cache.
+/// Figures of a run that are compared with those of a recorded cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -99,13 +99,13 @@ pub struct ComparedHitRate {
     /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
     pub trace: f64,
     /// Difference between the two divided by `trace`, %. Same definition as the reference's, which
-    /// fails on a recording without hits: here that is 0 when the run has none either, else 100.
+    /// fails on a recording without hits: here it is 0 when the run has none either, else 100.
     pub error_pct: f64,
     /// Whether `error_pct` is at most 5. Same definition as the reference's.
     pub within_5pct: bool,
 }
 
-/// What the recording of a cache says.
+/// Figures of the recording of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -125,7 +125,7 @@ pub struct ValidationTraceStats {
     pub generation_tokens_mean: Option<f64>,
 }
 
-/// A recorded cache and the run, with what the reference does not say of them.
+/// Hit rate of the run compared with that of a recorded cache, and the recording's other figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ValidationReport {

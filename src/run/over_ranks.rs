@@ -119,7 +119,7 @@ impl OverRanks {
                     self.seconds.extend(new.map(|(index, second)| ((index, word.rank), second)));
                 }
                 Err(what) => {
-                    let what = format!("what rank {} told can't be understood: {what}", word.rank);
+                    let what = format!("the message of rank {} can't be read: {what}", word.rank);
                     self.group.fail(&what);
                 }
             }
@@ -203,7 +203,7 @@ impl OverRanks {
                     decision = self.answer();
                 }
                 Err(error) => {
-                    self.group.fail(&format!("what rank 0 told can't be understood: {error}"));
+                    self.group.fail(&format!("the message of rank 0 can't be read: {error}"));
                 }
             }
         }

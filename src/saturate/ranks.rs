@@ -138,7 +138,7 @@ impl Bench<'_> {
         let parsed = |word: &crate::group::Word| {
             serde_json::from_slice(&word.bytes).map_err(|error| {
                 let rank = word.rank;
-                SaturateError::Ranks(format!("what rank {rank} told can't be understood: {error}"))
+                SaturateError::Ranks(format!("the message of rank {rank} can't be read: {error}"))
             })
         };
         words.iter().map(parsed).collect()
@@ -158,7 +158,7 @@ impl Bench<'_> {
         loop {
             let word = group.hear_first(ORDER, &|| self.interrupt.is_set()).map_err(told)?;
             let order = serde_json::from_slice(&word).map_err(|error| {
-                SaturateError::Ranks(format!("what rank 0 told can't be understood: {error}"))
+                SaturateError::Ranks(format!("the message of rank 0 can't be read: {error}"))
             })?;
             match order {
                 Order::Measure(measure) => {

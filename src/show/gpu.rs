@@ -71,9 +71,11 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
         parallel => format!(", tensor parallel {parallel}"),
     };
     let way = match &gpu.transfer {
-        Some(transfer) if transfer.is_direct => "; storage to it past host memory (gds)".to_owned(),
+        Some(transfer) if transfer.is_direct => {
+            "; data between it and storage bypasses host memory (gds)".to_owned()
+        }
         Some(GpuTransferOutcome { why_not_direct: Some(why), .. }) => {
-            format!("; storage to it through buffers (pinned): {why}")
+            format!("; data between it and storage goes through buffers (pinned): {why}")
         }
         _ => String::new(),
     };

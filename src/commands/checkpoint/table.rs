@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ringfall_engine::units::{GIB, gib};
 
 use super::result::{CheckpointResult, Restore, Save};
+use crate::escape::terminal;
 use crate::host::{counted, human};
 
 /// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
@@ -21,7 +22,7 @@ pub(super) fn page(result: &CheckpointResult) -> String {
         "checkpoint of {:.2} GiB, {}, {files}: {}\n  {}, {} of {}{}",
         gib(result.total_bytes),
         counted(result.ranks as u64, "rank"),
-        result.target,
+        terminal(&result.target),
         counted(result.threads.into(), "thread"),
         counted(result.buffers.into(), "chunk"),
         human(result.chunk_bytes),
@@ -87,7 +88,10 @@ fn one_restore(page: &mut String, restore: &Restore) {
         let _infallible = writeln!(
             page,
             "    bad: block {} of rank {}, at offset {} of {}",
-            bad.block, bad.rank, bad.offset_bytes, bad.file
+            bad.block,
+            bad.rank,
+            bad.offset_bytes,
+            terminal(&bad.file)
         );
     }
     by_second(page, &restore.bytes_by_second);
@@ -151,7 +155,7 @@ fn ways(page: &mut String, result: &CheckpointResult) {
     let trials = counted(trials.into(), "trial");
     let _infallible = writeln!(page, "  medians of {trials} of each way, in turn");
     if let Some(beside) = &result.beside {
-        let _infallible = writeln!(page, "  beside       {beside}");
+        let _infallible = writeln!(page, "  beside       {}", terminal(beside));
     }
 }
 
@@ -210,6 +214,33 @@ mod tests {
         assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
         assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-12);
         assert!(median(std::iter::empty()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_file_name_begins_no_line_and_commands_no_terminal() {
+        let none = super::super::result::Latency { p50: None, p99: None, max: None };
+        let bad = crate::checkpoint::BadBlock {
+            file: "a\n  verified     \u{1b}[2J".to_owned(),
+            offset_bytes: 0,
+            rank: 0,
+            block: 0,
+        };
+        let restore = Restore {
+            step: 1,
+            began_s: 0.0,
+            bytes: 4_096,
+            elapsed_s: 1.0,
+            bytes_per_s: 4_096.0,
+            blocks_checked: 1,
+            blocks_bad: 1,
+            bad_blocks: vec![bad],
+            chunk_latency_ms: none,
+            bytes_by_second: Vec::new(),
+        };
+        let mut page = String::new();
+        one_restore(&mut page, &restore);
+        assert_eq!(page.lines().count(), 3, "{page}");
+        assert!(!page.contains('\u{1b}'), "{page}");
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn set_aside(place: &Place) -> Result<()> {
         let name = PathBuf::from(name);
         std::fs::rename(&old, &name)
             .with_context(|| format!("{} can't be renamed", old.display()))?;
-        let what = "an earlier result, which the harness might have read for this run's, is now";
+        let what = "an earlier result, which the harness might have taken for this run's, is now";
         super::super::tell(&[format!("{what} {}", terminal_path(&name))]);
     }
     Ok(())

@@ -334,7 +334,7 @@ impl Observer for Teller<'_> {
         result.warnings = warnings_of(&result);
         if let Err(error) = write_json(&document_of(&result), &self.plan.output) {
             let output = self.plan.output.display();
-            tracing::warn!(%output, %error, "what was measured can't be kept yet");
+            tracing::warn!(%output, %error, "the results so far can't be saved");
         }
     }
 

@@ -157,7 +157,7 @@ impl Asked {
         // The bounds of the setting itself.
         let trials = u32::try_from(typed).ok().filter(|trials| (1..=1_000).contains(trials));
         let trials = trials.ok_or_else(|| {
-            InputError::new(format!("--trials {typed} is out of bounds: 1 to 1000"))
+            InputError::new(format!("--trials {typed} is out of bounds: give 1 to 1000"))
         })?;
         let is_seed_varied = varied.contains("seed");
         if is_seed_varied && trials > 1 && !args.device.is_empty() {
@@ -435,7 +435,7 @@ mod tests {
         for (flags, vary, why) in [
             (&["--users=5"][..], "users=6", "--num-users is given and varied"),
             (&["--output=a.json"], "users=6", "--output can't be used in a sweep"),
-            (&["--trials=0"], "users=6", "--trials 0 is out of bounds: 1 to 1000"),
+            (&["--trials=0"], "users=6", "--trials 0 is out of bounds: give 1 to 1000"),
             (&[], "users=five", "--vary num-users: invalid value 'five'"),
             (&[], "users=6,0", "--num-users 0 is out of bounds"),
             (&[], "generation-mode=none,slow", "--vary generation-mode: "),

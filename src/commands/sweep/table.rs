@@ -3,6 +3,7 @@
 use super::jobs::{Described, SweepRun};
 use crate::batch::{Ended, Outcome, duration_text};
 use crate::commands::figure;
+use crate::escape::terminal;
 use crate::results::document::ResultFile;
 use crate::results::metrics::Metric;
 
@@ -81,9 +82,9 @@ impl Table {
     }
 
     fn lead(&self, run: &SweepRun) -> Vec<String> {
-        let mut cells: Vec<String> = run.point.iter().map(|(_, value)| value.clone()).collect();
+        let mut cells: Vec<String> = run.point.iter().map(|(_, value)| terminal(value)).collect();
         let label = run.device.and_then(|place| self.labels.get(place));
-        cells.extend(label.cloned());
+        cells.extend(label.map(|label| terminal(label)));
         cells.extend(self.has_trials.then(|| run.trial.to_string()));
         cells
     }
@@ -93,5 +94,22 @@ impl Table {
         let cells: Vec<String> =
             cells.map(|(cell, (_, width))| format!("{cell:<width$}", width = *width)).collect();
         cells.join("  ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_begins_no_line_and_keeps_its_column() {
+        let label = "a\n\u{1b}[2J".to_owned();
+        let shown = terminal(&label);
+        let table = Table { heads: Vec::new(), labels: vec![label], has_trials: false };
+        let job = crate::batch::Job::new("one", ["run"], 1.0);
+        let value = "x\ny".to_owned();
+        let run = SweepRun { point: vec![("model", value)], device: Some(0), trial: 1, job };
+        assert_eq!(table.lead(&run), [terminal("x\ny"), shown]);
+        assert!(table.lead(&run).iter().all(|cell| !cell.contains(char::is_control)));
     }
 }

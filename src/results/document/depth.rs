@@ -9,10 +9,11 @@ use super::merge::figures;
 use crate::facts::{DepthFigures, DepthStep};
 
 figures! {
-/// What the search for a queue depth tried during the warm-up, and what it chose. Of merged
-/// results, what every one of them chose, and null where they differ.
+/// What the search for a queue depth tried during the warm-up, and what it chose. In merged
+/// results a figure is null where the results differ in it, unless it says otherwise.
 pub struct QueueDepthReport {
-    /// Queue depth used for the measurement: most I/Os each shard keeps in flight on each drive.
+    /// Queue depth used for the measurement: largest number of I/Os that each shard keeps in flight
+    /// on each drive.
     pub chosen: Same<u32>,
     /// Largest depth that was tried.
     pub deepest: Same<u32>,
@@ -22,11 +23,11 @@ pub struct QueueDepthReport {
     /// process searched.
     #[serde(default)]
     pub ranks: Same<u32>,
-    /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or has I/Os wait, a larger
-    /// one only adds latency), `still_rises` (bandwidth still rises at the largest depth that was
-    /// tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard depth was
-    /// taken), `out_of_time` (the warm-up was over first) or
-    /// `no_answer` (a shard or another rank did not say what it had measured).
+    /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or makes I/Os wait, a
+    /// larger one only adds latency), `still_rises` (bandwidth still rises at the largest depth
+    /// that was tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard
+    /// depth was taken), `out_of_time` (the warm-up was over first) or `no_answer` (a shard or
+    /// another rank did not say what it had measured).
     pub reason: Same<String>,
     /// Outcome of the search as a sentence, with its figures.
     pub text: Same<String>,
@@ -45,9 +46,9 @@ pub struct DepthStepReport {
     pub depth: Fact<u32>,
     /// Length of the interval, s.
     pub seconds: Fact<f64>,
-    /// Single reads and writes that ended in the interval.
+    /// Number of single reads and writes that ended in the interval.
     pub ios: Fact<u64>,
-    /// Single reads and writes per second.
+    /// Number of single reads and writes that ended per second.
     pub per_s: Fact<f64>,
     /// Bandwidth, reads and writes together, GiB/s.
     pub gib_per_s: Fact<f64>,

@@ -26,8 +26,8 @@ pub struct GpuDeviceReport {
     /// Memory of the GPU in use by all processes at the end of the run, as its driver says (NVML),
     /// bytes; null where it says nothing.
     pub driver_used_bytes: Same<u64>,
-    /// Of that, memory in use by this process, bytes; null where the driver does not tell processes
-    /// apart.
+    /// Part of `driver_used_bytes` that was in use by this process, bytes; null where the driver
+    /// does not tell processes apart.
     pub driver_used_by_run_bytes: Same<u64>,
 }
 }
@@ -39,8 +39,8 @@ impl Named for GpuDeviceReport {
 }
 
 figures! {
-/// Backend and devices of the GPU tier, or why there was none. Of merged results, each figure is
-/// that of every one of them, and null where they differ in it.
+/// Backend and devices of the GPU tier, or why there was none. In merged results a figure is
+/// null where the results differ in it.
 pub struct GpuReport {
     /// Capacity asked for, all GPUs together, bytes.
     pub asked_bytes: Same<u64>,
@@ -59,11 +59,11 @@ pub struct GpuReport {
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
     pub buffers_page_locked: Same<bool>,
-    /// Way of the bytes between GPU memory and storage: `gds` (past host memory, by GPUDirect
-    /// Storage, or by what stands in for it where `is_gpu` is false) or `pinned` (through I/O
-    /// buffers); null without a tier or without storage.
+    /// How bytes moved between GPU memory and storage: `gds` (GPUDirect Storage, which bypasses host
+    /// memory; an emulation of it where `is_gpu` is false) or `pinned` (through I/O buffers in host
+    /// memory); null without a tier or without storage.
     pub transfer: Same<String>,
-    /// Why the bytes do not go past host memory; null where they do, or where that was not wanted.
+    /// Why GPUDirect Storage was not used; null where it was, or where it was not wanted.
     pub why_not_gds: Same<String>,
     /// Why there was no tier, or a smaller one than was asked for; null when there was one of that
     /// size.
@@ -105,21 +105,21 @@ impl GpuReport {
 }
 
 figures! {
-/// Bytes between GPU memory and the rest, by the way they took.
+/// Bytes moved between GPU memory and storage or the CPU tier, by the path that they took.
 pub struct GpuMovesReport {
-    /// Bytes read from storage into GPU memory past host memory, by GPUDirect Storage.
+    /// Bytes read from storage into GPU memory by GPUDirect Storage, which bypasses host memory.
     pub direct_read_bytes: Sum<u64>,
-    /// Bytes written from GPU memory to storage past host memory, by GPUDirect Storage.
+    /// Bytes written from GPU memory to storage by GPUDirect Storage, which bypasses host memory.
     pub direct_write_bytes: Sum<u64>,
     /// Bytes read from storage and copied from the I/O buffers into GPU memory.
     pub buffered_read_bytes: Sum<u64>,
     /// Bytes copied from GPU memory to the I/O buffers and written to storage.
     pub buffered_write_bytes: Sum<u64>,
     /// Bytes copied between GPU memory and memory of the CPU tier that is page-locked for the GPUs:
-    /// one asynchronous copy, with no other memory between.
+    /// one asynchronous copy, with no buffer in between.
     pub host_locked_bytes: Sum<u64>,
-    /// Bytes copied between GPU memory and memory of the CPU tier that is not page-locked: of
-    /// entries the rests that are shorter than 2 MiB, and all of it where page-locking failed.
+    /// Bytes copied between GPU memory and memory of the CPU tier that is not page-locked: the
+    /// last part of an entry when it is shorter than 2 MiB, and everything where page-locking failed.
     pub host_pageable_bytes: Sum<u64>,
 }
 }

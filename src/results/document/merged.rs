@@ -43,8 +43,8 @@ pub struct Launch {
     pub name: Option<String>,
     /// Number of ranks in the launch; null if the launcher did not say.
     pub size: Option<u32>,
-    /// Numbers of the ranks of which no result was found; the first 1,000 of them where there are
-    /// more.
+    /// Numbers of the ranks for which no result was found; if there are more than 1,000, the first
+    /// 1,000 of them.
     pub missing: Vec<u32>,
     /// Whether a rank is missing or ended early.
     pub partial: bool,
@@ -85,7 +85,8 @@ pub struct RankRow {
     /// Bytes that the rank moved to and from storage, divided by the mean of all ranks; null if
     /// none moved any.
     pub share_of_mean: Option<f64>,
-    /// Queue depth of the measurement: most I/Os each shard kept in flight on each drive.
+    /// Queue depth of the measurement: largest number of I/Os that each shard kept in flight on each
+    /// drive.
     #[serde(default)]
     pub queue_depth: Option<u32>,
     /// Why the rank ended early; null if it did not.
@@ -126,7 +127,7 @@ impl Merge for MergedReport {
     }
 }
 
-/// What tells one of the merged results from the others.
+/// Facts that identify one of the merged results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InputFacts {

@@ -129,7 +129,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub fio_workload: OfRun<String>,
     /// Hit rate of the run compared with a recorded one, from `--validation-trace`; absent without
-    /// it, and in merged results: a recording is held against one run. Same keys as the
+    /// it, and in merged results: a recording is compared with a single run. Same keys as the
     /// reference's.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<Validation>,

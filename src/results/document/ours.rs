@@ -95,7 +95,7 @@ pub struct Ours {
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
     pub promotions: Part<PromotionsReport>,
-    /// Bytes between GPU memory and storage or the CPU tier, by the way they took.
+    /// Bytes moved between GPU memory and storage or the CPU tier, by the path that they took.
     #[serde(default)]
     pub gpu_moves: Part<GpuMovesReport>,
     /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
@@ -142,8 +142,8 @@ pub struct Ours {
     pub autoscaler: Option<AutoscalerReport>,
     /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
-    /// The run beside a recorded cache, from `--validation-trace`; absent without it, and in merged
-    /// results: a recording is held against one run.
+    /// The run compared with a recorded cache, from `--validation-trace`; absent without it, and in
+    /// merged results: a recording is compared with a single run.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<ValidationReport>,
     /// Heartbeats of the shards, and how often one was late.

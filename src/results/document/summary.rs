@@ -75,7 +75,7 @@ pub struct Summary {
     /// low: `ringfall.requests` includes those. Differs from the reference, which also has the
     /// requests that finish while its threads stop after the window. With `--trace-speedup 0` all
     /// rows of its trace arrive at once and wait, whereas here a row arrives when fewer than 64
-    /// wait on its shard, so that the latency is about that constant. Zeros when no request
+    /// wait on its shard, so that the latency does not grow with the trace. Zeros when no request
     /// finished (`ringfall.not_measured` says so).
     pub end_to_end_latency_ms: Derived<LatencyMs>,
     /// Time that each request that finished spent reading and writing entries in all tiers, ms.
@@ -91,8 +91,8 @@ pub struct Summary {
     pub cache_stats: Part<CacheStatsReport>,
     /// Requests that finished, by QoS class, against the targets of the run. Differs from the
     /// reference as `end_to_end_latency_ms` does; `ringfall.requests` takes the unfinished ones
-    /// into account. What a class was promised is null in merged results that had different
-    /// targets.
+    /// into account. The targets are null in merged results that had different
+    /// ones.
     pub qos_metrics: Derived<QosMetrics>,
     /// Reads of the entries of system prompts.
     pub prefix_cache_stats: Part<PrefixCacheStats>,

@@ -223,7 +223,7 @@ impl Lead {
                 Ok(answer) => answer,
                 Err(what) => {
                     let rank = word.rank;
-                    self.group.fail(&format!("what rank {rank} told can't be understood: {what}"));
+                    self.group.fail(&format!("the message of rank {rank} can't be read: {what}"));
                     continue;
                 }
             };
@@ -254,7 +254,7 @@ impl Follow {
             match serde_json::from_slice(&word.bytes) {
                 Ok(told) => self.told = Some(told),
                 Err(error) => {
-                    self.group.fail(&format!("what rank 0 told can't be understood: {error}"));
+                    self.group.fail(&format!("the message of rank 0 can't be read: {error}"));
                 }
             }
         }
