@@ -109,8 +109,8 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
         wrong.push(format!("--object-in-flight has {count}: give 1 to 1024"));
     }
     if args.objects.is_given("object_concurrency") {
-        let what = "--object-concurrency has no effect here: give the numbers of requests in flight \
-                    to --object-in-flight";
+        let what = "--object-concurrency has no effect here: give the numbers of requests in \
+                    flight to --object-in-flight";
         wrong.push(what.to_owned());
     }
     let point_s = args.sweep.object_seconds.unwrap_or(POINT_S);

@@ -59,9 +59,9 @@ pub struct GpuReport {
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
     pub buffers_page_locked: Same<bool>,
-    /// How bytes moved between GPU memory and storage: `gds` (GPUDirect Storage, which bypasses host
-    /// memory; an emulation of it where `is_gpu` is false) or `pinned` (through I/O buffers in host
-    /// memory); null without a tier or without storage.
+    /// How bytes moved between GPU memory and storage: `gds` (GPUDirect Storage, which bypasses
+    /// host memory; an emulation of it where `is_gpu` is false) or `pinned` (through I/O buffers in
+    /// host memory); null without a tier or without storage.
     pub transfer: Same<String>,
     /// Why GPUDirect Storage was not used; null where it was, or where it was not wanted.
     pub why_not_gds: Same<String>,
@@ -119,7 +119,8 @@ pub struct GpuMovesReport {
     /// one asynchronous copy, with no buffer in between.
     pub host_locked_bytes: Sum<u64>,
     /// Bytes copied between GPU memory and memory of the CPU tier that is not page-locked: the
-    /// last part of an entry when it is shorter than 2 MiB, and everything where page-locking failed.
+    /// last part of an entry when it is shorter than 2 MiB, and everything where page-locking
+    /// failed.
     pub host_pageable_bytes: Sum<u64>,
 }
 }

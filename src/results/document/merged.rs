@@ -85,8 +85,8 @@ pub struct RankRow {
     /// Bytes that the rank moved to and from storage, divided by the mean of all ranks; null if
     /// none moved any.
     pub share_of_mean: Option<f64>,
-    /// Queue depth of the measurement: largest number of I/Os that each shard kept in flight on each
-    /// drive.
+    /// Queue depth of the measurement: largest number of I/Os that each shard kept in flight on
+    /// each drive.
     #[serde(default)]
     pub queue_depth: Option<u32>,
     /// Why the rank ended early; null if it did not.
