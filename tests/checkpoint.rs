@@ -303,7 +303,7 @@ fn what_does_not_fit_is_told_before_or_leaves_nothing_half_done() {
     let words = ["has room for", "GiB less than the checkpoint needs", "free space there"];
     assert_fails(&checkpoint(&scratch, "write", &much), 1, &words);
     let huge = [&much[..], &["--way", "generate-first"]].concat();
-    assert_fails(&checkpoint(&scratch, "write", &huge), 2, &["needs as much memory"]);
+    assert_fails(&checkpoint(&scratch, "write", &huge), 2, &["takes as much memory"]);
     // A limit of file sizes is met where the space would end.
     let ringfall = command(&scratch, "write", &SMALL);
     let mut limited = Command::new("bash");
