@@ -375,7 +375,7 @@ pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(),
 }
 
 /// Polls the device for as long as it has I/Os in flight. The other tasks of the shard have their
-/// turn between any two looks, its timers and messages after each [`POLL_SPELL`].
+/// turn between any two looks, its timers and messages after each 100 µs.
 pub fn spawn_poller(device: Rc<PolledDevice>) {
     spawn_local(async move {
         let mut spell_ends = Nanos::ZERO;
