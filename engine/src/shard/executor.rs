@@ -8,7 +8,6 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
-use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::device::{Device, PolledDevice};
 use crate::error::SetupError;
 use crate::ring::{CompletionBell, check_allowed};
 
+use super::notify::yield_now;
 use super::thread::ThreadSample;
 
 /// How often an executor gives a sign of life and looks around.
@@ -383,7 +383,7 @@ pub fn spawn_poller(device: Rc<PolledDevice>) {
             device.is_wanted().await;
             device.poll();
             if monotonic_now() < spell_ends {
-                let_others_run().await;
+                yield_now().await;
                 continue;
             }
             // Runnable all the time, this task would keep the executor from its timers.
@@ -391,19 +391,6 @@ pub fn spawn_poller(device: Rc<PolledDevice>) {
             spell_ends = monotonic_now() + POLL_SPELL;
         }
     });
-}
-
-/// Ends at the second poll: all that can run does so before.
-async fn let_others_run() {
-    let mut has_waited = false;
-    std::future::poll_fn(|cx| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]
