@@ -2,9 +2,9 @@
 //!
 //! All that completed together at once is bad where the queue is deep: it went out 11 I/Os a system
 //! call at 32 in flight, and at 0.83 of the rate of fio, which hands over each by itself. One at a
-//! time is a system call for each, which some hours of a virtual machine's host make dear. Reads of
-//! 4 KiB from a virtio drive, by one process that changed the rule every 30 ms for 4 s, thousands a
-//! second: the slowest of three such runs, then the fastest.
+//! time is a system call for each, and was slow whenever the machine was. Reads of 4 KiB from a
+//! virtio drive, by one process that changed the rule every 30 ms for 4 s, thousands a second: a
+//! run while the virtual machine's host was slow, and one while it was fast.
 //!
 //! | in flight | one by one | four and a quarter | eight and a quarter | all at once |
 //! |---|---|---|---|---|
