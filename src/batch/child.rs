@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
-use super::late::{Lateness, Limits, Step};
+use super::late::{Deed, Lateness, Limits};
 use crate::exit::Exit;
 
 /// The variable that tells a job whose child it is.
@@ -141,9 +141,9 @@ impl Running {
     pub(super) fn end_if_stuck(&mut self) -> Result<()> {
         let (seconds, id) = (self.seconds(), self.child.id());
         match self.lateness.judge(seconds, || moved_bytes(id)) {
-            Step::Bear => Ok(()),
-            Step::Tell => self.signal(Signal::TERM),
-            Step::Kill => self.signal(Signal::KILL),
+            Deed::Bear => Ok(()),
+            Deed::Tell => self.signal(Signal::TERM),
+            Deed::Kill => self.signal(Signal::KILL),
         }
     }
 
@@ -279,9 +279,9 @@ mod tests {
                 let seconds = f64::from(second);
                 lateness.judge(seconds, || Some(computed_bytes(seconds * share)))
             });
-            steps.fold(Step::Bear, |first, step| if first == Step::Bear { step } else { first })
+            steps.fold(Deed::Bear, |first, step| if first == Deed::Bear { step } else { first })
         };
-        assert_eq!(judged(0.11), Step::Bear);
-        assert_eq!(judged(0.01), Step::Tell);
+        assert_eq!(judged(0.11), Deed::Bear);
+        assert_eq!(judged(0.01), Deed::Tell);
     }
 }
