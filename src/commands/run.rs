@@ -54,7 +54,7 @@ use together::{Together, awaited};
 /// # Errors
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
-    let interrupt = || Interrupt::install().context("no handler for Ctrl-C can be installed");
+    let interrupt = || Interrupt::install().context("cannot install a handler for Ctrl-C");
     if plan.io_trace_log.is_some() {
         return simulated::logical(plan, command_line);
     }

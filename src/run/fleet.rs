@@ -216,7 +216,7 @@ impl Fleet {
             Verdict::Alive => None,
             Verdict::Stalled { age } => {
                 let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, %phase, "no heartbeat: waking it");
+                tracing::warn!(shard, age_ms, %phase, "the shard missed its heartbeats; waking its thread");
                 self.wake(index);
                 None
             }

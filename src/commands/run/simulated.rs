@@ -79,7 +79,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
     refuse_what_needs_a_drive(plan)?;
     check_outputs(plan)?;
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     if !plan.quiet {
         let what = format!(
             "simulating {} s of {}, seed {}…",
