@@ -130,6 +130,11 @@ impl DataFile {
         self.file.as_raw_fd()
     }
 
+    /// The open data file.
+    pub(super) fn open_file(&self) -> &File {
+        &self.file
+    }
+
     /// Another descriptor of the open data file, which stays valid for as long as it is held.
     ///
     /// # Errors
@@ -346,14 +351,17 @@ impl DataFile {
         }
     }
 
-    /// Opens the NVMe namespace that this is, for commands in place of reads and writes, and reads
-    /// from it by one.
+    /// Opens the NVMe namespace that this is, for commands in place of reads and writes of its
+    /// first `bytes`, and tries them there; writes to the first and the last block of these. For a
+    /// device that holds nothing yet.
     ///
     /// # Errors
     /// When it is none, or takes none: why, and what would help.
-    pub fn open_namespace(&self) -> Result<(), SetupError> {
+    pub fn open_namespace(&self, bytes: u64) -> Result<(), SetupError> {
         if self.namespace.get().is_none() {
-            let _other_was_faster = self.namespace.set(Namespace::open(&self.path)?);
+            let namespace = Namespace::open(&self.path)?;
+            namespace.compare(self, bytes)?;
+            let _other_was_faster = self.namespace.set(namespace);
         }
         Ok(())
     }

@@ -7,20 +7,22 @@
 #![allow(unsafe_code, reason = "registering memory for the read that shows that commands work")]
 
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use rustix::fs::{major, minor};
 
+use super::DataFile;
 use super::identify::{errno_of, identify, namespace_number};
-use crate::buffer::BufferPool;
-use crate::clock::Clock;
+use crate::buffer::{Buffer, BufferPool};
+use crate::clock::{Clock, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
 use crate::ring::{
-    CommandSetup, CommandTarget, IoKind, IoRequest, Ring, RingConfig, kernel_release,
+    CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, kernel_release,
 };
 use crate::units::{BLOCK_BYTES, KIB};
 
@@ -55,6 +57,22 @@ impl Namespace {
     #[must_use]
     pub fn target(&self) -> CommandTarget {
         self.target
+    }
+
+    /// Makes sure that commands and the block device, opened with O_DIRECT, mean the same bytes:
+    /// what one writes to the first and to the last of `bytes`, in whole blocks of 4 KiB, the other
+    /// reads.
+    ///
+    /// # Errors
+    /// When they don't, or an I/O fails.
+    pub fn compare(&self, block_device: &DataFile, bytes: u64) -> Result<(), SetupError> {
+        let device = block_device.open_file();
+        let last = (bytes / BLOCK_BYTES).saturating_sub(1) * BLOCK_BYTES;
+        let trial = Trial::new(self.target);
+        let compared =
+            trial.and_then(|trial| [0, last].iter().try_for_each(|at| trial.compare(device, *at)));
+        let path = block_device.path().clone();
+        compared.map_err(|fault| SetupError::Passthrough { path, fault })
     }
 
     fn try_open(path: &Path) -> Result<Namespace, PassthroughFault> {
@@ -201,46 +219,114 @@ fn try_read(target: CommandTarget) -> Result<CommandTarget, PassthroughFault> {
 }
 
 fn read_first(target: CommandTarget) -> Result<(), PassthroughFault> {
-    const NAME: &str = "a read";
-    let failed = |error: SetupError| match error {
-        SetupError::Ring { errno: libc::EINVAL, release } => PassthroughFault::Kernel { release },
-        other => PassthroughFault::Command { name: NAME, reason: other.what() },
-    };
-    let length_bytes = target.command_bytes_max;
-    let config = RingConfig { entries: 2, ..RingConfig::default() };
-    let mut setup = CommandSetup::commands(config).map_err(failed)?;
-    let pool = BufferPool::new(length_bytes as usize, 1).map_err(failed)?;
-    if target.takes_registered {
-        let (start, bytes) = pool.region();
-        // SAFETY: the buffer in flight holds the pool; and the kernel holds registered pages
-        // whatever is unmapped.
-        unsafe { setup.register_spans(start, bytes, bytes) }
-            .map_err(|error| PassthroughFault::of_errno("registering memory", errno_of(&error)))?;
-    }
-    let ring = Ring::commanding(setup, &[target], Clock::Os).map_err(failed)?;
-    let request = IoRequest { kind: IoKind::Read, offset_bytes: 0, length_bytes, buffer_offset: 0 };
-    let mut read = pin!(ring.push(request, pool.take()));
-    let mut asleep = Context::from_waker(Waker::noop());
-    let result = loop {
-        match read.as_mut().poll(&mut asleep) {
-            Poll::Ready((completion, _buffer)) => break completion.result,
-            Poll::Pending => {
-                ring.wait().map_err(|error| PassthroughFault::of_errno(NAME, errno_of(&error)))?
+    let trial = Trial::new(target)?;
+    let buffer = trial.pool.take().expect("a fresh pool has its buffer");
+    trial.run(IoKind::Read, 0, target.command_bytes_max, buffer).map(drop)
+}
+
+/// A ring on which one command is tried at a time.
+struct Trial {
+    ring: Ring<Buffer, Commands>,
+    pool: BufferPool,
+}
+
+impl Trial {
+    /// With one buffer, as large as a command, registered where commands take that.
+    fn new(target: CommandTarget) -> Result<Trial, PassthroughFault> {
+        let failed = |error: SetupError| match error {
+            SetupError::Ring { errno: libc::EINVAL, release } => {
+                PassthroughFault::Kernel { release }
             }
+            other => PassthroughFault::Command { name: "making a ring", reason: other.what() },
+        };
+        let config = RingConfig { entries: 2, ..RingConfig::default() };
+        let mut setup = CommandSetup::commands(config).map_err(failed)?;
+        let pool = BufferPool::new(target.command_bytes_max as usize, 1).map_err(failed)?;
+        if target.takes_registered {
+            let (start, bytes) = pool.region();
+            // SAFETY: the buffer in flight holds the pool; and the kernel holds registered pages
+            // whatever is unmapped.
+            unsafe { setup.register_spans(start, bytes, bytes) }.map_err(|error| {
+                PassthroughFault::of_errno("registering memory", errno_of(&error))
+            })?;
         }
-    };
-    match u32::try_from(result) {
-        Ok(bytes) if bytes == length_bytes => Ok(()),
-        Ok(bytes) => {
-            Err(PassthroughFault::Command { name: NAME, reason: format!("it moved {bytes} bytes") })
-        }
-        Err(_negative) => Err(match -result {
-            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY => {
-                PassthroughFault::Kernel { release: kernel_release() }
-            }
-            errno => PassthroughFault::of_errno(NAME, errno),
-        }),
+        let ring = Ring::commanding(setup, &[target], Clock::Os).map_err(failed)?;
+        Ok(Trial { ring, pool })
     }
+
+    /// Waits for one I/O; its buffer comes back.
+    fn run(
+        &self,
+        kind: IoKind,
+        offset_bytes: u64,
+        length_bytes: u32,
+        buffer: Buffer,
+    ) -> Result<Buffer, PassthroughFault> {
+        let name = if kind == IoKind::Write { "a write" } else { "a read" };
+        let request = IoRequest { kind, offset_bytes, length_bytes, buffer_offset: 0 };
+        let mut io = pin!(self.ring.push(request, Some(buffer)));
+        let mut asleep = Context::from_waker(Waker::noop());
+        let (completion, buffer) = loop {
+            match io.as_mut().poll(&mut asleep) {
+                Poll::Ready(ended) => break ended,
+                Poll::Pending => self
+                    .ring
+                    .wait()
+                    .map_err(|error| PassthroughFault::of_errno(name, errno_of(&error)))?,
+            }
+        };
+        match u32::try_from(completion.result) {
+            Ok(bytes) => {
+                assert_eq!(bytes, length_bytes, "a command moves all of its bytes or fails");
+                Ok(buffer.expect("it was lent to the I/O"))
+            }
+            Err(_negative) => Err(match -completion.result {
+                libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY => {
+                    PassthroughFault::Kernel { release: kernel_release() }
+                }
+                errno => PassthroughFault::of_errno(name, errno),
+            }),
+        }
+    }
+
+    /// Writes a block by each of the two ways and reads it by the other.
+    fn compare(&self, block_device: &File, offset_bytes: u64) -> Result<(), PassthroughFault> {
+        const LENGTH: usize = BLOCK_BYTES as usize;
+        let failed =
+            |name| move |error: io::Error| PassthroughFault::of_errno(name, errno_of(&error));
+        let same = |buffer: &Buffer, written: &[u8]| match &buffer.bytes()[..LENGTH] == written {
+            true => Ok(()),
+            false => Err(PassthroughFault::Differs { offset_bytes }),
+        };
+        let [of_device, of_command] = [1, 2].map(|way| pattern(offset_bytes + way));
+        let mut buffer = self.pool.take().expect("nothing is in flight");
+        buffer.bytes_mut()[..LENGTH].copy_from_slice(&of_device);
+        block_device
+            .write_all_at(&buffer.bytes()[..LENGTH], offset_bytes)
+            .map_err(failed("a write to the block device"))?;
+        buffer.bytes_mut()[..LENGTH].fill(0);
+        let mut buffer = self.run(IoKind::Read, offset_bytes, BLOCK_BYTES as u32, buffer)?;
+        same(&buffer, &of_device)?;
+        buffer.bytes_mut()[..LENGTH].copy_from_slice(&of_command);
+        let mut buffer = self.run(IoKind::Write, offset_bytes, BLOCK_BYTES as u32, buffer)?;
+        buffer.bytes_mut()[..LENGTH].fill(0);
+        block_device
+            .read_exact_at(&mut buffer.bytes_mut()[..LENGTH], offset_bytes)
+            .map_err(failed("a read from the block device"))?;
+        same(&buffer, &of_command)
+    }
+}
+
+/// A block that nobody has written before: of that name, by this process, now.
+fn pattern(name: u64) -> [u8; BLOCK_BYTES as usize] {
+    let mut word = monotonic_now().as_ns() ^ u64::from(std::process::id()) << 32 ^ name;
+    let mut block = [0; BLOCK_BYTES as usize];
+    for bytes in block.as_chunks_mut::<8>().0 {
+        // SplitMix64, without its last step.
+        word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        *bytes = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes();
+    }
+    block
 }
 
 #[cfg(test)]
@@ -379,6 +465,39 @@ mod tests {
         };
         let fault = try_read(target).unwrap_err();
         assert!(matches!(fault, PassthroughFault::Kernel { .. }), "{fault:?}");
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn each_trial_writes_what_nobody_has_written() {
+        let patterns = [pattern(1), pattern(2), pattern(1)];
+        assert!(patterns[0] != patterns[1] && patterns[0] != patterns[2]);
+        let words: std::collections::HashSet<_> = patterns[0].as_chunks::<8>().0.iter().collect();
+        assert_eq!(words.len(), 512);
+    }
+
+    /// The null device completes commands and does nothing, from Linux 6.7 on.
+    #[test]
+    fn a_device_that_does_not_do_what_it_says_is_found_out() {
+        let name = format!("ringfall-compared-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut options = OpenOptions::new();
+        let null = options.read(true).write(true).open("/dev/null").unwrap();
+        let file = options.create(true).truncate(true).open(&path).unwrap();
+        let file = DataFile::new(file, path.clone(), crate::device::Preallocate::Grow).unwrap();
+        let target = CommandTarget {
+            file: null.as_raw_fd(),
+            namespace: 1,
+            block_shift: 9,
+            command_bytes_max: 8192,
+            takes_registered: false,
+        };
+        let namespace = Namespace { target, _file: null };
+        let Err(SetupError::Passthrough { fault, .. }) = namespace.compare(&file, 1 << 20) else {
+            panic!("a device that moves nothing was taken for a drive");
+        };
+        let old = matches!(fault, PassthroughFault::Kernel { .. });
+        assert!(old || fault == PassthroughFault::Differs { offset_bytes: 0 }, "{fault:?}");
         fs::remove_file(path).unwrap();
     }
 

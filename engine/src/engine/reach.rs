@@ -55,7 +55,8 @@ impl EngineBuilder {
             files.iter().try_for_each(|file| file.probe_polled(self.io_bytes))?;
         }
         if self.passthrough {
-            files.iter().try_for_each(|file| file.open_namespace())?;
+            let sizes = self.drive_sizes();
+            files.iter().zip(sizes).try_for_each(|(file, bytes)| file.open_namespace(bytes))?;
         }
         Ok(())
     }

@@ -41,6 +41,11 @@ pub enum PassthroughFault {
         /// Size of a block as a power of two.
         log2_bytes: u8,
     },
+    /// What one of the two devices wrote the other did not read.
+    Differs {
+        /// Where, bytes from the namespace's beginning.
+        offset_bytes: u64,
+    },
     /// A command that a drive must know failed.
     Command {
         /// Its name.
@@ -89,6 +94,10 @@ impl PassthroughFault {
             PassthroughFault::BlockSize { log2_bytes } => {
                 format!("it has blocks of 2^{log2_bytes} bytes")
             }
+            PassthroughFault::Differs { offset_bytes } => format!(
+                "at offset {offset_bytes} a command did not read what the block device had \
+                 written, or the other way round"
+            ),
             PassthroughFault::Command { name, reason } => format!("{name} failed: {reason}"),
         }
     }
@@ -120,7 +129,7 @@ impl PassthroughFault {
                 );
                 return Some(text.into());
             }
-            PassthroughFault::Command { .. } => return None,
+            PassthroughFault::Differs { .. } | PassthroughFault::Command { .. } => return None,
         };
         Some(remedy.into())
     }
