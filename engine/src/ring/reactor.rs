@@ -194,6 +194,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     }
 
     /// Puts an entry in the submission queue; false when that is full.
+    #[inline]
     fn queue(&self, token: SlotToken, entry: &D::Entry) -> bool {
         if self.features.submission_thread {
             // The kernel may have it before we look again.
@@ -409,6 +410,7 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
     }
 
     /// One entry of an I/O is handed over, and with its first the I/O.
+    #[inline]
     fn hand_over(&self, token: SlotToken, now: Nanos) {
         if self.dialect.begins(token) {
             self.slots.handed_over(token, now);
@@ -416,6 +418,7 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
     }
 
     /// One entry of an I/O has ended, and with its last the I/O.
+    #[inline]
     fn answered(&self, token: SlotToken, result: i32, now: Nanos) {
         if let Some(result) = self.dialect.answered(token, result) {
             self.slots.complete(token, result, now);
