@@ -95,11 +95,18 @@ impl NvmeStatus {
             0x360 => ("controller pathing error", ErrorKind::Gone),
             0x370 => ("host pathing error", ErrorKind::Gone),
             0x371 => ("command aborted by host", ErrorKind::Timeout),
-            0x000..=0x0ff => ("generic command status", ErrorKind::Other),
-            0x100..=0x1ff => ("command specific status", ErrorKind::Other),
-            0x200..=0x2ff => ("media or data integrity error", ErrorKind::Media),
-            0x300..=0x3ff => ("path related status", ErrorKind::Other),
-            0x700..=0x7ff => ("vendor specific status", ErrorKind::Other),
+            other => Self::of_type(other >> 8),
+        }
+    }
+
+    /// What is known of a status without a name: its type (Base Specification, figure 93).
+    const fn of_type(status_type: u16) -> (&'static str, ErrorKind) {
+        match status_type {
+            0 => ("generic command status", ErrorKind::Other),
+            1 => ("command specific status", ErrorKind::Other),
+            2 => ("media or data integrity error", ErrorKind::Media),
+            3 => ("path related status", ErrorKind::Other),
+            7 => ("vendor specific status", ErrorKind::Other),
             _ => ("reserved status", ErrorKind::Other),
         }
     }
