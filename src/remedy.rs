@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 
-use ringfall_engine::error::{ErrorKind, IoError, SetupError};
+use ringfall_engine::error::{ErrorKind, IoError, PassthroughFault, SetupError};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::KIB;
@@ -71,6 +71,19 @@ fn polled_io_remedy(most_bytes: u64) -> Cow<'static, str> {
     text.into()
 }
 
+fn passthrough_remedy(fault: &PassthroughFault) -> Cow<'static, str> {
+    let without = "leave --nvme-passthrough out";
+    let remedy = match (fault, fault.remedy()) {
+        (PassthroughFault::NotNvme, _) => {
+            "give --cache-dir an NVMe namespace that nothing uses, such as /dev/nvme0n1".into()
+        }
+        (PassthroughFault::Partition, _) => "give --cache-dir the whole namespace".into(),
+        (_, Some(remedy)) => remedy,
+        (_, None) => return without.into(),
+    };
+    format!("{remedy}; or {without}").into()
+}
+
 fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
@@ -123,6 +136,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         }
         SetupError::Polling { .. } => "leave --sqpoll out",
         SetupError::PolledIoTooLarge { most_bytes, .. } => return polled_io_remedy(*most_bytes),
+        SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault),
         SetupError::Executor { .. } => {
             "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
              allowed; or lower --shards, or use --pin=false"
@@ -185,6 +199,8 @@ mod tests {
             errno: errno.raw_os_error(),
             release: "6.1.0".into(),
         };
+        let passthrough = |fault| SetupError::Passthrough { path: path(), fault };
+        let command = || PassthroughFault::Command { name: "a read", reason: "no".into() };
         let too_large = || SetupError::PolledIoTooLarge {
             path: path(),
             io_bytes: 1 << 20,
@@ -213,6 +229,10 @@ mod tests {
             (ring(Errno::NOSYS), "use Linux 6.1"),
             (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
             (too_large(), "--io-size 256k"),
+            (passthrough(PassthroughFault::NotNvme), "give --cache-dir an NVMe namespace"),
+            (passthrough(PassthroughFault::Partition), "the whole namespace; or leave --nvme-pass"),
+            (passthrough(PassthroughFault::Multipath), "multipath=N; or leave --nvme-passthrough"),
+            (passthrough(command()), ": leave --nvme-passthrough out"),
             (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
             (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin=false"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),

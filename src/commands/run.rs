@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ringfall_engine::device::is_block_device;
+use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
 use crate::blocktrace::BlockTrace;
@@ -272,6 +272,7 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
         );
         return Err(InputError::new(what));
     }
+    check_passthrough(plan)?;
     let device = plan.cache_dirs.iter().find(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
@@ -283,6 +284,32 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
         }),
         _ => Ok(()),
     }
+}
+
+/// Drives that can't be handed NVMe commands, or only those.
+fn check_passthrough(plan: &Plan) -> Result<(), InputError> {
+    if !plan.nvme_passthrough {
+        let generic = |path: &PathBuf| Some((path.clone(), nvme_block_device(path)?));
+        return match plan.cache_dirs.iter().find_map(generic) {
+            Some((path, block)) => Err(InputError::new(format!(
+                "--cache-dir {} takes NVMe commands alone: give --nvme-passthrough, or {} in its \
+                 place",
+                path.display(),
+                block.display()
+            ))),
+            None => Ok(()),
+        };
+    }
+    let told = match plan.cache_dirs.iter().find(|path| path.exists() && !is_block_device(path)) {
+        _ if plan.cache_dirs.is_empty() => "no drive is given".to_owned(),
+        Some(path) => format!("{} is no drive", path.display()),
+        // What is not there is found when it is opened.
+        None => return Ok(()),
+    };
+    Err(InputError::new(format!(
+        "--nvme-passthrough: {told}: give --cache-dir an NVMe namespace that nothing uses, such as \
+         /dev/nvme0n1"
+    )))
 }
 
 fn exit_of(result: &RunResult) -> Exit {

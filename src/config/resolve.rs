@@ -177,10 +177,11 @@ impl Check<'_> {
         }
     }
 
-    /// Complains about two ways of polling.
+    /// Complains about ways of polling that do not go together.
     fn polling(&mut self, settings: &Settings) {
-        if settings.iopoll && settings.sqpoll {
-            let other = self.name_of("sqpoll");
+        let others = [("sqpoll", settings.sqpoll), ("nvme_passthrough", settings.nvme_passthrough)];
+        for (key, _) in others.into_iter().filter(|(_, is_given)| *is_given && settings.iopoll) {
+            let other = self.name_of(key);
             self.wrong("iopoll", format_args!("and {other} cannot be combined"));
         }
     }

@@ -183,16 +183,20 @@ fn a_search_for_the_depth_has_its_time_its_buffers_and_no_autoscaler() {
 #[test]
 fn what_a_storage_tier_would_not_see_is_refused() {
     let wrong = |line: &str| resolve(&typed(line), None, &facts()).unwrap_err().to_string();
-    for flag in ["--sqpoll", "--iopoll", "--dedupe-ratio 2", "--compress-ratio 2"] {
+    let reduced = ["--dedupe-ratio 2", "--compress-ratio 2"];
+    for flag in ["--sqpoll", "--iopoll", "--nvme-passthrough"].into_iter().chain(reduced) {
         let told = wrong(&format!("{flag} --disable-storage"));
         let name = flag.split(' ').next().unwrap();
         assert!(told.contains(&format!("{name} has no effect")), "{told}");
     }
-    for flag in ["--sqpoll", "--iopoll"] {
+    for flag in ["--sqpoll", "--iopoll", "--nvme-passthrough"] {
         let told = wrong(&format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8"));
         assert!(told.contains(&format!("{flag} works with a drive")), "{told}");
     }
-    assert!(wrong("--iopoll --sqpoll").contains("--iopoll and --sqpoll cannot be combined"));
+    for other in ["--sqpoll", "--nvme-passthrough"] {
+        let told = wrong(&format!("--iopoll {other}"));
+        assert!(told.contains(&format!("--iopoll and {other} cannot be combined")), "{told}");
+    }
 }
 
 #[test]

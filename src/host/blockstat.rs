@@ -64,6 +64,14 @@ impl BlockCounters {
         BlockCounters::parse(&std::fs::read_to_string(path).ok()?)
     }
 
+    /// Whether the disk's counters have NVMe passthrough commands in them: where that was asked for
+    /// (Linux 6.13, `queue/iostats_passthrough`).
+    #[must_use]
+    pub fn have_passthrough(numbers: &str) -> bool {
+        let path = format!("/sys/dev/block/{numbers}/queue/iostats_passthrough");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    }
+
     fn parse(text: &str) -> Option<BlockCounters> {
         let mut fields = Vec::new();
         for word in text.split_ascii_whitespace() {

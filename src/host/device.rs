@@ -4,6 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ringfall_engine::device::nvme_block_device;
 use serde::{Deserialize, Serialize};
 
 /// A disk, as the kernel describes it.
@@ -65,7 +66,8 @@ const LINKS_MAX: usize = 256;
 /// `major:minor` of the block device that a path is on, or is.
 #[must_use]
 pub fn device_numbers(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok()?;
+    let block_device = nvme_block_device(path);
+    let metadata = std::fs::metadata(block_device.as_deref().unwrap_or(path)).ok()?;
     let device = match metadata.file_type().is_block_device() {
         true => metadata.rdev(),
         false => metadata.dev(),

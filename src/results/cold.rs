@@ -102,16 +102,19 @@ impl ColdReads {
         let kernel = result.kernel.as_ref();
         let reached = kernel
             .map(|top| reached_bytes(&result.machine.device_chain, &result.kernel_chain, top));
-        ColdReads::of(result.engine.io_read.bytes, reached, &result.machine)
+        let are_commands = result.facts.iter().any(|shard| shard.ring.passthrough);
+        ColdReads::of(result.engine.io_read.bytes, reached, &result.machine, are_commands)
     }
 
     /// What can be said of reads of which the engine counted so many bytes and the kernel, if it
-    /// counts at all, so many. `None` when nothing was read.
+    /// counts at all, so many; whether they were NVMe commands, which go past what it counts. `None`
+    /// when nothing was read.
     #[must_use]
     pub fn of(
         engine_bytes: u64,
         kernel_bytes: Option<u64>,
         machine: &Machine,
+        are_commands: bool,
     ) -> Option<ColdReads> {
         if engine_bytes == 0 {
             return None;
@@ -140,6 +143,10 @@ impl ColdReads {
                 "the kernel counted only {} of the bytes read: {}",
                 percent(share),
                 cached(machine)
+            ),
+            _ if are_commands => format!(
+                "the reads were NVMe commands to {device}, which no cache of this machine answers \
+                 and the kernel does not count"
             ),
             _ => unseen(machine),
         };
@@ -295,7 +302,7 @@ mod tests {
     #[test]
     fn the_verdict_is_that_of_the_counters() {
         let nvme = machine("nvme0n1", "ext4");
-        let of = |kernel: Option<u64>| ColdReads::of(1000, kernel, &nvme).unwrap();
+        let of = |kernel: Option<u64>| ColdReads::of(1000, kernel, &nvme, false).unwrap();
         for (kernel, verdict) in [
             (Some(1000), ColdVerdict::Reached),
             (Some(990), ColdVerdict::Reached),
@@ -310,7 +317,12 @@ mod tests {
         let reached = of(Some(1000));
         let told = "the kernel counted 100.0 % of the bytes read: every read reached nvme0n1";
         assert_eq!((reached.told.as_str(), reached.below.len()), (told, 0));
-        assert_eq!(ColdReads::of(0, Some(5), &nvme), None);
+        assert_eq!(ColdReads::of(0, Some(5), &nvme, false), None);
+        let commands = ColdReads::of(1000, None, &nvme, true).unwrap();
+        assert_eq!(commands.verdict, ColdVerdict::Unseen);
+        assert!(commands.told.starts_with("the reads were NVMe commands to nvme0n1, which no"));
+        // Some kernels can be told to count them.
+        assert_eq!(ColdReads::of(1000, Some(1000), &nvme, true), Some(reached));
     }
 
     #[test]
@@ -368,7 +380,8 @@ mod tests {
 
     #[test]
     fn a_cache_is_named_where_it_shows() {
-        let told = |machine: &Machine, kernel| ColdReads::of(1000, kernel, machine).unwrap().told;
+        let told =
+            |machine: &Machine, kernel| ColdReads::of(1000, kernel, machine, false).unwrap().told;
         let on_loop = told(&machine("loop3", "ext4"), Some(20));
         assert!(on_loop.contains("the file of loop3 may be in the page cache unseen"));
         assert!(on_loop.contains("only 2.0 %") && on_loop.contains("the file behind loop3"));

@@ -141,12 +141,16 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
         ColdVerdict::Cached => {
             warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
         }
-        // That the data is in memory has a warning of its own.
-        ColdVerdict::Unseen if !is_in_memory(result) => {
+        // That the data is in memory has a warning of its own; and a command goes to the drive.
+        ColdVerdict::Unseen if !is_in_memory(result) && !is_of_commands(result) => {
             warnings.push(warning(Code::ReadsUnseen, cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
     }
+}
+
+fn is_of_commands(result: &RunResult) -> bool {
+    result.facts.iter().any(|shard| shard.ring.passthrough)
 }
 
 /// Drives that failed, and those that hold the others up.

@@ -106,8 +106,21 @@ fn reads_that_no_device_served_are_told() {
     };
     on(&mut result, "nfs4");
     assert_eq!(codes(&result), [Code::ReadsUnseen]);
+    let mut commands = result.clone();
+    commands.facts = vec![shard_of_commands()];
+    assert_eq!(codes(&commands), []);
     on(&mut result, "tmpfs");
     assert_eq!(codes(&result), [Code::MemoryBacked]);
+}
+
+fn shard_of_commands() -> ShardFacts {
+    ShardFacts {
+        ring: RingFeatures { passthrough: true, ..RingFeatures::default() },
+        huge_pages: false,
+        buffer_bytes: 0,
+        gpu_reaches_buffers: None,
+        shortfalls: Vec::new(),
+    }
 }
 
 /// Histograms of a queue of 128 places that is always full, of a drive whose fastest I/O takes a

@@ -94,11 +94,12 @@ fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()>
     )?;
     writeln!(
         out,
-        "            durability {}, verify {}, preallocate {}{}",
+        "            durability {}, verify {}, preallocate {}{}{}",
         plan.durability.name(),
         plan.verify.name(),
         plan.preallocate.name(),
         if plan.iopoll { ", completions polled" } else { "" },
+        if plan.nvme_passthrough { ", NVMe passthrough" } else { "" },
     )
 }
 

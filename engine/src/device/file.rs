@@ -9,12 +9,14 @@ use std::sync::{Mutex, OnceLock};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
-use super::{Device, DeviceFuture, TouchedRanges};
+use super::{Device, DeviceFuture, Namespace, TouchedRanges};
 use crate::buffer::Ticket;
 use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError, Operation, SetupError};
 use crate::key::Tier;
-use crate::ring::{IoRequest, Polling, Ring, polled_io_bytes_max, probe_polling};
+use crate::ring::{
+    CommandTarget, Dialect, Files, IoRequest, Polling, Ring, polled_io_bytes_max, probe_polling,
+};
 use crate::space::{Space, Steps};
 use crate::units::{BLOCK_BYTES, MIB};
 
@@ -60,6 +62,8 @@ pub struct DataFile {
     kept_free_bytes: u64,
     /// The file was found cut when it was to grow.
     damage: OnceLock<IoError>,
+    /// Where its drive is handed NVMe commands.
+    namespace: OnceLock<Namespace>,
 }
 
 impl DataFile {
@@ -84,6 +88,7 @@ impl DataFile {
             prepared_bytes,
             kept_free_bytes: 0,
             damage: OnceLock::new(),
+            namespace: OnceLock::new(),
         })
     }
 
@@ -123,6 +128,11 @@ impl DataFile {
     #[must_use]
     pub fn raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+
+    /// The open data file.
+    pub(super) fn open_file(&self) -> &File {
+        &self.file
     }
 
     /// Another descriptor of the open data file, which stays valid for as long as it is held.
@@ -341,6 +351,28 @@ impl DataFile {
         }
     }
 
+    /// Opens the NVMe namespace that this is, for commands in place of reads and writes of its
+    /// first `bytes`, and tries them there; writes to the first and the last block of these. For a
+    /// device that holds nothing yet.
+    ///
+    /// # Errors
+    /// When it is none, or takes none: why, and what would help.
+    pub fn open_namespace(&self, bytes: u64) -> Result<(), SetupError> {
+        if self.namespace.get().is_none() {
+            let namespace = Namespace::open(&self.path)?;
+            namespace.compare(self, bytes)?;
+            let _other_was_faster = self.namespace.set(namespace);
+        }
+        Ok(())
+    }
+
+    /// How NVMe commands reach it, for as long as this lives; none before
+    /// [`DataFile::open_namespace`].
+    #[must_use]
+    pub fn command_target(&self) -> Option<CommandTarget> {
+        self.namespace.get().map(Namespace::target)
+    }
+
     /// Every block that has space has been written by other means: nothing of it is a first touch
     /// any more.
     pub fn all_written(&self) {
@@ -417,15 +449,18 @@ fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
 }
 
 /// The data files of all drives through the shard's ring.
-pub struct FileDevice {
-    ring: std::rc::Rc<Ring<Ticket>>,
+pub struct FileDevice<D: Dialect = Files> {
+    ring: std::rc::Rc<Ring<Ticket, D>>,
     files: Box<[(std::sync::Arc<DataFile>, String)]>,
 }
 
-impl FileDevice {
+impl<D: Dialect> FileDevice<D> {
     /// Joins a ring and the files it was made for: one a drive, at least one.
     #[must_use]
-    pub fn new(ring: std::rc::Rc<Ring<Ticket>>, files: &[std::sync::Arc<DataFile>]) -> FileDevice {
+    pub fn new(
+        ring: std::rc::Rc<Ring<Ticket, D>>,
+        files: &[std::sync::Arc<DataFile>],
+    ) -> FileDevice<D> {
         assert!(!files.is_empty(), "a device has at least one drive");
         let named = |file: &std::sync::Arc<DataFile>| {
             (std::sync::Arc::clone(file), file.path.display().to_string())
@@ -434,7 +469,7 @@ impl FileDevice {
     }
 }
 
-impl Device for FileDevice {
+impl<D: Dialect> Device for FileDevice<D> {
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture {
         let (drive, offset_bytes) = DriveId::of_byte(request.offset_bytes);
         self.ring.push_to(drive.index(), IoRequest { offset_bytes, ..request }, ticket)

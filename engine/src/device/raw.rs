@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{major, minor};
 
+use super::nvme_block_device;
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
@@ -31,19 +32,23 @@ pub struct RawDevice {
     _claim: File,
 }
 
-/// Whether the path names a block device (also through a link such as `/dev/disk/by-id/…`).
+/// Whether the path names a block device (also through a link such as `/dev/disk/by-id/…`), or the
+/// character device of an NVMe namespace, which stands for its block device.
 #[must_use]
 pub fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+    let is_one = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+    is_one || nvme_block_device(path).is_some()
 }
 
 impl RawDevice {
-    /// Claims the device for this process, and opens it with O_DIRECT.
+    /// Claims the device for this process, and opens it with O_DIRECT; of a character device the
+    /// block device of the same NVMe namespace.
     ///
     /// # Errors
     /// It is no block device, read-only, in use in any way, or you may not; nothing was written.
     pub fn open(path: &Path) -> Result<(RawDevice, File), SetupError> {
         let failed = |error: &std::io::Error| open_error(path, error);
+        let path = &nvme_block_device(path).unwrap_or_else(|| path.to_path_buf());
         let path = &path.canonicalize().map_err(|error| failed(&error))?;
         let metadata = fs::metadata(path).map_err(|error| failed(&error))?;
         if !metadata.file_type().is_block_device() {

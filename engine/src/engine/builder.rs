@@ -55,10 +55,11 @@ pub struct EngineBuilder {
     promotes: bool,
     watermarks: Watermarks,
     memory_gauge: Option<MemoryGauge>,
-    io_bytes: u64,
+    pub(super) io_bytes: u64,
     queue_depth: u32,
-    submission_thread: bool,
-    polled: bool,
+    pub(super) submission_thread: bool,
+    pub(super) polled: bool,
+    pub(super) passthrough: bool,
     buffer_bytes: Option<u64>,
     verify: VerifyMode,
     durability: Durability,
@@ -92,6 +93,7 @@ impl Default for EngineBuilder {
             queue_depth: QUEUE_DEPTH,
             submission_thread: false,
             polled: false,
+            passthrough: false,
             buffer_bytes: None,
             verify: VerifyMode::default(),
             durability: Durability::Flush,
@@ -289,26 +291,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Whether a kernel thread takes each shard's submissions (`SQPOLL`), so that handing over an
-    /// I/O is no system call; by default none does. Each such thread spins while its shard is busy,
-    /// and for 100 ms after: it wants a core of its own.
-    #[must_use]
-    pub fn submission_thread(mut self, has_one: bool) -> Self {
-        self.submission_thread = has_one;
-        self
-    }
-
-    /// Whether each shard polls the drives for completed reads and writes (`IOPOLL`) instead of
-    /// being interrupted; by default none does. A shard then keeps its core busy for as long as an
-    /// I/O is in flight. Each drive must have a queue for it (`nvme.poll_queues`), which is found
-    /// out before the shards start. Has no effect on an object store, and excludes
-    /// [`EngineBuilder::submission_thread`].
-    #[must_use]
-    pub fn polled(mut self, is_polled: bool) -> Self {
-        self.polled = is_polled;
-        self
-    }
-
     /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in
     /// the queues. A shard has at least one buffer.
     #[must_use]
@@ -390,14 +372,14 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// A setting that no engine can have, no address space for the CPU tier, or a drive that can't
-    /// be polled and is to be.
+    /// be polled, or takes no NVMe commands, and is to.
     pub fn specs(&self, files: &[Arc<DataFile>]) -> Result<Vec<ShardSpec>, EngineError> {
         let sizes = self.drive_sizes();
         if sizes.len() != files.len() || self.objects.is_some() && files.len() != 1 {
             return Err(SettingsError::Drives { sizes: sizes.len(), drives: files.len() }.into());
         }
-        if self.polled && self.has_storage && self.objects.is_none() {
-            files.iter().try_for_each(|file| file.probe_polled(self.io_bytes))?;
+        if self.has_storage && self.objects.is_none() {
+            self.probe_drives(files)?;
         }
         let unit_bytes = CHUNK_BYTES as u64;
         let first_bytes = Steps::MEMORY.step_bytes(0, self.cpu_bytes, unit_bytes);
@@ -501,6 +483,7 @@ impl EngineBuilder {
             queue_depth: self.queue_depth,
             submission_thread: self.submission_thread,
             polled: self.polled && self.has_storage,
+            passthrough: self.passthrough && self.has_storage,
             buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
             verify: self.verify,
             durability: self.durability,
@@ -545,9 +528,7 @@ impl EngineBuilder {
         if !self.shape.is_possible() {
             return Err(SettingsError::Shape);
         }
-        if self.polled && self.submission_thread {
-            return Err(SettingsError::Polling);
-        }
+        self.check_reach()?;
         if self.gpu.is_some() && self.shape != Shape::default() {
             return Err(SettingsError::ShapeInGpu);
         }
@@ -591,7 +572,6 @@ mod tests {
         assert_eq!(error(good().allocations_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().requests_max(Some(0))), SettingsError::Permits);
         assert_eq!(error(good().cpus(Vec::new())), SettingsError::Cpus);
-        assert_eq!(error(good().polled(true).submission_thread(true)), SettingsError::Polling);
         let shape = Shape { dedupe_ratio: 0.5, ..Shape::default() };
         assert_eq!(error(good().shape(shape)), SettingsError::Shape);
     }

@@ -74,6 +74,9 @@ pub enum SettingsError {
     /// Two ways of polling at once.
     #[error("a submission thread and polled completions exclude each other: choose one of them")]
     Polling,
+    /// Polled completions of NVMe commands.
+    #[error("NVMe passthrough and polled completions exclude each other: choose one of them")]
+    PolledCommands,
     /// Content that can't be reduced to that degree.
     #[error(
         "ratios of content are at least 1: up to {DEDUPE_RATIO_MAX} by deduplication and \

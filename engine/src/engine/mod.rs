@@ -14,6 +14,7 @@ mod entries;
 mod error;
 mod local;
 mod place;
+mod reach;
 mod served;
 mod threads;
 

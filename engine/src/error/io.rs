@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::NvmeStatus;
 use crate::key::Tier;
 
 /// What was being done when an error arose.
@@ -80,9 +81,12 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of a positive errno.
+    /// The kind of a positive errno, or of an NVMe status in its place ([`NvmeStatus::errno`]).
     #[must_use]
     pub fn of_errno(errno: i32) -> ErrorKind {
+        if let Some(status) = NvmeStatus::of_errno(errno) {
+            return status.kind();
+        }
         match errno {
             libc::ENOSPC | libc::EDQUOT | libc::EFBIG => ErrorKind::NoSpace,
             libc::EIO | libc::EREMOTEIO | libc::ENODATA | libc::EILSEQ => ErrorKind::Media,
@@ -150,7 +154,8 @@ pub struct IoError {
     pub offset_bytes: u64,
     /// Length of the failed I/O, bytes.
     pub length_bytes: u64,
-    /// The positive errno; 0 when the kernel reported none (a short or corrupt transfer).
+    /// The positive errno, or an NVMe status in its place ([`NvmeStatus::errno`]); 0 when the
+    /// kernel reported none (a short or corrupt transfer).
     pub errno: i32,
 }
 
@@ -192,7 +197,10 @@ impl IoError {
         }
         let why = match self.errno {
             0 => self.kind.name().to_owned(),
-            errno => std::io::Error::from_raw_os_error(errno).to_string(),
+            errno => match NvmeStatus::of_errno(errno) {
+                Some(status) => status.to_string(),
+                None => std::io::Error::from_raw_os_error(errno).to_string(),
+            },
         };
         format!("{operation} of {bytes} bytes at offset {offset} of {file} failed: {why}")
     }
@@ -254,5 +262,7 @@ mod tests {
         for part in ["d/shard-0.kv", "8192", "4096", "Input/output error", "SMART"] {
             assert!(text.contains(part), "{text}");
         }
+        let text = IoError { errno: NvmeStatus::of_result(0x281).errno(), ..error }.to_string();
+        assert!(text.contains("failed: unrecovered read error (NVMe status 0x281); "), "{text}");
     }
 }

@@ -3,8 +3,12 @@
 
 mod gpu;
 mod io;
+mod nvme;
+mod passthrough;
 mod setup;
 
 pub use gpu::GpuFault;
 pub use io::{ErrorKind, IoError, Operation};
+pub use nvme::NvmeStatus;
+pub use passthrough::PassthroughFault;
 pub use setup::SetupError;

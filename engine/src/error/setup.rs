@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::PassthroughFault;
 use crate::units::{BLOCK_BYTES, KIB};
 
 /// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in
@@ -152,6 +153,13 @@ pub enum SetupError {
         /// Largest that the drive takes in one piece, wherever its memory lies.
         most_bytes: u64,
     },
+    /// A drive can't be handed NVMe commands.
+    Passthrough {
+        /// What was given.
+        path: PathBuf,
+        /// What stands against it.
+        fault: PassthroughFault,
+    },
     /// A shard's thread or its rings can't be made.
     Executor {
         /// Name of the thread.
@@ -241,6 +249,9 @@ impl SetupError {
             SetupError::PolledIoTooLarge { path, io_bytes, most_bytes } => {
                 polled_io_too_large(path, *io_bytes, *most_bytes)
             }
+            SetupError::Passthrough { path, fault } => {
+                format!("NVMe passthrough does not work on {}: {}", shown(path), fault.what())
+            }
             SetupError::Executor { name, reason } => {
                 format!("can't start the executor of {name}: {reason}")
             }
@@ -305,6 +316,12 @@ impl SetupError {
             SetupError::PolledIoTooLarge { most_bytes, .. } => {
                 let most_kib = most_bytes / KIB;
                 return format!("do without IOPOLL, or make I/Os of {most_kib} KiB at most").into();
+            }
+            SetupError::Passthrough { fault, .. } => {
+                return match fault.remedy() {
+                    Some(remedy) => format!("{remedy}; or do without passthrough").into(),
+                    None => "do without passthrough".into(),
+                };
             }
             SetupError::Executor { .. } => {
                 "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use io_uring::{IoUring, types};
+use io_uring::{IoUring, cqueue, squeue, types};
 
 /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): have the kernel run what waits for this thread.
 const GETEVENTS: u32 = 1 << 0;
@@ -55,7 +55,11 @@ impl Entrance {
     /// Registers a ring of this thread, which outlives the answer. A thread has 16 numbers; further
     /// rings of it, those of an older kernel and those whose submissions a kernel thread takes,
     /// which are seldom entered, go by their descriptor.
-    pub(super) fn of(ring: &IoUring) -> Entrance {
+    pub(super) fn of<S, C>(ring: &IoUring<S, C>) -> Entrance
+    where
+        S: squeue::EntryMarker,
+        C: cqueue::EntryMarker,
+    {
         let descriptor = ring.as_raw_fd();
         let mut update = RingUpdate { offset: u32::MAX, reserved: 0, data: descriptor as u64 };
         let is_entered = !ring.params().is_setup_sqpoll();
@@ -70,7 +74,11 @@ impl Entrance {
     }
 
     /// Hands over what is queued; how much of it the kernel took.
-    pub(super) fn submit(&self, ring: &mut IoUring) -> io::Result<usize> {
+    pub(super) fn submit<S, C>(&self, ring: &mut IoUring<S, C>) -> io::Result<usize>
+    where
+        S: squeue::EntryMarker,
+        C: cqueue::EntryMarker,
+    {
         let Some(number) = self.number else { return ring.submit() };
         let queue = ring.submission();
         let (queued, owes) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
@@ -80,7 +88,15 @@ impl Entrance {
     }
 
     /// Hands over what is queued and waits for one completion, so long at the most.
-    pub(super) fn submit_and_wait(&self, ring: &mut IoUring, most: Duration) -> io::Result<usize> {
+    pub(super) fn submit_and_wait<S, C>(
+        &self,
+        ring: &mut IoUring<S, C>,
+        most: Duration,
+    ) -> io::Result<usize>
+    where
+        S: squeue::EntryMarker,
+        C: cqueue::EntryMarker,
+    {
         let time = types::Timespec::from(most);
         let Some(number) = self.number else {
             let args = types::SubmitArgs::new().timespec(&time);
@@ -94,7 +110,11 @@ impl Entrance {
 
     /// Has the kernel run what waits for this thread and look for completions once; hands nothing
     /// over.
-    pub(super) fn look(&self, ring: &IoUring) -> io::Result<()> {
+    pub(super) fn look<S, C>(&self, ring: &IoUring<S, C>) -> io::Result<()>
+    where
+        S: squeue::EntryMarker,
+        C: cqueue::EntryMarker,
+    {
         match self.number {
             Some(number) => enter(number, 0, 0, GETEVENTS, None).map(drop),
             None => {

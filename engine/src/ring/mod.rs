@@ -2,6 +2,8 @@
 
 mod batch;
 mod chunks;
+mod command;
+mod dialect;
 mod entrance;
 mod lanes;
 mod op;
@@ -15,12 +17,14 @@ mod trial;
 mod turn;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
+pub use command::{CommandTarget, Commands};
+pub use dialect::{Asked, Dialect, Files};
 pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use patience::SILENCE_MAX;
 pub use poll_queue::polled_io_bytes_max;
 pub use probe::{RingFeatures, check_allowed, kernel_release};
 pub use reactor::{CompletionBell, Ring};
-pub use setup::{RingConfig, RingSetup};
+pub use setup::{CommandSetup, RingConfig, RingSetup};
 pub use slot::{Completion, IoFuture, SlotToken, Slots};
 pub use trial::RingTrial;

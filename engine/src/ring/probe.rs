@@ -14,6 +14,8 @@ pub struct RingFeatures {
     pub submission_thread: bool,
     /// `IOPOLL`: the thread looks for completions on the drive instead of being interrupted.
     pub polled: bool,
+    /// Entries of 128 bytes and answers of 32 (`SQE128`, `CQE32`): what it takes are NVMe commands.
+    pub passthrough: bool,
     /// The ring registered with its thread, so that entering the kernel looks up no descriptor.
     pub registered_ring: bool,
     /// Buffers registered with the kernel, so that pages are not pinned for each I/O.

@@ -9,18 +9,21 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::squeue::EntryMarker as _;
+use io_uring::{IoUring, cqueue};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::batch::is_batch;
+use super::command::{CommandTarget, Commands};
+use super::dialect::{Asked, Dialect, Files};
 use super::entrance::Entrance;
 use super::op::{IoKind, IoRequest};
 use super::patience::SILENCE_MAX;
 use super::probe::RingFeatures;
-use super::setup::RingSetup;
+use super::setup::{CommandSetup, RingSetup};
 use super::slot::{IoFuture, SlotToken, Slots};
 use super::turn::{Turnable, turn};
-use crate::buffer::{IoMemory, MemoryPlace};
+use crate::buffer::IoMemory;
 use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
 use crate::error::SetupError;
 
@@ -42,15 +45,15 @@ const DROP_LOOK: Duration = Duration::from_millis(1);
 /// buffers, which are leaked rather than freed under it.
 const DROP_PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// A ring and its in-flight table. `B` is what an I/O owns until its completion.
-pub struct Ring<B: 'static> {
+/// A ring and its in-flight table. `B` is what an I/O owns until its completion, `D` how the kernel
+/// is asked for it.
+pub struct Ring<B: 'static, D: Dialect = Files> {
     /// Before the ring, whose number it gives back.
     entrance: Entrance,
-    ring: RefCell<IoUring>,
+    ring: RefCell<IoUring<D::Entry, D::Answer>>,
+    dialect: D,
     slots: Rc<Slots<B>>,
-    files: Box<[RawFd]>,
     features: RingFeatures,
-    registered_span_bytes: usize,
     clock: Clock,
     bell: CompletionBell,
     /// I/Os in the submission queue that the kernel has not taken, oldest first. None where a
@@ -59,7 +62,7 @@ pub struct Ring<B: 'static> {
     /// How many of them, the youngest, have not been handed over yet.
     fresh: Cell<usize>,
     /// I/Os for which the submission queue had no place, oldest first.
-    waiting: RefCell<VecDeque<squeue::Entry>>,
+    waiting: RefCell<VecDeque<(SlotToken, D::Entry)>>,
     /// The errno with which the kernel refused to take any more I/O; 0 while it takes them.
     refusal: Cell<i32>,
     /// Set while `turn` runs: waking a task may come back here.
@@ -82,6 +85,33 @@ impl<B: IoMemory + 'static> Ring<B> {
     /// # Errors
     /// When no eventfd can be had or registered.
     pub fn over(setup: RingSetup, files: &[RawFd], clock: Clock) -> Result<Ring<B>, SetupError> {
+        let dialect = Files::new(files, setup.features, setup.registered_span_bytes);
+        Ring::speaking(dialect, setup, clock)
+    }
+}
+
+impl<B: IoMemory + 'static> Ring<B, Commands> {
+    /// One for NVMe commands to these namespaces, in the order in which their files were
+    /// registered.
+    ///
+    /// # Errors
+    /// When no eventfd can be had or registered.
+    pub fn commanding(
+        setup: CommandSetup,
+        targets: &[CommandTarget],
+        clock: Clock,
+    ) -> Result<Ring<B, Commands>, SetupError> {
+        let dialect = Commands::new(targets, setup.features, setup.registered_span_bytes);
+        Ring::speaking(dialect, setup, clock)
+    }
+}
+
+impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
+    fn speaking(
+        dialect: D,
+        setup: RingSetup<D::Entry, D::Answer>,
+        clock: Clock,
+    ) -> Result<Ring<B, D>, SetupError> {
         let failed = |error: std::io::Error| {
             SetupError::new(
                 format!("no eventfd for the io_uring: {error}"),
@@ -95,10 +125,9 @@ impl<B: IoMemory + 'static> Ring<B> {
         Ok(Ring {
             entrance,
             ring: RefCell::new(setup.ring),
+            dialect,
             slots: Slots::new(),
-            files: files.into(),
             features,
-            registered_span_bytes: setup.registered_span_bytes,
             clock,
             bell: CompletionBell(bell),
             queued: RefCell::default(),
@@ -143,7 +172,9 @@ impl<B: IoMemory + 'static> Ring<B> {
 
     /// The same on the file of that number, which must be one of the ring's.
     pub fn push_to(&self, file: usize, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
-        let entry = self.encode(file, request, owned.as_ref());
+        let memory =
+            |owned: &B| owned.place(request.buffer_offset as usize, request.length_bytes as usize);
+        let place = owned.as_ref().filter(|_| request.kind != IoKind::Flush).map(memory);
         // Its time comes with the batch that it is handed over with.
         let (token, future) = self.slots.insert(owned, Nanos::ZERO);
         if self.refusal.get() != 0 {
@@ -152,20 +183,22 @@ impl<B: IoMemory + 'static> Ring<B> {
             self.slots.complete(token, -self.refusal.get(), now);
             return future;
         }
-        let entry = entry.user_data(token.0);
-        // None overtakes those that wait.
-        if !self.waiting.borrow().is_empty() || !self.queue(&entry) {
-            self.waiting.borrow_mut().push_back(entry);
-        }
+        self.dialect.encode(&Asked { file, request, place }, token, |mut entry| {
+            entry.set_user_data(token.0);
+            // None overtakes those that wait.
+            if !self.waiting.borrow().is_empty() || !self.queue(token, &entry) {
+                self.waiting.borrow_mut().push_back((token, entry));
+            }
+        });
         future
     }
 
     /// Puts an entry in the submission queue; false when that is full.
-    fn queue(&self, entry: &squeue::Entry) -> bool {
-        let token = SlotToken(entry.get_user_data());
+    #[inline]
+    fn queue(&self, token: SlotToken, entry: &D::Entry) -> bool {
         if self.features.submission_thread {
             // The kernel may have it before we look again.
-            self.slots.handed_over(token, self.clock.now());
+            self.hand_over(token, self.clock.now());
         }
         // SAFETY: the buffer is owned by the slot until the completion carrying this token, and the
         // pool that it came from outlives the ring (see `Drop`).
@@ -175,41 +208,6 @@ impl<B: IoMemory + 'static> Ring<B> {
             self.fresh.set(self.fresh.get() + 1);
         }
         pushed
-    }
-
-    fn encode(&self, file: usize, request: IoRequest, owned: Option<&B>) -> squeue::Entry {
-        let (fd, number) = (types::Fd(self.files[file]), types::Fixed(file as u32));
-        if request.kind == IoKind::Flush {
-            return if self.features.registered_file {
-                opcode::Fsync::new(number).flags(types::FsyncFlags::DATASYNC).build()
-            } else {
-                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
-            };
-        }
-        let owned = owned.expect("a read or write has memory");
-        let (offset, length) = (request.offset_bytes, request.length_bytes);
-        let MemoryPlace { pointer, region_offset } =
-            owned.place(request.buffer_offset as usize, length as usize);
-        // Memory that is not the pool's is not registered: its pages are pinned for this I/O.
-        let registered = region_offset.filter(|_| self.features.registered_buffers);
-        let write = request.kind == IoKind::Write;
-        macro_rules! build {
-            ($fd:expr) => {
-                if let Some(region_offset) = registered {
-                    let index = (region_offset / self.registered_span_bytes) as u16;
-                    if write {
-                        opcode::WriteFixed::new($fd, pointer, length, index).offset(offset).build()
-                    } else {
-                        opcode::ReadFixed::new($fd, pointer, length, index).offset(offset).build()
-                    }
-                } else if write {
-                    opcode::Write::new($fd, pointer, length).offset(offset).build()
-                } else {
-                    opcode::Read::new($fd, pointer, length).offset(offset).build()
-                }
-            };
-        }
-        if self.features.registered_file { build!(number) } else { build!(fd) }
     }
 
     /// Hands over what was pushed and works off what has completed. O(completions); no system
@@ -286,14 +284,16 @@ impl<B: IoMemory + 'static> Ring<B> {
         loop {
             // Not held across `queue`.
             let next = self.waiting.borrow().front().cloned();
-            let Some(entry) = next.filter(|entry| self.queue(entry)) else { return };
+            let Some((token, _)) = next.filter(|(token, entry)| self.queue(*token, entry)) else {
+                return;
+            };
             let taken = self.waiting.borrow_mut().pop_front();
-            debug_assert_eq!(taken.map(|taken| taken.get_user_data()), Some(entry.get_user_data()));
+            debug_assert_eq!(taken.map(|(taken, _)| taken), Some(token));
         }
     }
 }
 
-impl<B: IoMemory + 'static> Turnable for Ring<B> {
+impl<B: IoMemory + 'static, D: Dialect> Turnable for Ring<B, D> {
     fn silence_bell(&self) {
         self.ring.borrow_mut().completion().disable_eventfd();
     }
@@ -340,7 +340,7 @@ impl<B: IoMemory + 'static> Turnable for Ring<B> {
     }
 }
 
-impl<B: 'static> Ring<B> {
+impl<B: 'static, D: Dialect> Ring<B, D> {
     /// Notes when what is new in the submission queue is handed over: one look at the clock for all
     /// of it.
     fn stamp(&self) {
@@ -349,7 +349,7 @@ impl<B: 'static> Ring<B> {
             let now = self.clock.now();
             let queued = self.queued.borrow();
             for token in queued.iter().rev().take(fresh) {
-                self.slots.handed_over(*token, now);
+                self.hand_over(*token, now);
             }
         }
     }
@@ -402,10 +402,27 @@ impl<B: 'static> Ring<B> {
             let Some(entry) = self.ring.borrow_mut().completion().next() else { break };
             // One clock read a batch: completions reaped together are seen together.
             let now = *now.get_or_insert_with(|| self.clock.now());
-            self.slots.complete(SlotToken(entry.user_data()), entry.result(), now);
+            let entry: cqueue::Entry = entry.into();
+            self.answered(SlotToken(entry.user_data()), entry.result(), now);
             reaped += 1;
         }
         reaped
+    }
+
+    /// One entry of an I/O is handed over, and with its first the I/O.
+    #[inline]
+    fn hand_over(&self, token: SlotToken, now: Nanos) {
+        if self.dialect.begins(token) {
+            self.slots.handed_over(token, now);
+        }
+    }
+
+    /// One entry of an I/O has ended, and with its last the I/O.
+    #[inline]
+    fn answered(&self, token: SlotToken, result: i32, now: Nanos) {
+        if let Some(result) = self.dialect.answered(token, result) {
+            self.slots.complete(token, result, now);
+        }
     }
 
     /// Ends the I/Os that the kernel has not taken, with `result`. The submission queue may not be
@@ -417,10 +434,10 @@ impl<B: 'static> Ring<B> {
             return;
         }
         let now = self.clock.now();
-        let waiting = waiting.iter().map(|entry| SlotToken(entry.get_user_data()));
+        let waiting = waiting.into_iter().map(|(token, _)| token);
         queued.into_iter().chain(waiting).for_each(|token| {
-            self.slots.handed_over(token, now);
-            self.slots.complete(token, result, now);
+            self.hand_over(token, now);
+            self.answered(token, result, now);
         });
         self.fresh.set(0);
     }
@@ -435,7 +452,7 @@ impl<B: 'static> Ring<B> {
     }
 }
 
-impl<B: 'static> Drop for Ring<B> {
+impl<B: 'static, D: Dialect> Drop for Ring<B, D> {
     fn drop(&mut self) {
         // What was asked for is done, if the kernel takes it; the rest ends as cancelled.
         if self.refusal.get() == 0 {

@@ -4,7 +4,7 @@
 
 use std::os::fd::RawFd;
 
-use io_uring::IoUring;
+use io_uring::{IoUring, cqueue, squeue};
 
 use super::probe::{RingFeatures, setup_failure};
 use crate::error::SetupError;
@@ -30,15 +30,23 @@ pub struct RingConfig {
 /// How long the kernel's submission thread spins before it sleeps, ms.
 pub(super) const SQ_THREAD_IDLE_MS: u32 = 100;
 
-/// A ring fresh from the kernel, before it moves into the reactor.
-pub struct RingSetup {
-    pub(super) ring: IoUring,
+/// A ring fresh from the kernel, before it moves into the reactor. Its entries are of the usual
+/// size, or larger.
+pub struct RingSetup<S = squeue::Entry, C = cqueue::Entry>
+where
+    S: squeue::EntryMarker,
+    C: cqueue::EntryMarker,
+{
+    pub(super) ring: IoUring<S, C>,
     pub(super) features: RingFeatures,
     /// Bytes a registered buffer spans, so that a region offset gives its index.
     pub(super) registered_span_bytes: usize,
 }
 
-impl std::fmt::Debug for RingSetup {
+/// One for NVMe commands, whose entries hold them and whose answers hold the drive's.
+pub type CommandSetup = RingSetup<squeue::Entry128, cqueue::Entry32>;
+
+impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> std::fmt::Debug for RingSetup<S, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RingSetup").field("features", &self.features).finish_non_exhaustive()
     }
@@ -51,6 +59,24 @@ impl RingSetup {
     /// # Errors
     /// When io_uring is missing, forbidden or out of a resource.
     pub fn new(config: RingConfig) -> Result<RingSetup, SetupError> {
+        RingSetup::sized(config)
+    }
+}
+
+impl CommandSetup {
+    /// The same for NVMe commands.
+    ///
+    /// # Errors
+    /// As [`RingSetup::new`], and when this kernel has no such entries.
+    pub fn commands(config: RingConfig) -> Result<CommandSetup, SetupError> {
+        let mut setup = RingSetup::sized(config)?;
+        setup.features.passthrough = true;
+        Ok(setup)
+    }
+}
+
+impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
+    fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
         if config.submission_thread {
             return RingSetup::with_submission_thread(config.entries);
         }
@@ -76,7 +102,7 @@ impl RingSetup {
                     .build(config.entries)
                     .or_else(|_| {
                         features = RingFeatures::default();
-                        IoUring::new(config.entries)
+                        IoUring::builder().build(config.entries)
                     })
                     .map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?
             }
@@ -87,7 +113,7 @@ impl RingSetup {
 
     /// One whose submissions a kernel thread takes. That excludes `DEFER_TASKRUN`: completions are
     /// posted as they come, and the bell rings for them.
-    fn with_submission_thread(entries: u32) -> Result<RingSetup, SetupError> {
+    fn with_submission_thread(entries: u32) -> Result<RingSetup<S, C>, SetupError> {
         let ring = IoUring::builder()
             .setup_sqpoll(SQ_THREAD_IDLE_MS)
             .setup_submit_all()
@@ -100,7 +126,7 @@ impl RingSetup {
 
     /// One that finds completions when [`super::Ring::poll`] looks for them. Without
     /// `DEFER_TASKRUN`: the look itself posts them, so there is no work to put off.
-    fn polled(entries: u32) -> Result<RingSetup, SetupError> {
+    fn polled(entries: u32) -> Result<RingSetup<S, C>, SetupError> {
         let ring = IoUring::builder()
             .setup_iopoll()
             .setup_submit_all()
@@ -112,7 +138,7 @@ impl RingSetup {
     }
 
     /// Takes a ring as it is.
-    pub(super) fn plain(ring: IoUring) -> RingSetup {
+    pub(super) fn plain(ring: IoUring<S, C>) -> RingSetup<S, C> {
         RingSetup { ring, features: RingFeatures::default(), registered_span_bytes: 0 }
     }
 
@@ -131,7 +157,23 @@ impl RingSetup {
         buffer_bytes: usize,
     ) -> std::io::Result<()> {
         let buffers_per_span = (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1);
-        let span = buffers_per_span * buffer_bytes;
+        // SAFETY: what the caller promises.
+        unsafe { self.register_spans(start, bytes, buffers_per_span * buffer_bytes) }
+    }
+
+    /// Registers the buffer region in pieces of `span` bytes each, the last of what is left.
+    ///
+    /// # Errors
+    /// As [`RingSetup::register_buffers`]; `EINVAL` when there are more than 16,384.
+    ///
+    /// # Safety
+    /// The region must stay mapped until the ring is dropped.
+    pub unsafe fn register_spans(
+        &mut self,
+        start: *mut u8,
+        bytes: usize,
+        span: usize,
+    ) -> std::io::Result<()> {
         let mut vectors = Vec::new();
         let mut offset = 0;
         while offset < bytes {

@@ -47,7 +47,8 @@ impl SlotToken {
         SlotToken(u64::from(generation) << 32 | u64::from(index))
     }
 
-    fn index(self) -> usize {
+    /// Number of its slot, which a later I/O may have again.
+    pub(super) fn index(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
 

@@ -20,7 +20,7 @@ use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace, Pol
 use crate::error::SetupError;
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
-use crate::ring::{Ring, RingConfig, RingFeatures, RingSetup};
+use crate::ring::{CommandSetup, CommandTarget, Ring, RingConfig, RingFeatures, RingSetup};
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
 /// Entries of a submission queue at most: what finds no place waits in the ring's own queue. The
@@ -47,6 +47,8 @@ pub struct Blueprint {
     pub submission_thread: bool,
     /// Whether each shard polls the drives for completed reads and writes.
     pub polled: bool,
+    /// Whether reads, writes and flushes are NVMe commands.
+    pub passthrough: bool,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
     /// How much of what is read is checked.
@@ -233,23 +235,13 @@ pub fn open_shard(
     let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
     let polled = blueprint.polled && objects.is_none();
     let submission_thread = blueprint.submission_thread;
-    let mut setup = RingSetup::new(RingConfig { entries, submission_thread, polled })?;
-    let pool = registered_pool(&blueprint, &mut setup, &mut shortfalls)?;
-    let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
-    if let Err(error) = setup.register_files(&descriptors) {
-        shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
-    }
-    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
-    let device: Rc<dyn Device> = match objects {
-        Some(space) => open_objects(space),
-        None if polled => open_polled(&ring, &files)?,
-        None => Rc::new(FileDevice::new(Rc::clone(&ring), &files)),
+    let config = RingConfig { entries, submission_thread, polled };
+    let Opened { device, pool, features } = match blueprint.passthrough && objects.is_none() {
+        true => open_commands(&blueprint, config, &files, &mut shortfalls)?,
+        false => open_files(&blueprint, config, (&files, objects), &mut shortfalls)?,
     };
-    if !polled {
-        executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
-    }
     let mut facts = ShardFacts {
-        ring: ring.features(),
+        ring: features,
         huge_pages: pool.page_kind() == PageKind::Huge,
         buffer_bytes: u64::from(pool.count()) * blueprint.io_bytes,
         gpu_reaches_buffers: None,
@@ -284,6 +276,95 @@ pub fn open_shard(
         ));
     }
     Ok((shard, facts))
+}
+
+/// A shard's way to its data.
+struct Opened {
+    device: Rc<dyn Device>,
+    pool: BufferPool,
+    features: RingFeatures,
+}
+
+/// The device over these files, or over objects in their place.
+fn open_files(
+    blueprint: &Blueprint,
+    config: RingConfig,
+    (files, objects): (&[Arc<DataFile>], Option<Arc<ObjectSpace>>),
+    shortfalls: &mut Vec<String>,
+) -> Result<Opened, SetupError> {
+    let mut setup = RingSetup::new(config)?;
+    let buffer_bytes = blueprint.io_bytes as usize;
+    let pool = registered_pool(blueprint, shortfalls, |(start, bytes)| {
+        // SAFETY: the pool's mapping outlives the ring: every ticket in flight holds it, and the
+        // tickets, which lives beside the ring in the same shard, holds it too; the kernel
+        // keeps the registered pages pinned whatever is unmapped.
+        unsafe { setup.register_buffers(start, bytes, buffer_bytes) }
+    })?;
+    let descriptors: Vec<RawFd> = files.iter().map(|file| file.raw_fd()).collect();
+    if let Err(error) = setup.register_files(&descriptors) {
+        shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
+    }
+    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
+    let device: Rc<dyn Device> = match objects {
+        Some(space) => open_objects(space),
+        None if config.polled => open_polled(&ring, files)?,
+        None => Rc::new(FileDevice::new(Rc::clone(&ring), files)),
+    };
+    if !config.polled {
+        executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
+    }
+    Ok(Opened { device, pool, features: ring.features() })
+}
+
+/// The device that hands NVMe commands to the namespaces of these files.
+fn open_commands(
+    blueprint: &Blueprint,
+    config: RingConfig,
+    files: &[Arc<DataFile>],
+    shortfalls: &mut Vec<String>,
+) -> Result<Opened, SetupError> {
+    let targets: Vec<CommandTarget> = files
+        .iter()
+        .map(|file| file.command_target().expect("it was opened before the shards start"))
+        .collect();
+    let command_bytes = targets.iter().map(|target| target.command_bytes_max).min();
+    let command_bytes = command_bytes.map_or(blueprint.io_bytes, u64::from);
+    // An I/O that is more than one command has that many entries in flight.
+    let commands = u32::try_from(blueprint.io_bytes.div_ceil(command_bytes)).unwrap_or(u32::MAX);
+    let entries = config.entries.saturating_mul(commands).min(RING_ENTRIES_MAX);
+    let mut setup = CommandSetup::commands(RingConfig { entries, ..config })?;
+    let span_bytes = command_span_bytes(blueprint.io_bytes, command_bytes) as usize;
+    let pool = registered_pool(blueprint, shortfalls, |(start, bytes)| {
+        // SAFETY: as in `open_files`.
+        unsafe { setup.register_spans(start, bytes, span_bytes) }
+    })?;
+    let descriptors: Vec<RawFd> = targets.iter().map(|target| target.file).collect();
+    if let Err(error) = setup.register_files(&descriptors) {
+        shortfalls.push(format!("the namespace is not registered with the kernel ({error})"));
+    }
+    if setup.features().registered_buffers && targets.iter().any(|target| !target.takes_registered)
+    {
+        shortfalls.push(
+            "NVMe commands can't name registered buffers here, which costs CPU: use Linux 6.1 or \
+             newer"
+                .to_owned(),
+        );
+    }
+    let ring = Rc::new(Ring::commanding(setup, &targets, Clock::Os)?);
+    // The files, which it holds, keep the namespaces open.
+    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), files));
+    executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
+    Ok(Opened { device, pool, features: ring.features() })
+}
+
+/// Bytes of one registered buffer, such that few commands straddle two and none is of more memory
+/// than a command may be: Linux 6.1 counts the pages up to the end of a registered buffer, and
+/// refuses a command of more of them than the drive takes segments.
+fn command_span_bytes(io_bytes: u64, command_bytes_max: u64) -> u64 {
+    match command_bytes_max / io_bytes {
+        0 => command_bytes_max,
+        ios => ios * io_bytes,
+    }
 }
 
 /// The device over these files whose completions `ring` is polled for, and the tasks that poll and
@@ -372,8 +453,8 @@ async fn look_after_gpu(lanes: Lanes) {
 /// them unregistered when it is not the limit that forbids it.
 fn registered_pool(
     blueprint: &Blueprint,
-    setup: &mut RingSetup,
     shortfalls: &mut Vec<String>,
+    mut register: impl FnMut((*mut u8, usize)) -> std::io::Result<()>,
 ) -> Result<BufferPool, SetupError> {
     let io_bytes = blueprint.io_bytes as usize;
     let wanted = blueprint.buffers();
@@ -381,11 +462,7 @@ fn registered_pool(
     let mut count = wanted;
     let pool = loop {
         let pool = BufferPool::new(io_bytes, count)?;
-        let (start, bytes) = pool.region();
-        // SAFETY: the pool's mapping outlives the ring: every ticket in flight holds it, and the
-        // tickets, which lives beside the ring in the same shard, holds it too; the kernel
-        // keeps the registered pages pinned whatever is unmapped.
-        match unsafe { setup.register_buffers(start, bytes, io_bytes) } {
+        match register(pool.region()) {
             Ok(()) => break pool,
             Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && count > least => {
                 count = (count / 2).max(least);
@@ -406,4 +483,18 @@ fn registered_pool(
         ));
     }
     Ok(pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{KIB, MIB};
+
+    #[test]
+    fn a_registered_piece_for_commands_is_whole_ios_or_a_whole_command() {
+        assert_eq!(command_span_bytes(128 * KIB, 256 * KIB), 256 * KIB);
+        assert_eq!(command_span_bytes(96 * KIB, 256 * KIB), 192 * KIB);
+        assert_eq!(command_span_bytes(256 * KIB, 256 * KIB), 256 * KIB);
+        assert_eq!(command_span_bytes(4 * MIB, 256 * KIB), 256 * KIB);
+    }
 }

@@ -55,6 +55,7 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .memory_gauge(MemoryGauge::new(Room::memory_left))
         .submission_thread(plan.sqpoll)
         .polled(plan.iopoll)
+        .passthrough(plan.nvme_passthrough)
         .durability(plan.durability)
         .verify(plan.verify)
         .shape(plan.shape())

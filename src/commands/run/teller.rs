@@ -72,6 +72,8 @@ pub(super) struct Teller<'a> {
     pub(super) series: Vec<(Nanos, BlockCounters)>,
     pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
     pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, Nanos)>,
+    /// Whether the kernel counts this run's I/O: what it does not count is unknown, and not 0.
+    pub(super) is_counted: bool,
     /// The counters of every device below the store, at the window's two edges.
     pub(super) chain: [Vec<Option<BlockCounters>>; 2],
 }
@@ -105,6 +107,7 @@ impl<'a> Teller<'a> {
             series: Vec::new(),
             before: None,
             after: None,
+            is_counted: true,
             chain: Default::default(),
         }
     }
@@ -139,6 +142,9 @@ impl<'a> Teller<'a> {
 
     fn chain_counters(&self) -> Vec<Option<BlockCounters>> {
         let links = &self.machine.device_chain;
+        if !self.is_counted {
+            return vec![None; links.len()];
+        }
         links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
     }
 
@@ -155,6 +161,9 @@ impl<'a> Teller<'a> {
 
     /// The counters of all disks together.
     fn counters(&self) -> Option<BlockCounters> {
+        if !self.is_counted {
+            return None;
+        }
         let disks = self.disks();
         let all: Option<Vec<_>> =
             disks.iter().map(|disk| BlockCounters::read(&disk.numbers)).collect();
@@ -189,7 +198,7 @@ impl<'a> Teller<'a> {
 
     /// Reads the counters of each drive's disk, at the window's first or second edge.
     fn sample_drives(&mut self, edge: usize) {
-        for drive in &mut self.drives {
+        for drive in self.drives.iter_mut().filter(|_| self.is_counted) {
             drive.counters[edge] =
                 drive.device.as_ref().and_then(|disk| BlockCounters::read(&disk.numbers));
         }
@@ -276,6 +285,8 @@ impl Observer for Teller<'_> {
         });
         self.drives = drives.collect();
         self.look_below_the_others();
+        self.is_counted = !self.plan.nvme_passthrough
+            || self.disks().iter().all(|disk| BlockCounters::have_passthrough(&disk.numbers));
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
         self.shortages = shortages::at_first(self.plan, store);

@@ -10,7 +10,8 @@ use super::Document;
 use super::cache::CacheReport;
 use super::cache_stats::{CacheStatsReport, TierLatencies};
 use super::engine::{
-    Agreement, DeviceReport, EvictionReport, EvictionsReport, IoDirection, IoReport, WaitsReport,
+    Agreement, DeviceReport, EngineReport, EvictionReport, EvictionsReport, IoDirection, IoReport,
+    WaitsReport,
 };
 use super::figure::{Derived, Fact, Part};
 use super::histograms::{CLASSES, Histograms};
@@ -78,14 +79,15 @@ impl Document {
         let (nothing, drive_window_s) = (Histograms::default(), window_s.filter(|_| has_drive));
         let of_the_drive = if has_drive { histograms } else { &nothing };
         let (kept, of) = (self.end_to_end_latencies.len(), self.requests_completed.known());
-        let Ours { io, waits, evictions, device, cost, source, machine, simulation, .. } =
-            &mut *self.ringfall;
+        let Ours {
+            io, waits, evictions, device, cost, source, machine, simulation, engine, ..
+        } = &mut *self.ringfall;
         of_single_ios(io, drive_window_s, of_the_drive);
         of_waits(waits, histograms);
         of_evictions(evictions, of_the_drive);
         of_the_device(device, window_s);
         device.cold_reads = Derived::maybe(match simulation {
-            None => cold_reads(device, machine),
+            None => cold_reads(device, machine, engine),
             Some(_) => None,
         });
         let cpu_s = cost.cpu_user_s.known().zip(cost.cpu_system_s.known());
@@ -290,10 +292,16 @@ fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
 }
 
 /// Of merged results the machine is what they agree in.
-fn cold_reads(device: &DeviceReport, machine: &Machine) -> Option<ColdReads> {
+fn cold_reads(
+    device: &DeviceReport,
+    machine: &Machine,
+    engine: &EngineReport,
+) -> Option<ColdReads> {
     let kernel = device.kernel.as_ref();
     let reached = kernel.and_then(|k| k.reached_bytes.known().or(k.read_bytes.known()));
-    ColdReads::of(device.engine_read_bytes.known()?, reached, machine)
+    let mut shards = engine.shards.as_ref().into_iter().flatten();
+    let are_commands = shards.any(|shard| shard.nvme_passthrough.known() == Some(true));
+    ColdReads::of(device.engine_read_bytes.known()?, reached, machine, are_commands)
 }
 
 fn of_the_device(device: &mut DeviceReport, window_s: Option<f64>) {

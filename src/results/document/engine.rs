@@ -378,6 +378,9 @@ pub struct ShardReport {
     pub sqpoll: Fact<bool>,
     /// Whether the shard polled the drives for completed reads and writes (`IORING_SETUP_IOPOLL`).
     pub iopoll: Fact<bool>,
+    /// Whether the reads, writes and flushes of this shard were NVMe commands, which the kernel
+    /// hands to the drive past its block layer (`IORING_OP_URING_CMD`).
+    pub nvme_passthrough: Fact<bool>,
     /// Whether the ring is registered with its thread, so that a system call for it looks up no
     /// descriptor (Linux 5.18).
     pub registered_ring: Fact<bool>,
@@ -407,6 +410,7 @@ impl EngineReport {
             defer_taskrun: Fact::of(facts.ring.defer_taskrun),
             sqpoll: Fact::of(facts.ring.submission_thread),
             iopoll: Fact::of(facts.ring.polled),
+            nvme_passthrough: Fact::of(facts.ring.passthrough),
             registered_ring: Fact::of(facts.ring.registered_ring),
             registered_buffers: Fact::of(facts.ring.registered_buffers),
             registered_file: Fact::of(facts.ring.registered_file),

@@ -321,7 +321,8 @@ pub struct ErrorRow {
     pub kind: String,
     /// Operation that failed: read, write or flush.
     pub operation: String,
-    /// The kernel's error number (errno); 0 when there was none.
+    /// The kernel's error number (errno); 0 when there was none. From 65,536 on, the status that an
+    /// NVMe drive answered a command with, and 65,536 (with `nvme_passthrough`).
     pub errno: i32,
     /// Number of these errors during the measurement window.
     pub count: u64,

@@ -1,0 +1,182 @@
+//! What an NVMe drive says of itself and of a namespace: the two Identify commands, and their
+//! answers as far as I/O depends on them.
+
+#![allow(unsafe_code, reason = "ioctls of the NVMe driver, which no crate has")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::error::{NvmeStatus, PassthroughFault};
+use crate::units::BLOCK_BYTES;
+
+/// `NVME_IOCTL_ID` of linux/nvme_ioctl.h: `_IO('N', 0x40)`.
+const NVME_IOCTL_ID: u32 = 0x4e40;
+/// `NVME_IOCTL_ADMIN_CMD`: `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, whose 72 bytes are in bits
+/// 16 to 29.
+const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
+/// As the specification calls it.
+const NAME: &str = "Identify";
+/// Opcode of the Identify command (NVM Express Base Specification 2.0, 5.17).
+const IDENTIFY: u8 = 6;
+/// Bytes of its answer.
+const IDENTIFY_BYTES: usize = 4096;
+/// What it is to tell of (CNS): the namespace, or its controller.
+const OF_NAMESPACE: u32 = 0;
+const OF_CONTROLLER: u32 = 1;
+
+/// `struct nvme_passthru_cmd`.
+#[repr(C)]
+#[derive(Default)]
+struct AdminCommand {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    namespace: u32,
+    words_2_and_3: [u32; 2],
+    metadata: u64,
+    address: u64,
+    metadata_bytes: u32,
+    data_bytes: u32,
+    words_10_to_15: [u32; 6],
+    timeout_ms: u32,
+    result: u32,
+}
+
+const _: () = assert!(size_of::<AdminCommand>() as u32 == NVME_IOCTL_ADMIN_CMD >> 16 & 0x3fff);
+
+/// The positive errno of an error that has one.
+pub(super) fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// The number that an open namespace has at its controller.
+pub(super) fn namespace_number(file: &File) -> Result<u32, PassthroughFault> {
+    // SAFETY: the request takes no argument.
+    let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID as _) };
+    // The kernel returns the number itself; errors are the negative results.
+    let failed = || errno_of(&io::Error::last_os_error());
+    u32::try_from(number)
+        .map_err(|_negative| PassthroughFault::of_errno("asking for its number", failed()))
+}
+
+/// What Identify answers of an open namespace and of its controller.
+pub(super) fn identify(file: &File, namespace: u32) -> Result<Identity, PassthroughFault> {
+    let of_namespace = ask(file, namespace, OF_NAMESPACE)?;
+    // No namespace is named where the controller is asked for.
+    let of_controller = ask(file, 0, OF_CONTROLLER)?;
+    Ok(Identity::parse(&of_namespace, &of_controller))
+}
+
+fn ask(file: &File, namespace: u32, what: u32) -> Result<[u8; IDENTIFY_BYTES], PassthroughFault> {
+    let mut answer = [0_u8; IDENTIFY_BYTES];
+    let mut command = AdminCommand {
+        opcode: IDENTIFY,
+        namespace,
+        address: answer.as_mut_ptr().expose_provenance() as u64,
+        data_bytes: IDENTIFY_BYTES as u32,
+        words_10_to_15: [what, 0, 0, 0, 0, 0],
+        ..AdminCommand::default()
+    };
+    // SAFETY: the kernel reads the command and writes its result, and writes so many bytes at its
+    // address; both are this function's own and outlive the call, which waits for the drive.
+    let status =
+        unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
+    match status {
+        0 => Ok(answer),
+        1.. => Err(PassthroughFault::of_errno(NAME, NvmeStatus::of_result(status).errno())),
+        _ => Err(PassthroughFault::of_errno(NAME, errno_of(&io::Error::last_os_error()))),
+    }
+}
+
+/// What I/O on a namespace depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity {
+    /// Blocks of the namespace.
+    blocks: u64,
+    /// Size of one as a power of two, bytes.
+    block_shift: u8,
+    /// Bytes beside each.
+    metadata_bytes: u16,
+    /// Most that one command moves, bytes; none where the drive sets no limit.
+    pub(super) command_bytes_max: Option<u64>,
+}
+
+impl Identity {
+    /// From both answers: NVM Command Set Specification 1.0, figure 97, and NVM Express Base
+    /// Specification 2.0, figure 275.
+    fn parse(namespace: &[u8; IDENTIFY_BYTES], controller: &[u8; IDENTIFY_BYTES]) -> Identity {
+        let mut blocks = [0; 8];
+        blocks.copy_from_slice(&namespace[..8]);
+        // FLBAS: the format in use, the two upper bits of its number apart.
+        let in_use = namespace[26];
+        let format = usize::from((in_use & 0xf) | (in_use >> 5 & 3) << 4);
+        let format = &namespace[128 + 4 * format..][..4];
+        // MDTS: a power of two of the controller's smallest page, which is at least 4 KiB.
+        let command_bytes_max = match controller[77] {
+            0 => None,
+            power => Some(BLOCK_BYTES << power.min(32)),
+        };
+        Identity {
+            blocks: u64::from_le_bytes(blocks),
+            block_shift: format[2],
+            metadata_bytes: u16::from_le_bytes([format[0], format[1]]),
+            command_bytes_max,
+        }
+    }
+
+    /// Size of a block as a power of two, where the namespace is as I/O needs it.
+    pub(super) fn block_shift(&self) -> Result<u32, PassthroughFault> {
+        if self.metadata_bytes > 0 {
+            return Err(PassthroughFault::Metadata { bytes: self.metadata_bytes });
+        }
+        match self.block_shift {
+            9..=12 => Ok(self.block_shift.into()),
+            log2_bytes => Err(PassthroughFault::BlockSize { log2_bytes }),
+        }
+    }
+
+    /// Its size, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.checked_shl(self.block_shift.into()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_at_the_places_of_the_specification() {
+        let (mut namespace, mut controller) = ([0; IDENTIFY_BYTES], [0; IDENTIFY_BYTES]);
+        namespace[..8].copy_from_slice(&0x1_0000_0007_u64.to_le_bytes());
+        // Format 18: the lower bits 2, the upper 1; bit 4 is of the metadata.
+        namespace[26] = 2 | 1 << 4 | 1 << 5;
+        namespace[128 + 4 * 18..][..4].copy_from_slice(&[0, 0, 12, 0]);
+        namespace[128 + 4 * 2..][..4].copy_from_slice(&[8, 0, 9, 0]);
+        controller[77] = 5;
+        let identity = Identity::parse(&namespace, &controller);
+        assert_eq!(identity.block_shift(), Ok(12));
+        assert_eq!(identity.bytes(), 0x1000_0000_7000);
+        assert_eq!(identity.command_bytes_max, Some(128 << 10));
+        namespace[26] = 2;
+        let identity = Identity::parse(&namespace, &controller);
+        assert_eq!(identity.block_shift(), Err(PassthroughFault::Metadata { bytes: 8 }));
+        for (shift, is_good) in [(8, false), (9, true), (12, true), (13, false), (255, false)] {
+            namespace[136..140].copy_from_slice(&[0, 0, shift, 0]);
+            let identity = Identity::parse(&namespace, &controller);
+            assert_eq!(identity.block_shift().is_ok(), is_good, "2^{shift}");
+        }
+        assert_eq!(Identity::parse(&namespace, &controller).bytes(), 0, "no shift overflows");
+        controller[77] = 0;
+        assert_eq!(Identity::parse(&namespace, &controller).command_bytes_max, None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_namespace_refuses_its_commands() {
+        let file = File::open("/dev/null").unwrap();
+        assert!(namespace_number(&file).unwrap_err().what().contains("asking for its number"));
+        let fault = identify(&file, 1).unwrap_err();
+        assert!(matches!(fault, PassthroughFault::Command { name: "Identify", .. }), "{fault:?}");
+    }
+}

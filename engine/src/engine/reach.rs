@@ -1,0 +1,97 @@
+//! How a shard's I/Os reach the drives, and whether they can.
+
+use std::sync::Arc;
+
+use super::builder::EngineBuilder;
+use super::error::{EngineError, SettingsError};
+use crate::device::DataFile;
+
+impl EngineBuilder {
+    /// Whether a kernel thread takes each shard's submissions (`SQPOLL`), so that handing over an
+    /// I/O is no system call; by default none does. Each such thread spins while its shard is busy,
+    /// and for 100 ms after: it wants a core of its own.
+    #[must_use]
+    pub fn submission_thread(mut self, has_one: bool) -> Self {
+        self.submission_thread = has_one;
+        self
+    }
+
+    /// Whether each shard polls the drives for completed reads and writes (`IOPOLL`) instead of
+    /// being interrupted; by default none does. A shard then keeps its core busy for as long as an
+    /// I/O is in flight. Each drive must have a queue for it (`nvme.poll_queues`), which is found
+    /// out before the shards start. Has no effect on an object store, and excludes
+    /// [`EngineBuilder::submission_thread`].
+    #[must_use]
+    pub fn polled(mut self, is_polled: bool) -> Self {
+        self.polled = is_polled;
+        self
+    }
+
+    /// Whether reads, writes and flushes are NVMe commands that the kernel hands to the drives as
+    /// they are (`IORING_OP_URING_CMD`), past its block layer; by default they are not. Each drive
+    /// must be a whole NVMe namespace, given as a device, and take such commands, which is found
+    /// out before the shards start. Has no effect on an object store, and excludes
+    /// [`EngineBuilder::polled`].
+    #[must_use]
+    pub fn passthrough(mut self, is_used: bool) -> Self {
+        self.passthrough = is_used;
+        self
+    }
+
+    /// Whether these ways go together.
+    pub(super) fn check_reach(&self) -> Result<(), SettingsError> {
+        if self.polled && self.submission_thread {
+            return Err(SettingsError::Polling);
+        }
+        if self.polled && self.passthrough {
+            return Err(SettingsError::PolledCommands);
+        }
+        Ok(())
+    }
+
+    /// Finds out whether each drive can be reached so; O(drives) I/Os.
+    pub(super) fn probe_drives(&self, files: &[Arc<DataFile>]) -> Result<(), EngineError> {
+        if self.polled {
+            files.iter().try_for_each(|file| file.probe_polled(self.io_bytes))?;
+        }
+        if self.passthrough {
+            let sizes = self.drive_sizes();
+            files.iter().zip(sizes).try_for_each(|(file, bytes)| file.open_namespace(bytes))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{CacheDir, Preallocate};
+    use crate::error::{PassthroughFault, SetupError};
+    use crate::units::MIB;
+
+    #[test]
+    fn ways_that_exclude_each_other_are_refused() {
+        let good = || EngineBuilder::default().storage_bytes(MIB);
+        let error = |builder: EngineBuilder| builder.check().unwrap_err();
+        assert_eq!(error(good().polled(true).submission_thread(true)), SettingsError::Polling);
+        assert_eq!(error(good().polled(true).passthrough(true)), SettingsError::PolledCommands);
+        assert_eq!(good().submission_thread(true).passthrough(true).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_file_in_a_directory_is_handed_no_nvme_commands() {
+        let name = format!("ringfall-reach-{}", std::process::id());
+        let mut directory = CacheDir::open(&std::env::temp_dir().join(name)).unwrap();
+        let (file, path) = directory.create_data_file().unwrap();
+        let file = Arc::new(DataFile::new(file, path.clone(), Preallocate::Grow).unwrap());
+        file.prepare(256).unwrap();
+        let builder = EngineBuilder::default().storage_bytes(MIB).passthrough(true);
+        let Err(EngineError::Setup(error)) = builder.specs(&[Arc::clone(&file)]) else {
+            panic!("a file was taken for a namespace");
+        };
+        let fault = PassthroughFault::NotNvme;
+        assert_eq!(error, SetupError::Passthrough { path, fault });
+        assert!(file.command_target().is_none());
+        directory.remove().unwrap();
+    }
+}

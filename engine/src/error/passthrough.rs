@@ -1,0 +1,157 @@
+//! Why a drive can't be handed NVMe commands.
+
+use std::borrow::Cow;
+
+use super::NvmeStatus;
+use crate::units::BLOCK_BYTES;
+
+/// What stands against NVMe passthrough on a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PassthroughFault {
+    /// A directory, a file or a device of another kind.
+    NotNvme,
+    /// A part of an NVMe namespace: commands name blocks of the whole.
+    Partition,
+    /// The kernel chooses one of several ways to the drive for each command.
+    Multipath,
+    /// The namespace has no character device.
+    NoCharacterDevice {
+        /// Where it would be.
+        path: String,
+    },
+    /// This process may not open the character device, or may not send commands.
+    Forbidden {
+        /// What the system said.
+        reason: String,
+    },
+    /// This kernel's io_uring has no such commands.
+    Kernel {
+        /// Kernel release, as `uname -r`.
+        release: String,
+    },
+    /// Each block has bytes of metadata beside it.
+    Metadata {
+        /// How many, bytes a block.
+        bytes: u16,
+    },
+    /// The namespace is zoned: a zone is written in order only.
+    Zoned,
+    /// The namespace's blocks are not of a size that goes with ours.
+    BlockSize {
+        /// Size of a block as a power of two.
+        log2_bytes: u8,
+    },
+    /// What one of the two devices wrote the other did not read.
+    Differs {
+        /// Where, bytes from the namespace's beginning.
+        offset_bytes: u64,
+    },
+    /// A command that a drive must know failed.
+    Command {
+        /// Its name.
+        name: &'static str,
+        /// What the system or the drive said.
+        reason: String,
+    },
+}
+
+impl PassthroughFault {
+    /// A command that ended with that positive errno, or with an NVMe status in its place.
+    #[must_use]
+    pub fn of_errno(name: &'static str, errno: i32) -> PassthroughFault {
+        let reason = match NvmeStatus::of_errno(errno) {
+            Some(status) => status.to_string(),
+            None => std::io::Error::from_raw_os_error(errno).to_string(),
+        };
+        match errno {
+            libc::EACCES | libc::EPERM => PassthroughFault::Forbidden { reason },
+            _ => PassthroughFault::Command { name, reason },
+        }
+    }
+
+    /// What was wrong, as the rest of a sentence that names the path.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match self {
+            PassthroughFault::NotNvme => "it is not an NVMe drive".to_owned(),
+            PassthroughFault::Partition => "it is a partition".to_owned(),
+            PassthroughFault::Multipath => {
+                "it is reached by NVMe multipath, which repeats no passthrough command on another \
+                 path"
+                    .to_owned()
+            }
+            PassthroughFault::NoCharacterDevice { path } => format!("there is no {path}"),
+            PassthroughFault::Forbidden { reason } => {
+                format!("this process may not send NVMe commands ({reason})")
+            }
+            PassthroughFault::Kernel { release } => {
+                format!("this kernel ({release}) takes no NVMe commands through io_uring")
+            }
+            PassthroughFault::Metadata { bytes } => {
+                format!("it is formatted with {bytes} bytes of metadata per block")
+            }
+            PassthroughFault::Zoned => "it is zoned".to_owned(),
+            PassthroughFault::BlockSize { log2_bytes } => {
+                format!("it has blocks of 2^{log2_bytes} bytes")
+            }
+            PassthroughFault::Differs { offset_bytes } => format!(
+                "at offset {offset_bytes} a command did not read what the block device had \
+                 written, or the other way round"
+            ),
+            PassthroughFault::Command { name, reason } => format!("{name} failed: {reason}"),
+        }
+    }
+
+    /// What would help, beside doing without it; none where nothing would.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            PassthroughFault::NotNvme => {
+                "choose an NVMe namespace that nothing uses, such as /dev/nvme0n1 or /dev/ng0n1"
+            }
+            PassthroughFault::Partition => "choose the whole namespace",
+            PassthroughFault::Multipath => "load nvme_core with multipath=N",
+            PassthroughFault::NoCharacterDevice { .. } => {
+                "use Linux 5.19 or newer, and have udev or devtmpfs make the device"
+            }
+            PassthroughFault::Forbidden { .. } => {
+                "run as root (CAP_SYS_ADMIN), in a container with access to the device"
+            }
+            PassthroughFault::Kernel { .. } => "use Linux 6.1 or newer (5.19 works, slower)",
+            PassthroughFault::Metadata { .. } => {
+                "format it without metadata (`nvme format`, which deletes all data)"
+            }
+            PassthroughFault::Zoned => "choose a namespace that is not zoned",
+            PassthroughFault::BlockSize { .. } => {
+                let text = format!(
+                    "format it with blocks of 512 to {BLOCK_BYTES} bytes (`nvme format`, which \
+                     deletes all data)"
+                );
+                return Some(text.into());
+            }
+            PassthroughFault::Differs { .. } | PassthroughFault::Command { .. } => return None,
+        };
+        Some(remedy.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_told_apart_by_who_can_mend_it() {
+        for errno in [libc::EACCES, libc::EPERM] {
+            let fault = PassthroughFault::of_errno("a read", errno);
+            assert!(matches!(fault, PassthroughFault::Forbidden { .. }), "{fault:?}");
+            assert!(fault.remedy().unwrap().contains("CAP_SYS_ADMIN"));
+        }
+        let status = NvmeStatus::of_result(0x4002).errno();
+        let fault = PassthroughFault::of_errno("Identify", status);
+        assert_eq!(fault.what(), "Identify failed: invalid field in command (NVMe status 0x002)");
+        assert_eq!(fault.remedy(), None);
+        let block_size = PassthroughFault::BlockSize { log2_bytes: 14 };
+        assert!(block_size.what().contains("2^14 bytes"));
+        assert!(block_size.remedy().unwrap().contains("512 to 4096 bytes"));
+    }
+}
