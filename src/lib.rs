@@ -52,9 +52,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
-        return ended(
-            Err(anyhow::Error::from(error).context("no signal handler can be installed")),
-        );
+        return ended(Err(anyhow::Error::from(error).context("cannot install a signal handler")));
     }
     if let Err(error) = batch::end_with_parent() {
         return ended(Err(error.into()));

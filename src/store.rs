@@ -234,7 +234,7 @@ impl Store {
 
     fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
         let file = DataFile::of_no_blocks().map_err(|error| {
-            let what = format!("a file in memory can't be made: {error}");
+            let what = format!("cannot create a file in memory: {error}");
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
         let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };

@@ -121,7 +121,7 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
     let verified = datagen(&scratch, &[&["verify", "data"], &ratios[..]].concat());
     assert_eq!(verified.status.code(), Some(0), "{}", text(&verified));
     let again = datagen(&scratch, &[&["write", "data"], &ratios[..]].concat());
-    assert_fails(&again, 2, &["data is there already", "--overwrite"]);
+    assert_fails(&again, 2, &["data already exists", "--overwrite"]);
     let mut bytes = std::fs::read(scratch.file("data")).unwrap();
     bytes[1_000_000] ^= 1;
     std::fs::write(scratch.file("data"), bytes).unwrap();
@@ -161,7 +161,7 @@ fn what_cannot_be_analyzed_is_told() {
         (&["analyze", "x", "--memory-mib", "1048576"], 2, &["--memory-mib 1048576"]),
         (&["analyze", "x", "--output", "x"], 2, &["would overwrite the input x"]),
         (&["write", "/no/such/x"], 1, &["can't write /no/such/x", "check the path"]),
-        (&["write", "."], 2, &["is there already, and is not a file"]),
+        (&["write", "."], 2, &["already exists, and is not a file"]),
         (&["bench", "--chunk-mib", "1024", "--threads", "1024"], 2, &["the measurement needs"]),
     ];
     for (args, status, words) in cases {

@@ -56,7 +56,7 @@ pub trait Space: Send + Sync + Debug {
 
 /// A step to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct SpaceStep {
     /// Bytes there are already, without a hole: where the step begins.
     pub have_bytes: u64,
     /// Bytes that there should be after the step, counted from the same start as `have_bytes`.
@@ -70,8 +70,8 @@ pub struct Step {
 ///
 /// # Errors
 /// Not even one unit could be had; why.
-pub fn take_step(space: &dyn Space, step: Step) -> Result<u64, String> {
-    let Step { have_bytes, want_bytes, unit_bytes } = step;
+pub fn take_step(space: &dyn Space, step: SpaceStep) -> Result<u64, String> {
+    let SpaceStep { have_bytes, want_bytes, unit_bytes } = step;
     let mut refusal = None;
     let mut piece = want_bytes;
     loop {
@@ -97,7 +97,7 @@ pub fn take_step(space: &dyn Space, step: Step) -> Result<u64, String> {
 }
 
 struct Job {
-    step: Step,
+    step: SpaceStep,
     answer: flume::Sender<Result<u64, String>>,
 }
 
@@ -151,7 +151,7 @@ impl Ground {
     ///
     /// # Errors
     /// Nothing could be had; why.
-    pub async fn take(&self, step: Step) -> Result<u64, String> {
+    pub async fn take(&self, step: SpaceStep) -> Result<u64, String> {
         match self {
             Ground::Whole => Err("all of it has been given out".to_owned()),
             Ground::Inline(space) => take_step(&**space, step),
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_step_that_is_refused_is_halved_down_to_a_unit() {
-        let step = Step { have_bytes: 100, want_bytes: 64, unit_bytes: 4 };
+        let step = SpaceStep { have_bytes: 100, want_bytes: 64, unit_bytes: 4 };
         let enough = Fake::new(1000, None);
         assert_eq!(take_step(&enough, step), Ok(64));
         let short = Fake::new(112, None);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_to_be_left_to_others_is_not_even_tried() {
-        let step = Step { have_bytes: 0, want_bytes: 64, unit_bytes: 4 };
+        let step = SpaceStep { have_bytes: 0, want_bytes: 64, unit_bytes: 4 };
         let told = Fake::new(1000, Some(30));
         assert_eq!(take_step(&told, step), Ok(28));
         assert_eq!(*told.asked.lock().unwrap(), [(0, 28)]);
@@ -238,7 +238,7 @@ mod tests {
     fn the_thread_takes_steps_and_does_not_outlive_the_space() {
         let space: Arc<dyn Space> = Arc::new(Fake::new(112, None));
         let ground = Ground::thread("test-space", Arc::downgrade(&space)).unwrap();
-        let step = Step { have_bytes: 100, want_bytes: 64, unit_bytes: 4 };
+        let step = SpaceStep { have_bytes: 100, want_bytes: 64, unit_bytes: 4 };
         let wait = |ground: &Ground| {
             let Ground::Thread(Helper(jobs)) = ground else { unreachable!("a thread") };
             let (answer, answered) = flume::bounded(1);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
-use super::late::{Lateness, Limits, Step};
+use super::late::{Deed, Lateness, Limits};
 use crate::exit::Exit;
 
 /// The variable that tells a job whose child it is.
@@ -91,9 +91,9 @@ impl Running {
         }
         if let Some(parent) = log.parent() {
             std::fs::create_dir_all(parent)
-                .with_context(|| format!("{} can't be made", parent.display()))?;
+                .with_context(|| format!("cannot create {}", parent.display()))?;
         }
-        let unwritable = || format!("the log {} can't be written", log.display());
+        let unwritable = || format!("cannot write the log {}", log.display());
         let printed = File::create(&log).with_context(unwritable)?;
         let told = printed.try_clone().with_context(unwritable)?;
         let child = Command::new(program)
@@ -107,7 +107,7 @@ impl Running {
             .stderr(told)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("{} can't be started", program.display()))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         let lateness = Lateness::new(job.expected_s, limits);
         Ok(Running { place, child, began: Instant::now(), output, log, lateness })
     }
@@ -130,7 +130,7 @@ impl Running {
         match group.map(|group| kill_process_group(group, signal)) {
             // It has ended in this moment.
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
-            Some(Err(error)) => Err(error).context("a job can't be told to end"),
+            Some(Err(error)) => Err(error).context("cannot signal a job to end"),
         }
     }
 
@@ -141,9 +141,9 @@ impl Running {
     pub(super) fn end_if_stuck(&mut self) -> Result<()> {
         let (seconds, id) = (self.seconds(), self.child.id());
         match self.lateness.judge(seconds, || moved_bytes(id)) {
-            Step::Bear => Ok(()),
-            Step::Tell => self.signal(Signal::TERM),
-            Step::Kill => self.signal(Signal::KILL),
+            Deed::Bear => Ok(()),
+            Deed::Tell => self.signal(Signal::TERM),
+            Deed::Kill => self.signal(Signal::KILL),
         }
     }
 
@@ -152,7 +152,7 @@ impl Running {
     /// # Errors
     /// The kernel does not know the process.
     pub(super) fn end(&mut self, was_told: bool) -> Result<Option<End>> {
-        let status = self.child.try_wait().context("a job can't be waited for")?;
+        let status = self.child.try_wait().context("cannot wait for a job")?;
         Ok(status.map(|status| self.end_of(status, was_told)))
     }
 
@@ -279,9 +279,9 @@ mod tests {
                 let seconds = f64::from(second);
                 lateness.judge(seconds, || Some(computed_bytes(seconds * share)))
             });
-            steps.fold(Step::Bear, |first, step| if first == Step::Bear { step } else { first })
+            steps.fold(Deed::Bear, |first, step| if first == Deed::Bear { step } else { first })
         };
-        assert_eq!(judged(0.11), Step::Bear);
-        assert_eq!(judged(0.01), Step::Tell);
+        assert_eq!(judged(0.11), Deed::Bear);
+        assert_eq!(judged(0.01), Deed::Tell);
     }
 }

@@ -125,7 +125,8 @@ impl Journal {
                 path.display()
             ),
             Ok(metadata) if metadata.len() > BYTES_MAX => anyhow::bail!(
-                "the journal {} has {} bytes, which none of ringfall's has; give another directory",
+                "the journal {} is {} bytes long, longer than any that ringfall writes; give another \
+                 directory",
                 path.display(),
                 metadata.len()
             ),

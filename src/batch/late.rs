@@ -32,7 +32,7 @@ const LIFE_BYTES: u64 = 1 << 20;
 
 /// What is to be done about a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum Deed {
     /// Nothing.
     Bear,
     /// It is told to end.
@@ -64,31 +64,31 @@ impl Lateness {
         &mut self,
         seconds: f64,
         moved_bytes: impl FnOnce() -> Option<u64>,
-    ) -> Step {
+    ) -> Deed {
         let Limits { factor, more_s, idle_s, end_s } = self.limits;
         if let Some(told_s) = self.told_s {
             let is_over = seconds >= told_s + end_s;
             return match is_over && !std::mem::replace(&mut self.is_killed, is_over) {
-                true => Step::Kill,
-                false => Step::Bear,
+                true => Deed::Kill,
+                false => Deed::Bear,
             };
         }
         if seconds < self.expected_s * factor + more_s {
-            return Step::Bear;
+            return Deed::Bear;
         }
         // Nobody is ended of whom nothing is known.
-        let Some(moved) = moved_bytes() else { return Step::Bear };
+        let Some(moved) = moved_bytes() else { return Deed::Bear };
         match self.alive {
             Some((at_s, before)) if moved < before.saturating_add(LIFE_BYTES) => {
                 if seconds < at_s + idle_s {
-                    return Step::Bear;
+                    return Deed::Bear;
                 }
                 self.told_s = Some(seconds);
-                Step::Tell
+                Deed::Tell
             }
             _ => {
                 self.alive = Some((seconds, moved));
-                Step::Bear
+                Deed::Bear
             }
         }
     }
@@ -118,16 +118,16 @@ mod tests {
     #[test]
     fn a_job_that_is_late_and_does_nothing_is_told_to_end_and_then_killed() {
         let mut lateness = Lateness::new(100.0, LIMITS);
-        assert_eq!(lateness.judge(899.0, || unreachable!("it is not late yet")), Step::Bear);
-        assert_eq!(lateness.judge(900.0, || Some(5)), Step::Bear);
+        assert_eq!(lateness.judge(899.0, || unreachable!("it is not late yet")), Deed::Bear);
+        assert_eq!(lateness.judge(900.0, || Some(5)), Deed::Bear);
         // A few lines of a log are no life.
-        assert_eq!(lateness.judge(1_199.0, || Some(5_000)), Step::Bear);
+        assert_eq!(lateness.judge(1_199.0, || Some(5_000)), Deed::Bear);
         assert!(lateness.told().is_none());
-        assert_eq!(lateness.judge(1_200.0, || Some(5_000)), Step::Tell);
+        assert_eq!(lateness.judge(1_200.0, || Some(5_000)), Deed::Tell);
         assert!(lateness.told().unwrap().ends_with("it was told to end"));
-        assert_eq!(lateness.judge(1_259.0, || Some(5_000)), Step::Bear);
-        assert_eq!(lateness.judge(1_260.0, || Some(5_000)), Step::Kill);
-        assert_eq!(lateness.judge(1_261.0, || Some(5_000)), Step::Bear);
+        assert_eq!(lateness.judge(1_259.0, || Some(5_000)), Deed::Bear);
+        assert_eq!(lateness.judge(1_260.0, || Some(5_000)), Deed::Kill);
+        assert_eq!(lateness.judge(1_261.0, || Some(5_000)), Deed::Bear);
         let told = lateness.told().unwrap();
         assert!(told.contains("after 20 min, where about 100 s were expected"), "{told}");
         assert!(told.ends_with("killed when it did not"), "{told}");
@@ -137,14 +137,14 @@ mod tests {
     fn a_job_that_writes_a_large_drive_first_is_borne() {
         let mut lateness = Lateness::new(100.0, LIMITS);
         for minute in 0..600_u64 {
-            assert_eq!(lateness.judge(minute as f64 * 60.0, || Some(minute << 30)), Step::Bear);
+            assert_eq!(lateness.judge(minute as f64 * 60.0, || Some(minute << 30)), Deed::Bear);
         }
     }
 
     #[test]
     fn where_the_kernel_counts_nothing_nobody_is_ended() {
         let mut lateness = Lateness::new(1.0, LIMITS);
-        assert_eq!(lateness.judge(603.0, || None), Step::Bear);
-        assert_eq!(lateness.judge(9_003.0, || None), Step::Bear);
+        assert_eq!(lateness.judge(603.0, || None), Deed::Bear);
+        assert_eq!(lateness.judge(9_003.0, || None), Deed::Bear);
     }
 }

@@ -65,14 +65,14 @@ impl Locks {
     /// # Errors
     /// No file descriptor is left.
     pub(super) fn for_job(&self) -> Result<File> {
-        self.jobs.try_clone().context("no file descriptor is left for a job")
+        self.jobs.try_clone().context("there is no file descriptor left for a job")
     }
 }
 
 fn open(directory: &Path, name: &str) -> Result<File> {
     let path = directory.join(name);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    file.with_context(|| format!("{} can't be opened", path.display()))
+    file.with_context(|| format!("cannot open {}", path.display()))
 }
 
 /// Whether this process has the lock now.

@@ -93,7 +93,7 @@ impl Batch {
     ) -> Result<Report> {
         self.check()?;
         std::fs::create_dir_all(&self.directory)
-            .with_context(|| format!("{} can't be made", self.directory.display()))?;
+            .with_context(|| format!("cannot create {}", self.directory.display()))?;
         let locks = Locks::take(&self.directory, is_interrupted, &mut || {
             screen.tell("waiting until the jobs of the batch that was killed here have ended…");
         })?;

@@ -254,6 +254,12 @@ fn explain(error: clap::Error) -> Stop {
         }
         ErrorKind::UnknownArgument => {
             let flag = text(ContextKind::InvalidArg).unwrap_or_default();
+            if !flag.starts_with('-') {
+                return Stop::Wrong(format!(
+                    "{flag:?} is neither a flag nor the value of one: flags begin with --, and \
+                     `--help` lists those of this command"
+                ));
+            }
             let key = flag.trim_start_matches('-').replace('-', "_");
             let key = key.split('=').next().unwrap_or_default();
             let begun: Vec<String> = SETTINGS
@@ -263,7 +269,7 @@ fn explain(error: clap::Error) -> Stop {
                 .collect();
             if begun.len() > 1 {
                 let all = begun.join(", ");
-                return Stop::Wrong(format!("{flag} is the beginning of {all}: type more of it"));
+                return Stop::Wrong(format!("{flag} is ambiguous: it could be {all}"));
             }
             if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
                 return Stop::Wrong(format!(

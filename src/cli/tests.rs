@@ -52,6 +52,16 @@ fn a_published_invocation_reads_unchanged() {
 }
 
 #[test]
+fn a_word_that_is_no_flag_is_not_taken_for_the_beginning_of_one() {
+    for line in ["ringfall sweep g", "ringfall run num-users 4"] {
+        let text = wrong(line);
+        let word = line.split(' ').nth(2).unwrap();
+        assert!(text.starts_with(&format!("{word:?} is neither a flag")), "{text}");
+        assert!(!text.contains("--num-users"), "{text}");
+    }
+}
+
+#[test]
 fn a_flag_may_be_shortened_while_it_is_the_only_one() {
     let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";

@@ -36,7 +36,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// # Errors
 /// What was asked for can't be meant or done.
 pub fn run(args: &DatagenArgs) -> Result<Exit> {
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let done = match &args.command {
         DatagenCommand::Bench(args) => measure(args, &interrupt),
         DatagenCommand::Analyze(args) => look(args, &interrupt),

@@ -103,7 +103,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
         }
         Ok(())
     })
-    .context("that many threads can't be started: give fewer --threads")?;
+    .context("cannot start that many threads: give fewer --threads")?;
     let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.failures.sort();
     let told = super::print(&page_of(&sums, began.elapsed().as_secs_f64()))?;
@@ -115,13 +115,12 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
         page,
-        "{} systems in {:.1} s: {} requests, {} operations dropped half-way\n\
-         drives: {} I/Os failed, {} short, {} empty, {} damaged or misdirected; {} wrong blocks \
-         read\n\
-         GPUs: {} jobs failed, {} late, {} with wrong bytes; {} were lost; {:.2} GiB read and \
-         {:.2} GiB written past host memory\n\
-         runs: {} came to their end, {} were interrupted, {} failed; {} handed their results over \
-         early",
+        "{} systems in {:.1} s: {} requests, {} operations abandoned halfway\n\
+         drives: {} I/Os failed, {} were cut short, {} moved nothing, {} were damaged or \
+         misdirected; {} wrong blocks read\n\
+         GPUs: {} jobs failed, {} were late, {} returned wrong bytes; {} GPUs lost; {:.2} GiB read \
+         and {:.2} GiB written directly between GPU memory and storage\n\
+         runs: {} completed, {} were interrupted, {} failed; {} reported their results early",
         sums.runs,
         seconds,
         sums.requests,

@@ -18,7 +18,7 @@ use crate::group::Group;
 use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
-use crate::run::{self, Cleanup, Load, Start};
+use crate::run::{self, Assignment, Cleanup, Start};
 use crate::saturate::read_roofline;
 use crate::source::{self, OpenSource, Reading};
 
@@ -54,7 +54,7 @@ use together::{Together, awaited};
 /// # Errors
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
-    let interrupt = || Interrupt::install().context("no handler for Ctrl-C can be installed");
+    let interrupt = || Interrupt::install().context("cannot install a handler for Ctrl-C");
     if plan.io_trace_log.is_some() {
         return simulated::logical(plan, command_line);
     }
@@ -237,8 +237,9 @@ impl Begin<'_> {
         teller.gpu = gpu.outcome;
         let Sources { opened, validation, roofline } = sources;
         (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
-        let load = Load { config: workload, source: opened.workload, rows: opened.rows };
-        let outcome = run::run(&settings, load, interrupt, &mut teller)?;
+        let assignment =
+            Assignment { config: workload, source: opened.workload, rows: opened.rows };
+        let outcome = run::run(&settings, assignment, interrupt, &mut teller)?;
         if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
             gpu.driver_use = memory.driver_use();
         }

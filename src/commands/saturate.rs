@@ -80,7 +80,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     });
     let rank = Rank::for_command(args.ranks, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let launch = rank.as_ref().map_or(Ok(None), Launch::of)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);

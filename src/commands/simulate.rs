@@ -128,7 +128,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     for (flag, path) in outputs {
         path.map_or(Ok(()), |path| super::run::check_output_writable(flag, path))?;
     }
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let mut what_if = WhatIf::new(plan);
     let mut exit = Exit::Done;
     'all: for plan in plans {

@@ -62,9 +62,9 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
         None => None,
     };
     let baseline = baseline.as_ref();
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     std::fs::create_dir_all(&directory)
-        .with_context(|| format!("{} can't be made", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     write_json(&suite, &SavedSuite::path(&directory))
         .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
     let batch = Batch::new("suite", &directory, jobs);

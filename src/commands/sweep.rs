@@ -43,7 +43,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
         return print(&listed(&batch));
     }
     let quiet = args.run.options.quiet == Some(true);
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let mut screen = Screen::new(quiet);
     let table = Table::new(&runs, &devices);
     let mut has_head = false;

@@ -48,6 +48,10 @@ pub(super) fn upper_tier(settings: &Settings, facts: &Facts) -> Option<&'static 
         .then_some("without a tier above storage: give --cpu-mem-gb or --gpu-mem-gb")
 }
 
+pub(super) fn unpinned(settings: &Settings, _: &Facts) -> Option<&'static str> {
+    (!settings.pin).then_some("with --pin=false")
+}
+
 pub(super) fn several_drives(settings: &Settings, facts: &Facts) -> Option<&'static str> {
     (settings.cache_dirs.len() < 2 && !facts.is_simulated).then_some("with one drive")
 }

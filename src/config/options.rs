@@ -285,6 +285,13 @@ settings! {
         shards: Auto<u16> = "auto", "N", in 1..=SHARDS_MAX, auto auto::shards, keeps demo;
         /// Pin each shard to its own core
         pin: bool = "true", "BOOL", keeps demo;
+        /// Pin shards near the drives on a machine with several NUMA nodes
+        ///
+        /// The node of each drive gets cores in proportion to the drives there, and the results say
+        /// how many bytes crossed between nodes. With --numa=false cores are taken by number, so
+        /// that the two can be compared.
+        numa: bool = "true", "BOOL", keeps demo, real_only "no core is pinned",
+            idle idle::unpinned;
         /// Size of the largest single I/O
         io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
         /// Number of I/Os in flight per shard on each drive, or `auto` to find it

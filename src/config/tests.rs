@@ -186,15 +186,13 @@ fn what_a_storage_tier_would_not_see_is_refused() {
     const WAYS: [&str; 3] = ["--sqpoll", "--iopoll", "--nvme-passthrough"];
     for flag in WAYS.into_iter().chain(["--dedupe-ratio 2", "--compress-ratio 2"]) {
         let told = wrong(&format!("{flag} --disable-storage"));
-        let name = flag.split(' ').next().unwrap();
-        assert!(told.contains(&format!("{name} has no effect")), "{told}");
+        assert!(told.contains(&format!("{} has no effect", flag.split(' ').next().unwrap())));
     }
     for flag in WAYS {
         let told = wrong(&format!("{flag} --cache-dir s3://bucket/runs --storage-capacity-gb 8"));
         assert!(told.contains(&format!("{flag} works with a drive")), "{told}");
     }
-    let both = ["--sqpoll", "--nvme-passthrough"].map(|other| format!("--iopoll and {other} can"));
-    assert!(both.iter().all(|told| wrong("--iopoll --sqpoll --nvme-passthrough").contains(told)));
+    assert!(wrong("--iopoll --sqpoll").contains("--iopoll and --sqpoll cannot be combined"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub fn write_file(
 ) -> Result<(), DatagenError> {
     let failed = |error| DatagenError::file(format!("can't write {}", path.display()), error);
     if path.exists() && !(overwrite && path.is_file()) {
-        let what = format!("{} is there already", path.display());
+        let what = format!("{} already exists", path.display());
         return Err(DatagenError::Lacks(match path.is_file() {
             true => format!("{what}: give --overwrite to replace it, or another name"),
             false => format!("{what}, and is not a file: give another name"),

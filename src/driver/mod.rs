@@ -25,7 +25,7 @@ use ringfall_workloads::contract::{
 use crate::iotrace::OperationLog;
 use ledger::Ledger;
 use operate::urgency;
-pub use real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
+pub use real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
 pub use shard_main::shard_main;
 pub use totals::{Interval, RequestSecond, Totals};
 use turns::either;

@@ -16,7 +16,7 @@ use ringfall_engine::clock::Nanos;
 
 /// What the run tells the driver of a shard.
 #[derive(Clone, Copy, Debug)]
-pub enum Command {
+pub enum ShardCommand {
     /// Write what must be there before measuring; answer [`Notice::Populated`].
     Populate,
     /// Begin at `origin`, and count what ends in `window` (`CLOCK_MONOTONIC`).
@@ -54,7 +54,7 @@ pub enum Command {
 #[derive(Debug)]
 pub enum Inbound {
     /// From the run.
-    Command(Command),
+    Command(ShardCommand),
     /// From another shard.
     Message(Message),
 }
@@ -105,7 +105,7 @@ impl ShardStatus {
 
 /// All that a shard measured.
 #[derive(Debug)]
-pub struct ShardReport {
+pub struct ShardOutcome {
     /// The engine's counters over the window.
     pub metrics: Box<Metrics>,
     /// What the requests of this shard added up to over the window.
@@ -134,9 +134,9 @@ pub enum Notice {
     /// The I/Os of the interval that was asked for.
     Interval(ShardId, Box<IoInterval>),
     /// What it had measured when it was asked with this number; its seconds are not sent again.
-    Kept(ShardId, u32, Box<ShardReport>),
+    Kept(ShardId, u32, Box<ShardOutcome>),
     /// Stopped, nothing in flight.
-    Drained(ShardId, Box<ShardReport>),
+    Drained(ShardId, Box<ShardOutcome>),
 }
 
 /// What a shard's thread is given.

@@ -10,7 +10,7 @@ use ringfall_engine::shard::{Gauges, IoInterval, Shard, ShardFacts, executor, op
 use ringfall_engine::tier::Tier;
 use ringfall_workloads::contract::Outcome;
 
-use super::real::{Command, Inbound, MeshLinks, Notice, ShardPlan, ShardReport, ShardStatus};
+use super::real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
 use super::{Driver, either};
 
 /// Entries written at once while populating: enough to keep any queue full.
@@ -43,18 +43,18 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
                     driver.slot_granted();
                 }
             }
-            Inbound::Command(Command::Populate) => {
+            Inbound::Command(ShardCommand::Populate) => {
                 let (driver, notices) = (Rc::clone(&driver), notices.clone());
                 executor::spawn_local(async move {
                     let failed = driver.populate_all().await;
                     let _sent = notices.send(Notice::Populated(id, failed));
                 });
             }
-            Inbound::Command(Command::Start { origin, window }) => {
+            Inbound::Command(ShardCommand::Start { origin, window }) => {
                 driver.shard().measure().open(window.0, window.1);
                 driver.start(origin, window);
             }
-            Inbound::Command(Command::Stop { window_end }) => {
+            Inbound::Command(ShardCommand::Stop { window_end }) => {
                 driver.shard().measure().close(window_end);
                 driver.stop(window_end);
                 driver.shard().stop();
@@ -65,24 +65,24 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
                     let _sent = notices.send(Notice::Drained(id, report));
                 });
             }
-            Inbound::Command(Command::Report) => {
+            Inbound::Command(ShardCommand::Report) => {
                 let _sent = notices.send(Notice::Drained(id, Box::new(driver.report())));
             }
-            Inbound::Command(Command::Keep(number)) => {
+            Inbound::Command(ShardCommand::Keep(number)) => {
                 let _sent = notices.send(Notice::Kept(id, number, Box::new(driver.report())));
             }
-            Inbound::Command(Command::SetUsers(users)) => driver.set_users(users),
-            Inbound::Command(Command::SetQueueDepth(depth)) => {
+            Inbound::Command(ShardCommand::SetUsers(users)) => driver.set_users(users),
+            Inbound::Command(ShardCommand::SetQueueDepth(depth)) => {
                 driver.shard().set_queue_depth(depth);
                 drop(driver.take_interval(false));
             }
-            Inbound::Command(Command::BeginInterval) => drop(driver.take_interval(true)),
-            Inbound::Command(Command::EndInterval) => {
+            Inbound::Command(ShardCommand::BeginInterval) => drop(driver.take_interval(true)),
+            Inbound::Command(ShardCommand::EndInterval) => {
                 let interval = Box::new(driver.take_interval(false).unwrap_or_default());
                 let _sent = notices.send(Notice::Interval(id, interval));
             }
-            Inbound::Command(Command::Poke) => {}
-            Inbound::Command(Command::Exit) => break,
+            Inbound::Command(ShardCommand::Poke) => {}
+            Inbound::Command(ShardCommand::Exit) => break,
         }
     }
     driver.shard().close();
@@ -204,12 +204,12 @@ impl Driver {
     }
 
     /// All that it measured.
-    pub fn report(&self) -> ShardReport {
+    pub fn report(&self) -> ShardOutcome {
         let shard = self.shard();
         let measure = shard.measure();
         // A drive may have been lost since the shard last had anything to do.
         shard.heed_losses();
-        ShardReport {
+        ShardOutcome {
             metrics: measure.snapshot(),
             totals: self.totals(),
             workload: self.with_workload(|workload| workload.stats()),

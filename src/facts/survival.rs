@@ -43,11 +43,11 @@ pub struct Survival {
     unfinished: u64,
     /// By latency: the time, those that finished by then, those that ended by then in either way,
     /// the share that is estimated to take longer.
-    steps: Vec<Step>,
+    steps: Vec<Survivors>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct Survivors {
     at_ns: u64,
     finished: u64,
     gone: u64,
@@ -80,7 +80,7 @@ impl Survival {
             longer *= 1.0 - deaths as f64 / (all - gone) as f64;
             done += deaths;
             gone += deaths + lost;
-            steps.push(Step { at_ns, finished: done, gone, longer });
+            steps.push(Survivors { at_ns, finished: done, gone, longer });
         }
         Survival { finished: finished.count(), unfinished: unfinished.count(), steps }
     }
@@ -102,7 +102,7 @@ impl Survival {
     pub fn quantile(&self, share: f64) -> Option<Quantile> {
         let all = self.finished + self.unfinished;
         let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
-        let at = |fits: &dyn Fn(&Step) -> bool| {
+        let at = |fits: &dyn Fn(&Survivors) -> bool| {
             self.steps.iter().find(|step| fits(step)).map(|step| step.at_ns)
         };
         // Products of shares are not exact; a request is worth far more than this.

@@ -142,7 +142,8 @@ fn build(scenario: &Scenario) -> Result<World, String> {
         content: Box::new(|| Content::Real),
         verify: VerifyMode::Full,
     };
-    let world = World::new(settings, &scenario.load, parts).map_err(|error| error.to_string())?;
+    let world =
+        World::new(settings, &scenario.assignment, parts).map_err(|error| error.to_string())?;
     for driver in &world.drivers {
         driver.shard().measure().open(BEGIN, Nanos::MAX);
     }
@@ -457,7 +458,7 @@ impl Faulty<'_> {
             0 => self.strangers.come(&self.world, self.scenario),
             1 if self.scenario.cancels => self.strangers.cancel_one(&self.world),
             2 if self.scenario.fate.rows.is_none() => {
-                let most = self.scenario.load.config.num_users * 2;
+                let most = self.scenario.assignment.config.num_users * 2;
                 let users = self.rng.random_range(1..=most);
                 self.awake().for_each(|(_, driver)| driver.set_users(users));
             }

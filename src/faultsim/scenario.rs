@@ -20,7 +20,7 @@ use ringfall_workloads::{Source, WorkloadConfig};
 
 use super::fate::{Fate, Incident, What};
 use super::way::Way;
-use crate::run::{Load, Phase, RunSettings};
+use crate::run::{Assignment, Phase, RunSettings};
 use crate::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
@@ -37,7 +37,7 @@ pub(super) struct Scenario {
     pub(super) gpu_bytes: u64,
     /// Requests served at once.
     pub(super) requests_max: u32,
-    pub(super) load: Load,
+    pub(super) assignment: Assignment,
     pub(super) model: DeviceModel,
     pub(super) rates: FlawRates,
     /// What goes wrong with the GPU tier, if there is one.
@@ -115,7 +115,7 @@ impl Scenario {
             cpu_bytes,
             gpu_bytes,
             requests_max,
-            load: Load { config: Arc::new(config), source, rows: None },
+            assignment: Assignment { config: Arc::new(config), source, rows: None },
             model,
             rates,
             gpu_flaws,

@@ -49,7 +49,7 @@ pub trait Board: Send {
     fn word_bytes_max(&self) -> usize;
 
     /// How often to look at it.
-    fn period(&self, pace: Pace) -> Duration;
+    fn period(&self, pace: BoardPace) -> Duration;
 
     /// From the first rank's word to the begin: time for it to reach all others.
     fn lead(&self) -> Nanos;
@@ -64,7 +64,7 @@ pub trait Board: Send {
 
 /// What the ranks are doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum BoardPace {
     /// They wait to begin.
     Waiting,
     /// They measure, each for itself.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use ringfall_engine::clock::Nanos;
 
-use super::board::{Board, Pace};
+use super::board::{Board, BoardPace};
 use super::card::{Card, Machine, Posts as _};
 
 /// Time for a word to reach all others: several looks, on a file system that is shared.
@@ -182,11 +182,11 @@ impl Board for Directory {
         0
     }
 
-    fn period(&self, pace: Pace) -> Duration {
+    fn period(&self, pace: BoardPace) -> Duration {
         match pace {
-            Pace::Waiting => PERIOD_WAITING,
-            Pace::Running => PERIOD_RUNNING,
-            Pace::Talking => PERIOD_TALKING,
+            BoardPace::Waiting => PERIOD_WAITING,
+            BoardPace::Running => PERIOD_RUNNING,
+            BoardPace::Talking => PERIOD_TALKING,
         }
     }
 

@@ -7,7 +7,7 @@ use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
 use super::card::{Card, Machine, Message, Posts as _, State};
 use super::members::{Members, Sighting};
-use super::{Board, Leaving, Own, Pace, Party, Shared, Topic, View, Word};
+use super::{Board, BoardPace, Leaving, Own, Party, Shared, Topic, View, Word};
 
 /// How often a card is renewed until the begin, and then.
 const BEAT_WAITING: Nanos = Nanos::from_ms(250);
@@ -362,11 +362,11 @@ impl Keeper {
 }
 
 /// How quickly words are to be heard.
-fn pace(view: &View) -> Pace {
+fn pace(view: &View) -> BoardPace {
     match (view.inbox.is_empty(), view.begins) {
-        (false, _) => Pace::Talking,
-        (true, Some(_)) => Pace::Running,
-        (true, None) => Pace::Waiting,
+        (false, _) => BoardPace::Talking,
+        (true, Some(_)) => BoardPace::Running,
+        (true, None) => BoardPace::Waiting,
     }
 }
 

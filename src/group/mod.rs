@@ -29,7 +29,7 @@ use ringfall_engine::clock::Nanos;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-pub use board::{Board, Pace};
+pub use board::{Board, BoardPace};
 use keeper::Keeper;
 pub use sent::SentHistogram;
 pub use session::{Meeting, Session};

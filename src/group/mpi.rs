@@ -16,7 +16,7 @@ use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 use ringfall_engine::clock::Nanos;
 
 use super::Party;
-use super::board::{Board, Pace};
+use super::board::{Board, BoardPace};
 
 /// Memory for messages on their way, bytes.
 const BUFFER_BYTES: usize = 16 << 20;
@@ -183,10 +183,10 @@ impl Board for MpiBoard {
         WORD_BYTES_MAX - 1024
     }
 
-    fn period(&self, pace: Pace) -> Duration {
+    fn period(&self, pace: BoardPace) -> Duration {
         match pace {
-            Pace::Waiting | Pace::Talking => PERIOD_WAITING,
-            Pace::Running => PERIOD_RUNNING,
+            BoardPace::Waiting | BoardPace::Talking => PERIOD_WAITING,
+            BoardPace::Running => PERIOD_RUNNING,
         }
     }
 

@@ -14,7 +14,7 @@ use ringfall_workloads::source::SourceRequest;
 
 use super::phases::Phase;
 use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
-use crate::driver::{Command, Inbound, Notice, ShardPlan, shard_main};
+use crate::driver::{Inbound, Notice, ShardCommand, ShardPlan, shard_main};
 use crate::interrupt::Interrupt;
 use crate::store::StoreError;
 
@@ -178,7 +178,7 @@ impl Fleet {
     }
 
     /// Sends a command to every shard; one whose thread has ended does not hear it.
-    pub fn tell(&self, command: Command) {
+    pub fn tell(&self, command: ShardCommand) {
         for inbox in self.inboxes.iter() {
             // One that has ended is found by `watch` or `join`.
             let _sent = inbox.send(Inbound::Command(command));
@@ -216,7 +216,7 @@ impl Fleet {
             Verdict::Alive => None,
             Verdict::Stalled { age } => {
                 let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, %phase, "no heartbeat: waking it");
+                tracing::warn!(shard, age_ms, %phase, "the shard missed its heartbeats; waking its thread");
                 self.wake(index);
                 None
             }
@@ -251,7 +251,7 @@ impl Fleet {
     /// Ends a shard's thread, as if it had ended by itself.
     #[cfg(test)]
     pub fn end_one(&self, index: usize) {
-        let _sent = self.inboxes[index].send(Inbound::Command(Command::Exit));
+        let _sent = self.inboxes[index].send(Inbound::Command(ShardCommand::Exit));
     }
 
     /// Whether a shard from which something is to be expected shows no sign of life.
@@ -266,7 +266,7 @@ impl Fleet {
     }
 
     fn poke(&self, index: usize) {
-        let _sent = self.inboxes[index].send(Inbound::Command(Command::Poke));
+        let _sent = self.inboxes[index].send(Inbound::Command(ShardCommand::Poke));
     }
 
     /// Measures heartbeat gaps from now on: opening a shard blocks its thread.
@@ -286,7 +286,7 @@ impl Fleet {
     /// # Errors
     /// A shard that panicked, or whose thread does not end.
     pub fn join(self) -> Result<(), FleetError> {
-        self.tell(Command::Exit);
+        self.tell(ShardCommand::Exit);
         let deadline = monotonic_now() + JOIN_PATIENCE;
         let mut first_failure = Ok(());
         for (index, executor) in self.executors.into_iter().enumerate() {

@@ -35,7 +35,7 @@ use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
 
-use crate::driver::{ShardReport, ShardStatus, Totals};
+use crate::driver::{ShardOutcome, ShardStatus, Totals};
 use crate::facts::{DepthFigures, FeedFigures, bytes_by_drive};
 use crate::host::ShardBytes;
 use crate::objects::{ObjectCounts, ObjectOptions, ObjectUrl};
@@ -137,7 +137,7 @@ impl Default for RunSettings {
 }
 
 /// What is run: the workload's settings, and where its requests come from.
-pub struct Load {
+pub struct Assignment {
     /// Settings of the users and of the model that they talk to.
     pub config: Arc<WorkloadConfig>,
     /// Where requests come from.
@@ -343,7 +343,7 @@ impl RunOutcome {
 
     /// Adds what a shard measured, which was pinned to that core or to none; its seconds to the
     /// timeline.
-    fn add(&mut self, report: ShardReport, core: Option<usize>, timeline: &mut Timeline) {
+    fn add(&mut self, report: ShardOutcome, core: Option<usize>, timeline: &mut Timeline) {
         self.shard_bytes.push(ShardBytes { core, drives: bytes_by_drive(&report.metrics) });
         self.metrics.merge(&report.metrics);
         self.totals.merge(&report.totals);

@@ -12,7 +12,7 @@ use super::conduct::{Shards, conduct_to_the_end};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::threads::Threads;
-use super::{Load, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
+use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
 use crate::host::Overdue;
 use crate::interrupt::Interrupt;
 use crate::source::Feed;
@@ -53,11 +53,11 @@ impl Cleanup {
 /// the others measured.
 pub fn run(
     settings: &RunSettings,
-    load: Load,
+    assignment: Assignment,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, FleetError> {
-    let stage = Stage::Given(Given { load, observer });
+    let stage = Stage::Given(Given { assignment, observer });
     let mut run = RealRun { settings, interrupt, stage, refusal: None };
     conduct_to_the_end(settings.phase_plan(), &mut run);
     run.outcome()
@@ -88,7 +88,7 @@ enum Stage<'a> {
 
 /// What a run is given, and its threads need.
 struct Given<'a> {
-    load: Load,
+    assignment: Assignment,
     observer: &'a mut dyn Observer,
 }
 
@@ -126,12 +126,12 @@ impl<'a> RealRun<'a> {
 
     /// Starts the shards' threads.
     fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
-        let (settings, Given { load, observer }) = (self.settings, given);
+        let (settings, Given { assignment, observer }) = (self.settings, given);
         let (direct, opened) = gpu_direct::open(settings, &store)?;
         if let Some(opened) = opened {
             observer.gpu_direct(opened);
         }
-        let (feed, rows) = match load.rows {
+        let (feed, rows) = match assignment.rows {
             None => (None, vec![None; usize::from(settings.shards)]),
             Some(trace) => {
                 let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
@@ -143,7 +143,8 @@ impl<'a> RealRun<'a> {
                 (Some(feed), rows.into_iter().map(Some).collect())
             }
         };
-        let seeds = seeds(settings, (&load.config, &load.source), rows, &store, direct)?;
+        let seeds =
+            seeds(settings, (&assignment.config, &assignment.source), rows, &store, direct)?;
         // A run has at least one shard.
         let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
         let (fleet, facts) = match Fleet::start(seeds, settings.cores(), self.interrupt) {
@@ -153,7 +154,7 @@ impl<'a> RealRun<'a> {
         };
         observer.opened(&store, &facts);
         let places = settings.places(store.drives.len(), &facts);
-        let users = (!load.source.is_rows()).then_some(load.config.num_users);
+        let users = (!assignment.source.is_rows()).then_some(assignment.config.num_users);
         let fleet = (fleet, shared);
         let mut threads =
             Threads::new(settings, self.interrupt, observer, store, fleet, feed, users);

@@ -16,7 +16,7 @@ use super::scaling::Scaling;
 use super::start::Awaited;
 use super::store_watch::StoreWatch;
 use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
-use crate::driver::{Command, Notice, ShardReport, ShardStatus};
+use crate::driver::{Notice, ShardCommand, ShardOutcome, ShardStatus};
 use crate::interrupt::Interrupt;
 use crate::remedy::told_io;
 use crate::source::Feed;
@@ -81,9 +81,9 @@ struct Shard {
     status: ShardStatus,
     /// Entries of the population that failed, once it is written.
     populated: Option<u64>,
-    report: Option<Box<ShardReport>>,
+    report: Option<Box<ShardOutcome>>,
     /// What it had measured when the run ended early.
-    kept: Option<Box<ShardReport>>,
+    kept: Option<Box<ShardOutcome>>,
 }
 
 impl Shard {
@@ -185,7 +185,7 @@ impl<'a> Threads<'a> {
             Decision::Users(users) if self.users == Some(users) => {}
             Decision::Users(users) => {
                 self.users = Some(users);
-                self.fleet.tell(Command::SetUsers(users));
+                self.fleet.tell(ShardCommand::SetUsers(users));
             }
             Decision::Stop => self.has_answer = true,
         }
@@ -197,9 +197,9 @@ impl<'a> Threads<'a> {
         let Some(tuner) = &mut self.tuner else { return };
         while let Some(order) = tuner.next(monotonic_now(), alive) {
             self.fleet.tell(match order {
-                TunerOrder::Depth(depth) => Command::SetQueueDepth(depth),
-                TunerOrder::Begin => Command::BeginInterval,
-                TunerOrder::End => Command::EndInterval,
+                TunerOrder::Depth(depth) => ShardCommand::SetQueueDepth(depth),
+                TunerOrder::Begin => ShardCommand::BeginInterval,
+                TunerOrder::End => ShardCommand::EndInterval,
             });
             if let Some(figures) = tuner.figures() {
                 let of = figures.ranks.map_or(String::new(), |ranks| format!(" of {ranks} ranks"));
@@ -271,7 +271,7 @@ impl<'a> Threads<'a> {
         if is_complete(self) {
             return;
         }
-        self.fleet.tell(Command::Report);
+        self.fleet.tell(ShardCommand::Report);
         let deadline = monotonic_now() + REPORT_PATIENCE;
         while !is_complete(self) && monotonic_now() < deadline {
             if let Some(notice) = self.fleet.next_notice(LOOK) {
@@ -290,7 +290,7 @@ impl<'a> Threads<'a> {
         }
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
         self.keeps += 1;
-        self.fleet.tell(Command::Keep(self.keeps));
+        self.fleet.tell(ShardCommand::Keep(self.keeps));
         let deadline = monotonic_now() + KEEP_PATIENCE;
         while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
             if let Some(notice) = self.fleet.next_notice(LOOK) {
@@ -395,12 +395,12 @@ impl<'a> Threads<'a> {
             Order::Open | Order::Precondition | Order::Assemble | Order::Report { .. } => {
                 unreachable!("the threads run from being assembled to being reported on: {order:?}")
             }
-            Order::Populate => self.fleet.tell(Command::Populate),
+            Order::Populate => self.fleet.tell(ShardCommand::Populate),
             Order::Start { origin, window } => {
                 self.window_began = Some(window.0);
                 let drives = self.store.drives.len();
                 self.tuner = self.settings.tuner(drives, self.places, (origin, window.0));
-                self.fleet.tell(Command::Start { origin, window });
+                self.fleet.tell(ShardCommand::Start { origin, window });
             }
             Order::BeginWindow => {
                 // Its time is over by now: it says so, if it had not come to an end.
@@ -409,7 +409,7 @@ impl<'a> Threads<'a> {
                 self.observer.window_began();
             }
             Order::Stop { window_end } => {
-                self.fleet.tell(Command::Stop { window_end });
+                self.fleet.tell(ShardCommand::Stop { window_end });
                 self.observer.window_ended();
                 self.window_ended = Some(window_end);
             }

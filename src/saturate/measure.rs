@@ -11,17 +11,23 @@ use crate::facts::Measured;
 use crate::precondition::steady::{WINDOW, steady_mean};
 
 /// Ramp-up of a probe, and its rounds: enough to tell 2 % on a steady device.
-pub(super) const PROBE: Pace =
-    Pace { ramp: Duration::from_millis(100), round: Duration::from_millis(100), rounds_max: 12 };
+pub(super) const PROBE: RoundPace = RoundPace {
+    ramp: Duration::from_millis(100),
+    round: Duration::from_millis(100),
+    rounds_max: 12,
+};
 /// Of the answer.
-pub(super) const CONFIRM: Pace =
-    Pace { ramp: Duration::from_millis(200), round: Duration::from_millis(400), rounds_max: 40 };
+pub(super) const CONFIRM: RoundPace = RoundPace {
+    ramp: Duration::from_millis(200),
+    round: Duration::from_millis(400),
+    rounds_max: 40,
+};
 
 /// Between two looks at what is done.
 const SAMPLING: Duration = Duration::from_millis(10);
 
 /// How long a load is measured.
-pub(super) struct Pace {
+pub(super) struct RoundPace {
     /// Before the first round.
     pub ramp: Duration,
     /// A round, whose rate is compared with those of the others.
@@ -30,7 +36,7 @@ pub(super) struct Pace {
     pub rounds_max: usize,
 }
 
-impl Pace {
+impl RoundPace {
     /// One round, the least that is measured.
     pub fn shortest(&self) -> Duration {
         self.ramp + self.round
@@ -57,7 +63,7 @@ impl Bench<'_> {
     pub(super) fn measure_alone(
         &self,
         plan: &LoadPlan,
-        pace: &Pace,
+        pace: &RoundPace,
         until: Option<Instant>,
         watcher: &mut dyn Watcher,
     ) -> Result<(Measured, bool), SaturateError> {

@@ -36,7 +36,7 @@ pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
 pub use objects::{ObjectSweep, ObjectSweepError, ObjectWatcher, sweep};
 use ranks::Prepared;
 pub use roofline::read_roofline;
-use search::{Bounds, Goal, Search, Step};
+use search::{Bounds, Goal, Search, SearchStep};
 use time::{Budget, Share};
 pub use together::together;
 pub use vram::{
@@ -261,9 +261,9 @@ impl Bench<'_> {
         loop {
             let step = search.step();
             let (point, pace, list) = match step {
-                Step::Probe(point) => (point, &PROBE, &mut probes),
-                Step::Confirm(point) => (point, &CONFIRM, &mut confirmed),
-                Step::Done => break,
+                SearchStep::Probe(point) => (point, &PROBE, &mut probes),
+                SearchStep::Confirm(point) => (point, &CONFIRM, &mut confirmed),
+                SearchStep::Done => break,
             };
             let allows = |share: Share| share.allows(step, Instant::now(), pace.shortest());
             // Without a first load there is no answer: it is measured however late it is.
@@ -277,12 +277,12 @@ impl Bench<'_> {
             let (measured, is_whole) = match &self.together {
                 None => self.measure_alone(&load, pace, until, watcher)?,
                 Some(together) => {
-                    let is_confirmed = matches!(step, Step::Confirm(_));
+                    let is_confirmed = matches!(step, SearchStep::Confirm(_));
                     self.measure_together(together, &load, is_confirmed, until, watcher)?
                 }
             };
             settled &= is_whole;
-            watcher.measured(read_percent, &measured, matches!(step, Step::Confirm(_)));
+            watcher.measured(read_percent, &measured, matches!(step, SearchStep::Confirm(_)));
             search.observe(value(&measured));
             list.push(measured);
         }

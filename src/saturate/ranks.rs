@@ -11,7 +11,7 @@ use ringfall_engine::units::GIB;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::measure::{CONFIRM, PROBE, Pace, slope};
+use super::measure::{CONFIRM, PROBE, RoundPace, slope};
 use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
@@ -267,7 +267,7 @@ impl Bench<'_> {
     fn watch(
         &self,
         load: &Load,
-        pace: &Pace,
+        pace: &RoundPace,
         rounds: usize,
         began: Instant,
         watcher: &mut dyn Watcher,

@@ -48,7 +48,7 @@ pub struct Point {
 
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum SearchStep {
     /// Try this, briefly.
     Probe(Point),
     /// Measure this until it is steady: it is the best.
@@ -71,7 +71,7 @@ const CONFIRMED_MAX: usize = 3;
 const SIZE_STEP: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum SearchPhase {
     Climb {
         flat: u32,
     },
@@ -87,7 +87,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub struct Search {
     bounds: Bounds,
-    phase: Phase,
+    phase: SearchPhase,
     next: Point,
     seen: Vec<(Point, f64)>,
     best: Option<(Point, f64)>,
@@ -102,18 +102,18 @@ impl Search {
             Goal::Bandwidth => BANDWIDTH_IO_BYTES.clamp(bounds.io_bytes.0, bounds.io_bytes.1),
             Goal::Iops => bounds.io_bytes.0,
         };
-        let phase = Phase::Climb { flat: 0 };
+        let phase = SearchPhase::Climb { flat: 0 };
         let next = Point { io_bytes, depth: 1 };
         Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
     }
 
     /// What to do now.
     #[must_use]
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> SearchStep {
         match self.phase {
-            Phase::Climb { .. } | Phase::Sizes { .. } => Step::Probe(self.next),
-            Phase::Confirm => Step::Confirm(self.next),
-            Phase::Done => Step::Done,
+            SearchPhase::Climb { .. } | SearchPhase::Sizes { .. } => SearchStep::Probe(self.next),
+            SearchPhase::Confirm => SearchStep::Confirm(self.next),
+            SearchPhase::Done => SearchStep::Done,
         }
     }
 
@@ -121,7 +121,7 @@ impl Search {
     pub fn observe(&mut self, value: f64) {
         let point = self.next;
         let gained = self.best.is_none_or(|(_, best)| value > best * (1.0 + GAIN_MIN));
-        if self.phase != Phase::Confirm {
+        if self.phase != SearchPhase::Confirm {
             self.seen.push((point, value));
             // Also a small gain is the better point to confirm.
             if self.best.is_none_or(|(_, best)| value > best) {
@@ -129,15 +129,15 @@ impl Search {
             }
         }
         self.phase = match self.phase {
-            Phase::Climb { flat } => self.climb(if gained { 0 } else { flat + 1 }),
-            Phase::Sizes { up } if gained => self.sizes(point, up),
-            Phase::Sizes { up: true } => self.sizes(self.climbed(), false),
-            Phase::Sizes { up: false } => self.confirm(),
-            Phase::Confirm => {
+            SearchPhase::Climb { flat } => self.climb(if gained { 0 } else { flat + 1 }),
+            SearchPhase::Sizes { up } if gained => self.sizes(point, up),
+            SearchPhase::Sizes { up: true } => self.sizes(self.climbed(), false),
+            SearchPhase::Sizes { up: false } => self.confirm(),
+            SearchPhase::Confirm => {
                 self.confirmed.push((point, value));
                 self.confirm()
             }
-            Phase::Done => Phase::Done,
+            SearchPhase::Done => SearchPhase::Done,
         };
     }
 
@@ -150,16 +150,16 @@ impl Search {
     /// There is no time for more of this: from probing on to the best so far, from that to the end.
     pub fn cut(&mut self) {
         self.phase = match self.phase {
-            Phase::Climb { .. } | Phase::Sizes { .. } => self.confirm(),
-            Phase::Confirm | Phase::Done => Phase::Done,
+            SearchPhase::Climb { .. } | SearchPhase::Sizes { .. } => self.confirm(),
+            SearchPhase::Confirm | SearchPhase::Done => SearchPhase::Done,
         };
     }
 
-    fn climb(&mut self, flat: u32) -> Phase {
+    fn climb(&mut self, flat: u32) -> SearchPhase {
         let doubled = Point { depth: self.next.depth * 2, ..self.next };
         if flat < FLAT_MAX && self.allows(doubled) {
             self.next = doubled;
-            return Phase::Climb { flat };
+            return SearchPhase::Climb { flat };
         }
         match self.next.io_bytes == self.bounds.io_bytes.0 {
             // The smallest I/Os: their number is what is looked for, not another size.
@@ -175,7 +175,7 @@ impl Search {
     }
 
     /// Tries the next size above or below `from`, with as many bytes in flight.
-    fn sizes(&mut self, from: Point, up: bool) -> Phase {
+    fn sizes(&mut self, from: Point, up: bool) -> SearchPhase {
         let (io_bytes, depth) = match up {
             true => (from.io_bytes.saturating_mul(SIZE_STEP), from.depth.div_ceil(SIZE_STEP)),
             false => (from.io_bytes / SIZE_STEP, from.depth.saturating_mul(SIZE_STEP)),
@@ -184,7 +184,7 @@ impl Search {
         match (self.allows(point), up) {
             (true, _) => {
                 self.next = point;
-                Phase::Sizes { up }
+                SearchPhase::Sizes { up }
             }
             (false, true) => self.sizes(self.climbed(), false),
             (false, false) => self.confirm(),
@@ -193,7 +193,7 @@ impl Search {
 
     /// The point that promised most of those not confirmed, as long as it promised more than the
     /// best that was.
-    fn confirm(&mut self) -> Phase {
+    fn confirm(&mut self) -> SearchPhase {
         let sure = self.confirmed.iter().map(|(_, value)| *value).fold(0.0, f64::max);
         let is_new = |point: &Point| self.confirmed.iter().all(|(known, _)| known != point);
         let promising = self
@@ -204,9 +204,9 @@ impl Search {
         match promising {
             Some((point, _)) if self.confirmed.len() < CONFIRMED_MAX => {
                 self.next = *point;
-                Phase::Confirm
+                SearchPhase::Confirm
             }
-            _ => Phase::Done,
+            _ => SearchPhase::Done,
         }
     }
 
@@ -264,15 +264,15 @@ mod tests {
         let (mut probes, mut confirmed) = (0, None);
         loop {
             match search.step() {
-                Step::Probe(point) => {
+                SearchStep::Probe(point) => {
                     probes += 1;
                     search.observe(device(point));
                 }
-                Step::Confirm(point) => {
+                SearchStep::Confirm(point) => {
                     confirmed = confirmed.or(Some(point));
                     search.observe(device(point));
                 }
-                Step::Done => return (confirmed.unwrap(), probes, search),
+                SearchStep::Done => return (confirmed.unwrap(), probes, search),
             }
             assert!(probes < 64, "a search, not a sweep");
         }
@@ -321,16 +321,16 @@ mod tests {
         loop {
             match search.step() {
                 // One lucky moment at a depth of 2.
-                Step::Probe(point) => search.observe(match point {
+                SearchStep::Probe(point) => search.observe(match point {
                     Point { io_bytes: 1_048_576, depth: 2 } => 9e9,
                     Point { io_bytes: 1_048_576, depth: 1 } => 1e9,
                     _ => 4e9,
                 }),
-                Step::Confirm(point) => {
+                SearchStep::Confirm(point) => {
                     confirmed.push(point);
                     search.observe(if point.depth == 2 { 1e9 } else { 4.1e9 });
                 }
-                Step::Done => break,
+                SearchStep::Done => break,
             }
         }
         assert_eq!(confirmed.len(), 2);
@@ -346,13 +346,13 @@ mod tests {
             let (mut probed, mut confirmed): (Vec<(Point, f64)>, Vec<_>) = Default::default();
             loop {
                 let step = search.step();
-                let (Step::Probe(point) | Step::Confirm(point)) = step else { break };
+                let (SearchStep::Probe(point) | SearchStep::Confirm(point)) = step else { break };
                 looks += 1;
                 let off = 0.7 + (mix64(looks) % 600) as f64 / 1_000.0;
                 let value = drive(3e9, 2e6)(point) * off;
                 search.observe(value);
                 let list =
-                    if matches!(step, Step::Probe(_)) { &mut probed } else { &mut confirmed };
+                    if matches!(step, SearchStep::Probe(_)) { &mut probed } else { &mut confirmed };
                 list.push((point, value));
             }
             let (best, most) =
@@ -381,13 +381,13 @@ mod tests {
         for value in [1e9, 3e9, 2e9] {
             search.observe(value);
         }
-        assert!(matches!(search.step(), Step::Probe(_)));
+        assert!(matches!(search.step(), SearchStep::Probe(_)));
         search.cut();
-        assert_eq!(search.step(), Step::Confirm(Point { io_bytes: 1 << 20, depth: 2 }));
+        assert_eq!(search.step(), SearchStep::Confirm(Point { io_bytes: 1 << 20, depth: 2 }));
         search.cut();
-        assert_eq!(search.step(), Step::Done);
+        assert_eq!(search.step(), SearchStep::Done);
         search.cut();
-        assert_eq!(search.step(), Step::Done);
+        assert_eq!(search.step(), SearchStep::Done);
         assert_eq!(search.knee().map(|knee| knee.depth), Some(2));
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::search::Step;
+use super::search::SearchStep;
 
 /// Part of the whole time that writing the range may take: reading what was never written measures
 /// the file system, so that less range is better than none written.
@@ -50,10 +50,10 @@ impl Budget {
 impl Share {
     /// Whether there is time for a step that takes at least `shortest`.
     #[must_use]
-    pub fn allows(&self, step: Step, now: Instant, shortest: Duration) -> bool {
+    pub fn allows(&self, step: SearchStep, now: Instant, shortest: Duration) -> bool {
         let until = match step {
-            Step::Probe(_) => self.probes_until,
-            Step::Confirm(_) | Step::Done => self.until,
+            SearchStep::Probe(_) => self.probes_until,
+            SearchStep::Confirm(_) | SearchStep::Done => self.until,
         };
         now + shortest <= until
     }
@@ -85,7 +85,7 @@ mod tests {
         let at = |seconds| began + Duration::from_secs(seconds);
         let share = Share { probes_until: at(6), until: at(10) };
         let point = Point { io_bytes: 4096, depth: 1 };
-        let (probe, confirm) = (Step::Probe(point), Step::Confirm(point));
+        let (probe, confirm) = (SearchStep::Probe(point), SearchStep::Confirm(point));
         let second = Duration::from_secs(1);
         assert!(share.allows(probe, at(5), second) && !share.allows(probe, at(6), second));
         assert!(share.allows(confirm, at(9), second) && !share.allows(confirm, at(10), second));

@@ -15,7 +15,7 @@ pub(crate) type HistoryTurn = u64;
 
 /// The next thing a request wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum RequestStep {
     /// Read an entry so often.
     Read(Key, Scope, Purpose, u32),
     /// Write an entry of so many bytes.
@@ -151,7 +151,7 @@ impl Request {
         config: &WorkloadConfig,
         outcome: Option<(Outcome, u64)>,
         stats: &mut WorkloadStats,
-    ) -> Step {
+    ) -> RequestStep {
         if let Some((outcome, io_ns)) = outcome
             && let Some(step) = self.settle(config, outcome, io_ns, stats)
         {
@@ -167,7 +167,7 @@ impl Request {
         outcome: Outcome,
         io_ns: u64,
         stats: &mut WorkloadStats,
-    ) -> Option<Step> {
+    ) -> Option<RequestStep> {
         self.book(io_ns);
         let ended_early = match outcome {
             Outcome::Failed => Some(RequestEnd::Failed),
@@ -179,7 +179,7 @@ impl Request {
             stats.refused_requests += u64::from(end == RequestEnd::Refused);
             self.end = end;
             self.phase = Phase::End;
-            return Some(Step::Done);
+            return Some(RequestStep::Done);
         }
         match (self.phase, outcome) {
             (Phase::PrefixRead, Outcome::Miss { .. }) if config.system_prompts_written => {
@@ -187,7 +187,7 @@ impl Request {
                 self.phase = Phase::PrefixWrite;
                 let bytes = config.entry_bytes(self.past.prompt_tokens);
                 let key = key::system_prompt(prompt);
-                Some(Step::Write(key, Scope::Shared, Purpose::Prefix, bytes))
+                Some(RequestStep::Write(key, Scope::Shared, Purpose::Prefix, bytes))
             }
             // A read-only run stays one: the miss is counted, nothing is written again.
             (Phase::Decode, Outcome::Miss { .. }) if config.phases == PhaseMode::DecodeOnly => {
@@ -199,13 +199,13 @@ impl Request {
                 let reads_left = self.decode_reads(config) - reads_done;
                 self.phase = Phase::Rewrite { reads_left };
                 let (key, bytes) = (self.own_key(config), self.own_bytes(config));
-                Some(Step::Write(key, Scope::Own, Purpose::Rewrite, bytes))
+                Some(RequestStep::Write(key, Scope::Own, Purpose::Rewrite, bytes))
             }
             (Phase::Rewrite { reads_left }, _) => {
                 stats.decode_rewrites += 1;
                 self.phase = Phase::DecodeAgain;
                 let key = self.own_key(config);
-                Some(Step::Read(key, Scope::Own, Purpose::Decode, reads_left))
+                Some(RequestStep::Read(key, Scope::Own, Purpose::Decode, reads_left))
             }
             // A chunk that was evicted is a miss, no more.
             (Phase::Retrieve(next), _) => {
@@ -255,15 +255,15 @@ impl Request {
         key::block(*cycle, blocks[place as usize])
     }
 
-    fn write_block(&self, config: &WorkloadConfig, place: u32) -> Step {
+    fn write_block(&self, config: &WorkloadConfig, place: u32) -> RequestStep {
         // The last block holds what is left of the context.
         let before = u64::from(place) * u64::from(BLOCK_TOKENS);
         let left = u64::from(self.demand.context_tokens).saturating_sub(before);
         let bytes = config.entry_bytes(left.clamp(1, u64::from(BLOCK_TOKENS)) as u32);
-        Step::Write(self.block_key(place), Scope::Shared, Purpose::Block, bytes)
+        RequestStep::Write(self.block_key(place), Scope::Shared, Purpose::Block, bytes)
     }
 
-    fn advance(&mut self, config: &WorkloadConfig) -> Step {
+    fn advance(&mut self, config: &WorkloadConfig) -> RequestStep {
         loop {
             self.phase = match self.phase {
                 Phase::Begin if self.demand.operation.is_some() => Phase::Operation,
@@ -275,15 +275,17 @@ impl Request {
                 Phase::Begin if self.past.blocks.is_some() => Phase::BlockRead(0),
                 Phase::BlockRead(next) if next < self.blocks() => {
                     let key = self.block_key(next);
-                    return Step::Read(key, Scope::Shared, Purpose::Block, 1);
+                    return RequestStep::Read(key, Scope::Shared, Purpose::Block, 1);
                 }
                 // A trace of blocks says what is in the cache at prefill; decoding is not in it.
-                Phase::BlockRead(_) | Phase::BlockWrite(_) => return self.generate(config),
+                Phase::BlockRead(_) | Phase::BlockWrite(_) => {
+                    return self.generate(config);
+                }
                 Phase::Begin => {
                     if let Some(prompt) = self.demand.prompt {
                         self.phase = Phase::PrefixRead;
                         let key = key::system_prompt(prompt);
-                        return Step::Read(key, Scope::Shared, Purpose::Prefix, 1);
+                        return RequestStep::Read(key, Scope::Shared, Purpose::Prefix, 1);
                     }
                     Phase::History(0)
                 }
@@ -292,11 +294,11 @@ impl Request {
                     if let Some(&number) = self.past.history.get(next as usize) {
                         self.phase = Phase::History(next + 1);
                         let key = key::turn(self.user, number);
-                        return Step::Read(key, Scope::Own, Purpose::History, 1);
+                        return RequestStep::Read(key, Scope::Own, Purpose::History, 1);
                     }
                     self.phase = Phase::Prefill;
                     let (key, bytes) = (self.own_key(config), self.own_bytes(config));
-                    return Step::Write(key, Scope::Own, Purpose::Prefill, bytes);
+                    return RequestStep::Write(key, Scope::Own, Purpose::Prefill, bytes);
                 }
                 // A decode-only request comes here without a write.
                 Phase::Prefill => match self.demand.retrieval {
@@ -309,51 +311,56 @@ impl Request {
                 },
                 Phase::Retrieve(next) if (next as usize) < self.retrieved.1.len() => {
                     let key = self.chunk_key(next);
-                    return Step::Read(key, Scope::Shared, Purpose::Rag, 1);
+                    return RequestStep::Read(key, Scope::Shared, Purpose::Rag, 1);
                 }
                 Phase::Retrieve(_) => return self.after_prefill(config),
                 Phase::Decode | Phase::DecodeAgain => return self.generate(config),
                 Phase::Rewrite { .. } => unreachable!("a re-write is followed by its reads"),
                 Phase::Generate | Phase::End => {
                     self.phase = Phase::End;
-                    return Step::Done;
+                    return RequestStep::Done;
                 }
             };
         }
     }
 
-    fn operate(&self, operation: Operation) -> Step {
+    fn operate(&self, operation: Operation) -> RequestStep {
         let key = key::replayed(self.user);
         let Operation { bytes, is_write, is_decode } = operation;
         match (is_write, is_decode) {
-            (true, true) => Step::Write(key, Scope::Own, Purpose::Rewrite, bytes),
-            (true, false) => Step::Write(key, Scope::Own, Purpose::Prefill, bytes),
-            (false, true) => Step::Read(key, Scope::Own, Purpose::Decode, 1),
-            (false, false) => Step::Read(key, Scope::Own, Purpose::History, 1),
+            (true, true) => RequestStep::Write(key, Scope::Own, Purpose::Rewrite, bytes),
+            (true, false) => RequestStep::Write(key, Scope::Own, Purpose::Prefill, bytes),
+            (false, true) => RequestStep::Read(key, Scope::Own, Purpose::Decode, 1),
+            (false, false) => RequestStep::Read(key, Scope::Own, Purpose::History, 1),
         }
     }
 
-    fn after_prefill(&mut self, config: &WorkloadConfig) -> Step {
+    fn after_prefill(&mut self, config: &WorkloadConfig) -> RequestStep {
         match self.is_prefill_only(config) {
             true => self.generate(config),
             false => self.decode(config),
         }
     }
 
-    fn decode(&mut self, config: &WorkloadConfig) -> Step {
+    fn decode(&mut self, config: &WorkloadConfig) -> RequestStep {
         self.phase = Phase::Decode;
-        Step::Read(self.own_key(config), Scope::Own, Purpose::Decode, self.decode_reads(config))
+        RequestStep::Read(
+            self.own_key(config),
+            Scope::Own,
+            Purpose::Decode,
+            self.decode_reads(config),
+        )
     }
 
-    fn generate(&mut self, config: &WorkloadConfig) -> Step {
+    fn generate(&mut self, config: &WorkloadConfig) -> RequestStep {
         self.phase = Phase::Generate;
         self.generation_ns = u64::from(self.demand.generate_tokens) * config.token_ns();
         match self.generation_ns {
             0 => {
                 self.phase = Phase::End;
-                Step::Done
+                RequestStep::Done
             }
-            wait_ns => Step::Wait(Nanos::from_ns(wait_ns)),
+            wait_ns => RequestStep::Wait(Nanos::from_ns(wait_ns)),
         }
     }
 

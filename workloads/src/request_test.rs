@@ -30,15 +30,15 @@ fn request(demand: Demand, history: Vec<u64>) -> Request {
 fn run(
     config: &WorkloadConfig,
     mut request: Request,
-    answer: impl Fn(usize, &Step) -> Outcome,
+    answer: impl Fn(usize, &RequestStep) -> Outcome,
 ) -> (Vec<(Purpose, u64)>, WorkloadStats) {
     let (mut stats, mut trail) = (WorkloadStats::default(), Vec::new());
     let mut step = request.next(config, None, &mut stats);
-    while step != Step::Done {
+    while step != RequestStep::Done {
         match step {
-            Step::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
-            Step::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
-            Step::Wait(_) | Step::Done => {}
+            RequestStep::Read(_, _, purpose, times) => trail.push((purpose, u64::from(times))),
+            RequestStep::Write(_, _, purpose, bytes) => trail.push((purpose, bytes)),
+            RequestStep::Wait(_) | RequestStep::Done => {}
         }
         let outcome = answer(trail.len(), &step);
         step = request.next(config, Some((outcome, 100)), &mut stats);
@@ -46,10 +46,10 @@ fn run(
     (trail, stats)
 }
 
-fn all_well(_: usize, step: &Step) -> Outcome {
+fn all_well(_: usize, step: &RequestStep) -> Outcome {
     match step {
-        Step::Read(..) => Outcome::Hit,
-        Step::Write(..) => Outcome::Written,
+        RequestStep::Read(..) => Outcome::Hit,
+        RequestStep::Write(..) => Outcome::Written,
         _ => Outcome::Waited,
     }
 }
@@ -74,7 +74,9 @@ fn a_whole_request_goes_through_its_steps_in_order() {
 fn a_missing_prompt_is_written_and_a_missing_turn_counted() {
     let config = WorkloadConfig::default();
     let (trail, _) = run(&config, request(demand(1000, 1), vec![3]), |_, step| match step {
-        Step::Read(_, _, Purpose::Prefix | Purpose::History, _) => Outcome::Miss { reads_done: 0 },
+        RequestStep::Read(_, _, Purpose::Prefix | Purpose::History, _) => {
+            Outcome::Miss { reads_done: 0 }
+        }
         other => all_well(0, other),
     });
     let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
@@ -86,7 +88,7 @@ fn a_missing_prompt_is_written_and_a_missing_turn_counted() {
 fn a_prompt_is_never_written_where_prompts_are_not() {
     let config = WorkloadConfig { system_prompts_written: false, ..WorkloadConfig::default() };
     let (trail, _) = run(&config, request(demand(1000, 1), vec![]), |_, step| match step {
-        Step::Read(_, _, Purpose::Prefix, _) => Outcome::Miss { reads_done: 0 },
+        RequestStep::Read(_, _, Purpose::Prefix, _) => Outcome::Miss { reads_done: 0 },
         other => all_well(0, other),
     });
     let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
@@ -125,7 +127,7 @@ fn a_retrieval_reads_its_chunks_between_prefill_and_decode_and_only_counts_misse
     config.rag.document_tokens = [1_200, 1_200];
     let asked = Demand { retrieval: Some(9), prompt: None, ..demand(1000, 1) };
     let (trail, _) = run(&config, request(asked, vec![]), |_, step| match step {
-        Step::Read(_, _, Purpose::Rag, _) => Outcome::Miss { reads_done: 0 },
+        RequestStep::Read(_, _, Purpose::Rag, _) => Outcome::Miss { reads_done: 0 },
         other => all_well(0, other),
     });
     let purposes: Vec<Purpose> = trail.iter().map(|&(purpose, _)| purpose).collect();
@@ -144,7 +146,7 @@ fn leading_blocks_are_read_and_the_rest_written() {
     // Blocks 8 and 6 are there, but between them one is not.
     let resident = [key::block(0, 9), key::block(0, 8), key::block(0, 6)];
     let (trail, stats) = run(&config, with_blocks(&[9, 8, 7, 6]), |_, step| match step {
-        Step::Read(key, ..) if !resident.contains(key) => Outcome::Miss { reads_done: 0 },
+        RequestStep::Read(key, ..) if !resident.contains(key) => Outcome::Miss { reads_done: 0 },
         other => all_well(0, other),
     });
     let sizes: Vec<u64> = trail.iter().map(|&(_, size)| size).collect();
@@ -169,8 +171,8 @@ fn long_contexts_and_prefill_only_runs_do_not_decode() {
 #[test]
 fn an_entry_evicted_during_decode_is_one_miss_and_one_re_write() {
     let config = WorkloadConfig::default();
-    let missing = |_: usize, step: &Step| match step {
-        Step::Read(_, _, Purpose::Decode, 4) => Outcome::Miss { reads_done: 1 },
+    let missing = |_: usize, step: &RequestStep| match step {
+        RequestStep::Read(_, _, Purpose::Decode, 4) => Outcome::Miss { reads_done: 1 },
         other => all_well(0, other),
     };
     let (trail, stats) = run(&config, request(demand(1000, 96), vec![]), missing);
@@ -190,7 +192,7 @@ fn decode_only_reads_one_entry_of_the_population() {
 #[test]
 fn a_read_only_run_writes_nothing_when_an_entry_is_gone() {
     let config = WorkloadConfig { phases: PhaseMode::DecodeOnly, ..WorkloadConfig::default() };
-    let gone = |_: usize, _: &Step| Outcome::Miss { reads_done: 1 };
+    let gone = |_: usize, _: &RequestStep| Outcome::Miss { reads_done: 1 };
     let (trail, stats) = run(&config, request(demand(20_000, 64), vec![]), gone);
     assert_eq!(trail, [(Purpose::Decode, 3)]);
     assert_eq!((stats.decode_misses, stats.decode_rewrites), (1, 0));
@@ -207,8 +209,9 @@ fn a_request_whose_entry_is_refused_was_not_served() {
     ] {
         let mut one = request(Demand { prompt: None, ..demand(10_000, 50) }, vec![]);
         let mut step = one.next(&config, None, &mut stats);
-        while step != Step::Done {
-            let answer = if matches!(step, Step::Write(..)) { outcome } else { Outcome::Waited };
+        while step != RequestStep::Done {
+            let answer =
+                if matches!(step, RequestStep::Write(..)) { outcome } else { Outcome::Waited };
             step = one.next(&config, Some((answer, 1)), &mut stats);
         }
         assert_eq!((one.record(Nanos::from_ns(99)).end, stats.refused_requests), (end, refused));
@@ -230,7 +233,7 @@ fn any_outcome_at_any_step_ends_the_request() {
         let random = |n: usize| crate::rng::mix64(seed << 8 | n as u64) as usize;
         let (trail, _) = run(&config, request(demand(500, 40), vec![1, 2, 3]), |n, step| {
             match (outcomes[random(n) % outcomes.len()], step) {
-                (Outcome::Hit | Outcome::Miss { .. }, Step::Write(..)) => Outcome::Written,
+                (Outcome::Hit | Outcome::Miss { .. }, RequestStep::Write(..)) => Outcome::Written,
                 (outcome, _) => outcome,
             }
         });

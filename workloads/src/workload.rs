@@ -15,7 +15,7 @@ use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
-use crate::request::{Past, Request, Step};
+use crate::request::{Past, Request, RequestStep};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
 use crate::source::ReplayObject;
@@ -523,14 +523,16 @@ impl Workload {
         let class = request.urgency;
         let step = request.next(&self.config, outcome, &mut self.stats);
         actions.push(match step {
-            Step::Read(key, scope, purpose, times) => {
+            RequestStep::Read(key, scope, purpose, times) => {
                 Action::Read { request: id, key, scope, class, purpose, times }
             }
-            Step::Write(key, scope, purpose, bytes) => {
+            RequestStep::Write(key, scope, purpose, bytes) => {
                 Action::Write { request: id, key, scope, class, purpose, bytes }
             }
-            Step::Wait(wait) => Action::Wait { request: id, until: now.saturating_add(wait) },
-            Step::Done => {
+            RequestStep::Wait(wait) => {
+                Action::Wait { request: id, until: now.saturating_add(wait) }
+            }
+            RequestStep::Done => {
                 let record = request.record(now);
                 *slot = None;
                 self.free_requests.push(id.0);

@@ -6,6 +6,7 @@ mod aligned;
 mod chunk;
 mod mapping;
 mod memory;
+mod nodes;
 mod pool;
 mod tickets;
 
@@ -13,5 +14,6 @@ pub use aligned::AlignedBytes;
 pub use chunk::{Chunk, ChunkPool};
 pub use mapping::{Mapping, PageKind};
 pub use memory::{IoMemory, Lender, MemoryPlace};
+pub use nodes::NumaNodes;
 pub use pool::{Buffer, BufferPool};
 pub use tickets::{Acquire, Ticket, Tickets, URGENCY_LEVELS, Urgency};

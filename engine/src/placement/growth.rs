@@ -14,7 +14,7 @@ use super::state::Placement;
 use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::key::Tier;
-use crate::space::{Step, Steps};
+use crate::space::{SpaceStep, Steps};
 use crate::units::BLOCK_BYTES;
 
 /// What is taken of host memory is a multiple of a huge page.
@@ -50,7 +50,7 @@ pub struct Growth {
     /// Of storage, which drive; of another tier, the first.
     pub drive: DriveId,
     /// How much space there is, and how much more to take.
-    pub step: Step,
+    pub step: SpaceStep,
 }
 
 /// A tier that got less space than it was to have, for a while or to the end.
@@ -160,7 +160,7 @@ impl Grower<'_> {
     }
 
     /// Whatever it was refused.
-    fn next_step(self) -> Step {
+    fn next_step(self) -> SpaceStep {
         let have_bytes = self.grown_bytes();
         let (steps, limit_bytes, unit_bytes) = match self {
             Grower::Tier(_, ledger) => (Steps::MEMORY, ledger.wanted, MEMORY_UNIT_BYTES),
@@ -170,7 +170,7 @@ impl Grower<'_> {
             }
         };
         let want_bytes = steps.step_bytes(have_bytes, limit_bytes, unit_bytes);
-        Step { have_bytes, want_bytes, unit_bytes }
+        SpaceStep { have_bytes, want_bytes, unit_bytes }
     }
 
     /// It has so much now, and may come to have all that was wanted.

@@ -17,7 +17,7 @@ pub(super) enum Gate {
 }
 
 #[derive(PartialEq, Eq, Debug)]
-enum Phase {
+enum SimPhase {
     Admit,
     Enter,
     Bytes,
@@ -41,7 +41,7 @@ struct Task {
     admit: AdmitState,
     grant: Option<Grant>,
     holds_door: bool,
-    phase: Phase,
+    phase: SimPhase,
     id: Option<EntryId>,
 }
 
@@ -142,7 +142,7 @@ impl Sim {
             admit,
             grant: None,
             holds_door: false,
-            phase: Phase::Admit,
+            phase: SimPhase::Admit,
             id: None,
         };
         self.tasks.push(Some(task));
@@ -224,7 +224,7 @@ impl Sim {
     fn runnable(&self) -> Vec<usize> {
         let ready = |task: &Option<Task>| {
             task.as_ref().is_some_and(|task| {
-                matches!(task.phase, Phase::Admit | Phase::Enter | Phase::Bytes)
+                matches!(task.phase, SimPhase::Admit | SimPhase::Enter | SimPhase::Bytes)
             })
         };
         (0..self.tasks.len()).filter(|&n| ready(&self.tasks[n])).collect()
@@ -273,24 +273,24 @@ impl Sim {
     fn newest_waits_for_room(&self) -> Option<usize> {
         let newest = self.tasks.iter().rposition(Option::is_some)?;
         let task = self.tasks[newest].as_ref()?;
-        (task.phase == Phase::WaitRoom).then_some(newest)
+        (task.phase == SimPhase::WaitRoom).then_some(newest)
     }
 
     fn step_task(&mut self, n: usize) {
         let mut task = self.tasks[n].take().unwrap();
         let shard = task.shard;
         match task.phase {
-            Phase::Admit => {
+            SimPhase::Admit => {
                 let admission = self.shards[shard].admit(&mut task.admit);
                 self.tasks[n] = Some(task);
                 self.after_admit(n, admission);
             }
-            Phase::Enter => {
+            SimPhase::Enter => {
                 let grant = task.grant.as_mut().unwrap();
                 let tier = grant.tier;
                 match self.shards[shard].enter(grant, task.holds_door) {
                     Enter::Entered => {
-                        task.phase = Phase::Bytes;
+                        task.phase = SimPhase::Bytes;
                         let held = std::mem::take(&mut task.holds_door);
                         if let Work::Write(key) = task.work {
                             self.now += Nanos::from_ns(1);
@@ -308,7 +308,7 @@ impl Sim {
                         self.acquire(n, Gate::Door(tier));
                     }
                     Enter::Wait => {
-                        task.phase = Phase::WaitDoor(tier);
+                        task.phase = SimPhase::WaitDoor(tier);
                         self.tasks[n] = Some(task);
                     }
                     Enter::Withdrawn => {
@@ -316,7 +316,7 @@ impl Sim {
                         let grant = task.grant.take().unwrap();
                         self.shards[shard].cancel(grant);
                         task.admit.begin_again();
-                        task.phase = Phase::Admit;
+                        task.phase = SimPhase::Admit;
                         let held = std::mem::take(&mut task.holds_door);
                         self.tasks[n] = Some(task);
                         if held {
@@ -325,8 +325,10 @@ impl Sim {
                     }
                 }
             }
-            Phase::Bytes => self.end_bytes(task),
-            Phase::Blocked | Phase::WaitRoom | Phase::WaitDoor(_) => unreachable!("not runnable"),
+            SimPhase::Bytes => self.end_bytes(task),
+            SimPhase::Blocked | SimPhase::WaitRoom | SimPhase::WaitDoor(_) => {
+                unreachable!("not runnable")
+            }
         }
         self.collect_wakeups(shard);
         self.collect_growths(shard);
@@ -356,7 +358,7 @@ impl Sim {
         match admission {
             Admission::Granted(grant) => {
                 task.grant = Some(grant);
-                task.phase = Phase::Enter;
+                task.phase = SimPhase::Enter;
                 self.release_baton(n);
             }
             Admission::Evict(victim) => {
@@ -365,7 +367,7 @@ impl Sim {
             }
             Admission::AskShard { shard, ask } => {
                 assert_ne!(shard.index(), task.shard, "nobody asks itself");
-                task.phase = Phase::Blocked;
+                task.phase = SimPhase::Blocked;
                 self.asks += 1;
                 self.messages.push(Message::Ask(shard, ask, n));
             }
@@ -379,7 +381,7 @@ impl Sim {
             }
             Admission::Wait(tier) => {
                 assert_eq!(tier, Tier::Storage);
-                task.phase = Phase::WaitRoom;
+                task.phase = SimPhase::WaitRoom;
                 self.waits += 1;
             }
         }
@@ -415,7 +417,7 @@ impl Sim {
             return self.give_permit(n, gate);
         }
         let task = self.tasks[n].as_mut().unwrap();
-        task.phase = Phase::Blocked;
+        task.phase = SimPhase::Blocked;
         let shard = task.shard;
         self.queues[shard][gate_index(gate)].push_back(n);
         self.publish(shard, gate);
@@ -434,11 +436,11 @@ impl Sim {
         match gate {
             Gate::Baton(tier) => {
                 task.admit.baton_acquired(tier);
-                task.phase = Phase::Admit;
+                task.phase = SimPhase::Admit;
             }
             Gate::Door(_) => {
                 task.holds_door = true;
-                task.phase = Phase::Enter;
+                task.phase = SimPhase::Enter;
             }
         }
     }
@@ -473,16 +475,16 @@ impl Sim {
                 self.collect_wakeups(shard);
                 self.collect_growths(shard);
             }
-            Message::Answer(n) => self.tasks[n].as_mut().unwrap().phase = Phase::Admit,
+            Message::Answer(n) => self.tasks[n].as_mut().unwrap().phase = SimPhase::Admit,
             Message::Wake(Wakeup { shard, reason }) => {
                 for task in self.tasks.iter_mut().flatten() {
                     if task.shard != shard.index() {
                         continue;
                     }
                     match (&task.phase, reason) {
-                        (Phase::WaitRoom, WakeReason::Room) => task.phase = Phase::Admit,
-                        (Phase::WaitDoor(at), WakeReason::Door(tier)) if *at == tier => {
-                            task.phase = Phase::Enter;
+                        (SimPhase::WaitRoom, WakeReason::Room) => task.phase = SimPhase::Admit,
+                        (SimPhase::WaitDoor(at), WakeReason::Door(tier)) if *at == tier => {
+                            task.phase = SimPhase::Enter;
                         }
                         _ => {}
                     }

@@ -44,7 +44,7 @@ pub use message::{
 pub use notify::{Notify, yield_now};
 pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};
 pub use thread::{ThreadSample, ThreadState};
-pub use turns::Turn;
+pub use turns::TurnPermit;
 pub use waterfall::Transition;
 
 use crate::clock::Clock;

@@ -7,7 +7,7 @@ use super::data_path::{Content, Orphans, TransferSpec};
 use super::measure::Direction;
 use super::message::{Answer, GateName, Message};
 use super::notify::yield_now;
-use super::turns::Turn;
+use super::turns::TurnPermit;
 use super::waterfall::HeldGrant;
 use super::{EntryData, OperationTimes, ReadOutcome, STEP_BYTES, Shard, WriteMode, WriteOutcome};
 use crate::buffer::Urgency;
@@ -79,7 +79,7 @@ impl Shard {
     }
 
     /// A permit to allocate, most urgent first, then first come.
-    pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> Turn {
+    pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> TurnPermit {
         self.take_turn(GateName::Allocation, urgency.0).await
     }
 

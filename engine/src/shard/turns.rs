@@ -110,18 +110,18 @@ impl Shard {
 }
 
 /// A permit; given back on drop.
-pub struct Turn {
+pub struct TurnPermit {
     shard: Rc<Shard>,
     name: GateName,
 }
 
-impl Drop for Turn {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         self.shard.release_turn(self.name);
     }
 }
 
-/// The future of a [`Turn`]. Dropping it leaves the queue.
+/// The future of a [`TurnPermit`]. Dropping it leaves the queue.
 pub(super) struct TakeTurn {
     shard: Rc<Shard>,
     name: GateName,
@@ -130,9 +130,9 @@ pub(super) struct TakeTurn {
 }
 
 impl Future for TakeTurn {
-    type Output = Turn;
+    type Output = TurnPermit;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnPermit> {
         let shard = Rc::clone(&self.shard);
         let name = self.name;
         if self.waiting.is_none() {
@@ -141,7 +141,7 @@ impl Future for TakeTurn {
                 queue.waiters.is_empty()
             };
             if nobody_before_us && shard.shared.gate(name).try_acquire() {
-                return Poll::Ready(Turn { shard, name });
+                return Poll::Ready(TurnPermit { shard, name });
             }
             let urgency =
                 u64::from(self.class) << 62 | (shard.clock.now().as_ns() & (u64::MAX >> 2));
@@ -166,7 +166,7 @@ impl Future for TakeTurn {
         };
         if granted {
             self.waiting = None;
-            return Poll::Ready(Turn { shard, name });
+            return Poll::Ready(TurnPermit { shard, name });
         }
         Poll::Pending
     }

@@ -8,7 +8,7 @@ use super::data_path::{Content, TransferSpec};
 use super::measure::{Direction, VictimCounts};
 use super::message::{Answer, GateName, Message};
 use super::operation::shard_gone;
-use super::{EntryData, Shard, Turn};
+use super::{EntryData, Shard, TurnPermit};
 use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{IoError, Operation};
@@ -138,7 +138,7 @@ impl Shard {
     }
 
     async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
-        let mut baton: Option<Turn> = None;
+        let mut baton: Option<TurnPermit> = None;
         loop {
             self.heed_stop(Operation::Write, Tier::Storage)?;
             // From before the look: a task that is spawned may run at once, and a step of growth be
@@ -174,7 +174,7 @@ impl Shard {
 
     /// Whether its space is taken; not when the promise was withdrawn.
     async fn enter(self: &Rc<Self>, held: &mut HeldGrant<'_>) -> bool {
-        let mut door: Option<Turn> = None;
+        let mut door: Option<TurnPermit> = None;
         let tier = held.tier();
         loop {
             // As in `promise`.

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::ArrayQueue;
 
-use crate::buffer::{AlignedBytes, Lender, Mapping};
+use crate::buffer::{AlignedBytes, Lender, Mapping, NumaNodes};
 use crate::error::SetupError;
 use crate::fill::{NamedContent, VerifyMode, VerifyReport};
 use crate::space::Space;
@@ -57,6 +57,10 @@ pub struct CpuPool {
     next_chunk: AtomicU32,
     free: ArrayQueue<u32>,
     gauge: Option<MemoryGauge>,
+    /// Of the threads that have the memory.
+    nodes: NumaNodes,
+    /// Set when what comes in steps was told to come from these nodes.
+    is_spread: OnceLock<()>,
     /// Entries have sizes only.
     is_hollow: bool,
 }
@@ -75,6 +79,8 @@ impl CpuPool {
             next_chunk: AtomicU32::new(0),
             free: ArrayQueue::new(1),
             gauge: None,
+            nodes: NumaNodes::default(),
+            is_spread: OnceLock::new(),
             is_hollow: true,
         })
     }
@@ -119,6 +125,8 @@ impl CpuPool {
             next_chunk: AtomicU32::new(first_chunks),
             free,
             gauge,
+            nodes: NumaNodes::default(),
+            is_spread: OnceLock::new(),
             is_hollow: false,
         }))
     }
@@ -129,9 +137,24 @@ impl CpuPool {
     /// # Errors
     /// When there is not so much memory.
     pub fn populate(&self, part: u16, parts: u16) -> Result<(), SetupError> {
+        self.nodes.add_this_thread();
         let first = u64::from(self.first_chunks);
         let bound = |n: u16| (first * u64::from(n) / u64::from(parts)) as u32;
         (bound(part)..bound(part + 1)).try_for_each(|chunk| self.open(chunk))
+    }
+
+    /// Has what comes in steps come from the nodes of the threads that use it, in turn: the thread
+    /// that takes the steps is on whichever node has a core to spare.
+    fn spread_steps(&self) {
+        let Some(mapping) = &self.mapping else { return };
+        self.is_spread.get_or_init(|| {
+            let first_bytes = self.first_chunks as usize * CHUNK_BYTES;
+            let all_bytes = self.chunk_count as usize * CHUNK_BYTES;
+            let spread = self.nodes.spread(mapping, first_bytes, all_bytes - first_bytes);
+            if let Err(error) = spread {
+                tracing::debug!(%error, "host memory is not spread over NUMA nodes");
+            }
+        });
     }
 
     fn open(&self, chunk: u32) -> Result<(), SetupError> {
@@ -211,6 +234,7 @@ impl Space for CpuPool {
     }
 
     fn take(&self, _offset_bytes: u64, length_bytes: u64) -> Result<(), String> {
+        self.spread_steps();
         let wanted = (length_bytes / CHUNK_BYTES as u64) as usize;
         while self.free.len() < wanted {
             let chunk = self.next_chunk.load(Ordering::Relaxed);

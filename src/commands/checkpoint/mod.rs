@@ -59,7 +59,7 @@ impl Session {
         if let Some(output) = &stream.output {
             check_output_writable("--output", output)?;
         }
-        let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+        let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
         reset_peak_rss();
         Ok(Session { interrupt, meter: Meter::default() })
     }

@@ -32,7 +32,7 @@ const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
     let (own, place) = own_of(args, rank, now_unix_s());
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     // What is wrong is said now, not after the wait.
     let ready = plan_of(&own).map(|plan| log_to_stderr(plan.log_level));
     if let Err(error) = ready.and_then(|()| set_aside(&place)) {

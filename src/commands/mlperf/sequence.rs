@@ -40,7 +40,7 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     }
     let rank = Rank::for_command(Ranks::Directory, &args.results_dir.join("result.json"))?;
     let Prepared { sequence, cache, owner, baseline } = or_tell_ranks(rank.as_ref(), prepared)?;
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let team = Team::gather(&owner.results, &interrupt)?;
     let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags());
     let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;

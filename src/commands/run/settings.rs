@@ -102,7 +102,8 @@ fn is_plain(output: &std::path::Path) -> bool {
 /// The cores that shards are pinned to; none where they are not.
 pub(super) fn pinned_cores(plan: &Plan) -> Option<Vec<usize>> {
     let own = plan.rank.as_ref().and_then(Rank::own_cpus);
-    plan.pin.then(|| cores_near(&plan.cache_dirs, own)).flatten()
+    let drives = if plan.numa { plan.cache_dirs.as_slice() } else { &[] };
+    plan.pin.then(|| cores_near(drives, own)).flatten()
 }
 
 /// Cores that this process may use, and which are its `own` where a rank has its own, dealt to the

@@ -26,7 +26,7 @@ use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{
     Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, warnings_of,
 };
-use crate::run::{self, BEGIN, Load, VirtualGpus, VirtualSystem};
+use crate::run::{self, Assignment, BEGIN, VirtualGpus, VirtualSystem};
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
@@ -79,7 +79,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
     refuse_what_needs_a_drive(plan)?;
     check_outputs(plan)?;
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     if !plan.quiet {
         let what = format!(
             "simulating {} s of {}, seed {}…",
@@ -146,7 +146,7 @@ pub fn run(
     let mut teller = Teller::new(plan, &workload, interrupt);
     teller.storage_bytes = settings.store.capacity_bytes;
     teller.gpu = gpu.outcome;
-    let load = Load { config: workload, source: opened.workload, rows: opened.rows };
+    let assignment = Assignment { config: workload, source: opened.workload, rows: opened.rows };
     let system = VirtualSystem {
         model: device.model,
         drives: device.drives,
@@ -161,7 +161,8 @@ pub fn run(
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
     // The simulated clock shows `BEGIN` now.
     let began_unix_s = begun_unix_s(monotonic_now());
-    let (outcome, figures) = run::simulate(&settings, load, &system, log.as_ref(), interrupt)?;
+    let (outcome, figures) =
+        run::simulate(&settings, assignment, &system, log.as_ref(), interrupt)?;
     let start_unix_s = began_unix_s + outcome.window.0.saturating_sub(BEGIN).as_secs_f64();
     let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
     result.window.start_unix_s = start_unix_s;

@@ -271,7 +271,7 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
         None => (word, None),
     };
     let HandOver { file, bytes, sum } =
-        serde_json::from_slice(head).context("what a rank handed over can't be understood")?;
+        serde_json::from_slice(head).context("cannot parse the result that a rank handed over")?;
     let is_there = || {
         // Of another length it is another's, or not whole yet.
         let has_length = std::fs::metadata(&file).is_ok_and(|facts| facts.len() == bytes);
@@ -291,7 +291,7 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
                 false => "it is too large for MPI, and its directory is not the same here",
             };
             return Err(anyhow!(
-                "{} can't be seen by rank 0: {what}; merge by `ringfall merge`",
+                "rank 0 cannot read {}: {what}; merge the results with `ringfall merge`",
                 file.display()
             ));
         }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         let what = "an object store is measured from one process: give --ranks off";
         return Err(InputError::new(what).into());
     }
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
     let mut teller = Teller::new(args);
     let mut is_told = false;

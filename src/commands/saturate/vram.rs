@@ -67,7 +67,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let places = places(args)?;
     let mut settings = settings(args);
     check_time(args, &settings)?;
-    let interrupt = Interrupt::install().context("no handler for Ctrl-C can be installed")?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let gpu = open(args.gpu_backend.unwrap_or(GpuBackend::Auto), vram_bytes(&settings))?;
     let request = StoreRequest {
         places,

@@ -27,7 +27,7 @@ use super::conduct::{Shards, conduct_to_the_end};
 use super::depth::{TunerOrder, Tuning};
 use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
-use super::{Load, RunOutcome, RunSettings, Timeline};
+use super::{Assignment, RunOutcome, RunSettings, Timeline};
 use crate::facts::SimulationFigures;
 use crate::interrupt::Interrupt;
 use crate::iotrace::TraceWriter;
@@ -77,7 +77,7 @@ fn equal_parts(bytes: u64, drives: u16) -> Vec<u64> {
 /// Settings that no run can have.
 pub fn simulate(
     settings: &RunSettings,
-    load: Load,
+    assignment: Assignment,
     system: &VirtualSystem,
     log: Option<&Rc<TraceWriter>>,
     interrupt: &Interrupt,
@@ -106,7 +106,7 @@ pub fn simulate(
         }),
         verify: VerifyMode::Off,
     };
-    let world = World::new(settings, &load, parts)?;
+    let world = World::new(settings, &assignment, parts)?;
     let memories = memories.take();
     let shards = usize::from(settings.shards);
     let mut simulation = Simulation {
@@ -119,7 +119,7 @@ pub fn simulate(
         timeline: Timeline::default(),
         scaling: Scaling::of(settings),
         tuner: None,
-        feed: load.rows.map(|trace| Feed::new(trace, shards)),
+        feed: assignment.rows.map(|trace| VirtualFeed::new(trace, shards)),
         steps: 0,
         found: Found::default(),
         next_tick: Nanos::MAX,
@@ -152,7 +152,7 @@ struct Simulation<'a> {
     scaling: Option<Scaling>,
     /// The search for a queue depth.
     tuner: Option<Tuning>,
-    feed: Option<Feed>,
+    feed: Option<VirtualFeed>,
     steps: u32,
     found: Found,
     /// When the next second of the window is over; `MAX` outside it.
@@ -449,7 +449,7 @@ struct Busy {
 }
 
 /// A trace's rows, read when a shard wants them.
-struct Feed {
+struct VirtualFeed {
     rows: RowReader,
     /// Rows read on the way to another shard's, as many as in a real run.
     waiting: Vec<VecDeque<SourceRequest>>,
@@ -459,9 +459,9 @@ struct Feed {
     failure: Option<String>,
 }
 
-impl Feed {
-    fn new(trace: OpenTrace, shards: usize) -> Feed {
-        Feed {
+impl VirtualFeed {
+    fn new(trace: OpenTrace, shards: usize) -> VirtualFeed {
+        VirtualFeed {
             rows: RowReader::new(trace),
             waiting: (0..shards).map(|_| VecDeque::new()).collect(),
             is_over: false,

@@ -15,7 +15,7 @@ use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::{Library, Workload};
 
-use super::super::{Load, RunSettings, engine_of, refused};
+use super::super::{Assignment, RunSettings, engine_of, refused};
 use crate::driver::Driver;
 
 /// The simulated clock shows this when a run begins: zero would look like "never".
@@ -64,7 +64,7 @@ impl World {
     /// Settings that no run can have.
     pub fn new(
         settings: &RunSettings,
-        load: &Load,
+        assignment: &Assignment,
         parts: WorldParts,
     ) -> Result<World, SetupError> {
         let WorldParts { time, drives, drives_bytes, cpu, content, verify } = parts;
@@ -97,8 +97,8 @@ impl World {
         let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));
         for shard in engine.shards() {
             let workload = Workload::new(
-                Arc::clone(&load.config),
-                load.source.clone(),
+                Arc::clone(&assignment.config),
+                assignment.source.clone(),
                 settings.seed,
                 u32::from(shard.id().0),
                 u32::from(settings.shards),

@@ -19,7 +19,7 @@ pub use usl::{UslFit, fit as fit_usl};
 
 use capacity::Capacity;
 use slo::Slo;
-use step::Step;
+use step::UserStep;
 use storage::Storage;
 
 /// What is looked for.
@@ -243,7 +243,7 @@ enum Search {
 pub struct Autoscaler<H> {
     settings: Settings,
     search: Search,
-    step: Step<H>,
+    step: UserStep<H>,
     entries: Vec<Entry>,
     stopped: bool,
 }
@@ -257,7 +257,8 @@ impl<H: Latencies> Autoscaler<H> {
             Mode::Slo => Search::Slo(Slo::new(settings)),
             Mode::Qos => Search::Qos(Storage::new(settings)),
         };
-        let step = Step::new(settings.mode, settings.initial_users, false, settings.initial_users);
+        let step =
+            UserStep::new(settings.mode, settings.initial_users, false, settings.initial_users);
         Autoscaler { settings, search, step, entries: Vec::new(), stopped: false }
     }
 
@@ -286,7 +287,7 @@ impl<H: Latencies> Autoscaler<H> {
             Wish::Step { users: next, patient } => {
                 // Answers of requests asked before the change do not count.
                 let settles = if next == users { 0 } else { users.max(next) };
-                self.step = Step::new(self.settings.mode, next, patient, settles);
+                self.step = UserStep::new(self.settings.mode, next, patient, settles);
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
                     std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(next)),

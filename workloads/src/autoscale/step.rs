@@ -110,7 +110,7 @@ pub struct StepResult {
 
 /// A step under way.
 #[derive(Debug)]
-pub(super) struct Step<H> {
+pub(super) struct UserStep<H> {
     mode: Mode,
     users: u32,
     settle_left: u32,
@@ -124,11 +124,11 @@ pub(super) struct Step<H> {
     elapsed_s: f64,
 }
 
-impl<H: Latencies> Step<H> {
+impl<H: Latencies> UserStep<H> {
     /// Of so many users; before the window `settle_requests` must end, in qos mode.
-    pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> Step<H> {
+    pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
         let factor = if patient { PATIENCE } else { 1 };
-        Step {
+        UserStep {
             mode,
             users,
             settle_left: SETTLE_SAMPLES,
