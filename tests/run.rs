@@ -181,3 +181,26 @@ fn completions_are_polled_for_or_the_run_is_refused_before_it_begins() {
     }
     assert!(!scratch.store().exists(), "its data is deleted");
 }
+
+#[test]
+fn nvme_commands_go_to_namespaces_alone_and_nothing_is_made_elsewhere() {
+    let scratch = Scratch::new("nvme-commands");
+    let ran = output(scratch.run_command(&["--nvme-passthrough", "--duration", "1"]));
+    let store = scratch.store().display().to_string();
+    let told = text(&ran);
+    if scratch.store().exists() {
+        assert_fails(&ran, 2, &["--nvme-passthrough", &store, "is no drive", "/dev/nvme0n1"]);
+    } else {
+        // What is not there could have been a device, until it was opened.
+        assert_fails(&ran, 1, &["NVMe passthrough does not work", &store, "leave --nvme-pass"]);
+    }
+    assert!(!scratch.file("result.json").exists(), "nothing was measured: {told}");
+    let there = scratch.file("there");
+    std::fs::create_dir(&there).unwrap();
+    let there = there.display().to_string();
+    let ran = output(scratch.run_command(&["--nvme-passthrough", "--cache-dir", &there]));
+    assert_fails(&ran, 2, &["--nvme-passthrough", &there, "is no drive", "/dev/nvme0n1"]);
+    assert_eq!(std::fs::read_dir(&there).unwrap().count(), 0, "nothing was made there");
+    let ran = output(scratch.run_command(&["--nvme-passthrough", "--iopoll"]));
+    assert_fails(&ran, 2, &["--iopoll and --nvme-passthrough cannot be combined"]);
+}

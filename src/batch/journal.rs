@@ -125,7 +125,7 @@ impl Journal {
                 path.display()
             ),
             Ok(metadata) if metadata.len() > BYTES_MAX => anyhow::bail!(
-                "the journal {} is {} bytes long, longer than any that ringfall writes; give another \
+                "the journal {} is {} bytes long, which is more than ringfall writes; give another \
                  directory",
                 path.display(),
                 metadata.len()

@@ -320,10 +320,11 @@ settings! {
             needs needs::drive;
         /// Send NVMe commands to the drives (io_uring passthrough) instead of reads and writes
         ///
-        /// Skips the kernel's block layer. Every drive in --cache-dir must be a whole NVMe namespace,
-        /// named by its block device (/dev/nvme0n1) or its character device (/dev/ng0n1), and is
-        /// written over; the run must be allowed to send commands (root). A namespace reached by
-        /// NVMe multipath, zoned, or formatted with metadata is refused.
+        /// Skips the kernel's block layer. Every drive in --cache-dir must be a whole NVMe
+        /// namespace, named by its block device (/dev/nvme0n1) or its character device
+        /// (/dev/ng0n1), and is written over; the run must be allowed to send commands (root). A
+        /// namespace that is reached by NVMe multipath, zoned or formatted with metadata is
+        /// refused.
         ///
         /// Cannot be combined with --iopoll.
         nvme_passthrough: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",

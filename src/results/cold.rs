@@ -107,8 +107,8 @@ impl ColdReads {
     }
 
     /// What can be said of reads of which the engine counted so many bytes and the kernel, if it
-    /// counts at all, so many; whether they were NVMe commands, which go past what it counts. `None`
-    /// when nothing was read.
+    /// counts at all, so many; whether they were NVMe commands, which go past what it counts.
+    /// `None` when nothing was read.
     #[must_use]
     pub fn of(
         engine_bytes: u64,

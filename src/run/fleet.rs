@@ -216,7 +216,7 @@ impl Fleet {
             Verdict::Alive => None,
             Verdict::Stalled { age } => {
                 let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, %phase, "the shard missed its heartbeats; waking its thread");
+                tracing::warn!(shard, age_ms, %phase, "the shard missed heartbeats: waking it");
                 self.wake(index);
                 None
             }

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use io_uring::{cqueue, opcode, squeue, types};
 
-use super::dialect::{Asked, Dialect};
+use super::dialect::{AskedIo, Dialect};
 use super::op::{IoKind, IoRequest};
 use super::probe::RingFeatures;
 use super::slot::SlotToken;
@@ -151,7 +151,7 @@ impl Dialect for Commands {
     type Entry = squeue::Entry128;
     type Answer = cqueue::Entry32;
 
-    fn encode(&self, asked: &Asked, token: SlotToken, mut push: impl FnMut(squeue::Entry128)) {
+    fn encode(&self, asked: &AskedIo, token: SlotToken, mut push: impl FnMut(squeue::Entry128)) {
         let (target, request) = (&self.targets[asked.file], asked.request);
         let is_flush = request.kind == IoKind::Flush;
         let length_bytes = if is_flush { 0 } else { request.length_bytes };
@@ -324,7 +324,7 @@ mod tests {
         let (token, other) = (SlotToken(3), SlotToken(1 << 32));
         let mut pushed = 0;
         let asked =
-            Asked { file: 0, request: request(IoKind::Write, 0, 1 << 20), place: Some(place) };
+            AskedIo { file: 0, request: request(IoKind::Write, 0, 1 << 20), place: Some(place) };
         let read_error = NvmeStatus::of_result(0x281);
         for (results, ended) in [
             ([0, 0, 0, 0], 1 << 20),
@@ -333,7 +333,7 @@ mod tests {
             ([0, 0, 0, -libc::ENODEV], -libc::ENODEV),
         ] {
             commands.encode(&asked, token, |_| pushed += 1);
-            let flush = Asked { file: 0, request: request(IoKind::Flush, 0, 0), place: None };
+            let flush = AskedIo { file: 0, request: request(IoKind::Flush, 0, 0), place: None };
             commands.encode(&flush, other, |_| pushed += 1);
             assert_eq!([token, token, other].map(|io| commands.begins(io)), [true, false, true]);
             assert_eq!(results[..3].map_answers(&commands, token), [None, None, None]);

@@ -11,10 +11,10 @@ use super::slot::SlotToken;
 use crate::buffer::MemoryPlace;
 
 /// One I/O, as the ring was asked for it.
-pub struct Asked {
+pub struct AskedIo {
     /// Number of the file, which is one of the ring's.
     pub file: usize,
-    /// What to do.
+    /// What to do with which bytes of the file.
     pub request: IoRequest,
     /// Its memory; none for a flush.
     pub place: Option<MemoryPlace>,
@@ -28,7 +28,7 @@ pub trait Dialect: 'static {
     type Answer: cqueue::EntryMarker;
 
     /// The entries that the I/O of that token becomes, at least one, in their order.
-    fn encode(&self, asked: &Asked, token: SlotToken, push: impl FnMut(Self::Entry));
+    fn encode(&self, asked: &AskedIo, token: SlotToken, push: impl FnMut(Self::Entry));
 
     /// Takes note that one of its entries is handed over; whether it is the first.
     fn begins(&self, token: SlotToken) -> bool;
@@ -62,8 +62,8 @@ impl Dialect for Files {
     type Answer = cqueue::Entry;
 
     #[inline]
-    fn encode(&self, asked: &Asked, _token: SlotToken, mut push: impl FnMut(squeue::Entry)) {
-        let Asked { file, request, place } = asked;
+    fn encode(&self, asked: &AskedIo, _token: SlotToken, mut push: impl FnMut(squeue::Entry)) {
+        let AskedIo { file, request, place } = asked;
         let (fd, number) = (types::Fd(self.descriptors[*file]), types::Fixed(*file as u32));
         if request.kind == IoKind::Flush {
             return push(if self.features.registered_file {

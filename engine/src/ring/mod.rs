@@ -18,7 +18,7 @@ mod turn;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
 pub use command::{CommandTarget, Commands};
-pub use dialect::{Asked, Dialect, Files};
+pub use dialect::{AskedIo, Dialect, Files};
 pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use patience::SILENCE_MAX;

@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::batch::is_batch;
 use super::command::{CommandTarget, Commands};
-use super::dialect::{Asked, Dialect, Files};
+use super::dialect::{AskedIo, Dialect, Files};
 use super::entrance::Entrance;
 use super::op::{IoKind, IoRequest};
 use super::patience::SILENCE_MAX;
@@ -183,7 +183,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             self.slots.complete(token, -self.refusal.get(), now);
             return future;
         }
-        self.dialect.encode(&Asked { file, request, place }, token, |mut entry| {
+        self.dialect.encode(&AskedIo { file, request, place }, token, |mut entry| {
             entry.set_user_data(token.0);
             // None overtakes those that wait.
             if !self.waiting.borrow().is_empty() || !self.queue(token, &entry) {
