@@ -194,7 +194,8 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     }
 
     /// Puts an entry in the submission queue; false when that is full.
-    #[inline]
+    // Once for all I/O, and for those that have waited: left to itself the compiler calls it.
+    #[inline(always)]
     fn queue(&self, token: SlotToken, entry: &D::Entry) -> bool {
         if self.features.submission_thread {
             // The kernel may have it before we look again.
