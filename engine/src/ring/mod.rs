@@ -17,7 +17,7 @@ mod trial;
 mod turn;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
-pub use command::{CommandTarget, Commands};
+pub use command::{CommandTarget, Commands, command_span_bytes};
 pub use dialect::{AskedIo, Dialect, Files};
 pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
