@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::LoadError;
-use ringfall_engine::ring::Polling;
+use ringfall_engine::ring::{Polling, check_polled_commands};
 
 use crate::facts::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
 use crate::group::Group;
@@ -221,6 +221,10 @@ impl Bench<'_> {
             cpus: self.settings.cpus.clone(),
             seed: self.settings.seed,
         };
+        if self.settings.polling == Polling::Completion && self.file.command_target().is_some() {
+            // Not only when all is written.
+            check_polled_commands().map_err(LoadError::from)?;
+        }
         let (until, written) = (budget.writing_until(), Cell::new(0));
         let range_bytes_min = u64::from(self.settings.io_bytes.1).min(plan.range_bytes);
         let is_over = || {

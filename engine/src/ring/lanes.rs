@@ -15,7 +15,7 @@ use super::dialect::{AskedIo, Dialect, Files};
 use super::op::{IoKind, IoRequest};
 use super::patience::Patience;
 use super::poll_queue::has_poll_queue;
-use super::probe::setup_failure;
+use super::probe::{check_polled_commands, setup_failure};
 use super::setup::{CommandSetup, RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
 use super::slot::SlotToken;
 use crate::buffer::{Mapping, MemoryPlace};
@@ -102,13 +102,17 @@ impl LaneRing<Commands> {
     /// of them.
     ///
     /// # Errors
-    /// As [`LaneRing::new`], and when so many I/Os are more commands than a ring has room for.
+    /// As [`LaneRing::new`], when so many I/Os are more commands than a ring has room for, and
+    /// when completions are to be polled for by a kernel that crashes over it.
     pub fn commanding(
         target: CommandTarget,
         lanes: u32,
         buffer_bytes: usize,
         polling: Polling,
     ) -> Result<LaneRing<Commands>, SetupError> {
+        if polling == Polling::Completion {
+            check_polled_commands()?;
+        }
         let command_bytes = target.command_bytes_max as usize;
         let commands = u64::from(lanes) * buffer_bytes.div_ceil(command_bytes) as u64;
         if commands > COMMANDS_MAX {
@@ -298,10 +302,14 @@ impl<D: Dialect> LaneRing<D> {
     fn enter_without_waiting(&mut self) -> std::io::Result<()> {
         /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): what makes a polled ring poll.
         const GETEVENTS: u32 = 1;
-        let queued = self.ring.submission().len() as u32;
+        /// `IORING_ENTER_SQ_WAKEUP`: the kernel's thread sleeps once it had nothing to take.
+        const WAKEUP: u32 = 2;
+        let queue = self.ring.submission();
+        let (queued, sleeps) = (queue.len() as u32, queue.need_wakeup());
+        drop(queue);
+        let flags = if sleeps { GETEVENTS | WAKEUP } else { GETEVENTS };
         // SAFETY: the entries in the queue refer to this ring's own buffers; no argument is given.
-        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
-            .map(|_| ())
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }.map(|_| ())
     }
 
     /// Submits what is queued and looks for completions once, without waiting.

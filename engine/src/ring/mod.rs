@@ -23,7 +23,7 @@ pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use patience::SILENCE_MAX;
 pub use poll_queue::polled_io_bytes_max;
-pub use probe::{RingFeatures, check_allowed, kernel_release};
+pub use probe::{RingFeatures, check_allowed, check_polled_commands, kernel_release};
 pub use reactor::{CompletionBell, Ring};
 pub use setup::{CommandSetup, RingConfig, RingSetup};
 pub use slot::{Completion, IoFuture, SlotToken, Slots};
