@@ -136,9 +136,6 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         }
         SetupError::Polling { .. } => "leave --sqpoll out",
         SetupError::PolledIoTooLarge { most_bytes, .. } => return polled_io_remedy(*most_bytes),
-        SetupError::PolledCommands { .. } => {
-            "use Linux 6.6 or newer, or leave --iopoll or --nvme-passthrough out"
-        }
         SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault),
         SetupError::Executor { .. } => {
             "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
@@ -232,10 +229,6 @@ mod tests {
             (ring(Errno::NOSYS), "use Linux 6.1"),
             (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
             (too_large(), "--io-size 256k"),
-            (
-                SetupError::PolledCommands { release: "6.1.0".into() },
-                "leave --iopoll or --nvme-pas",
-            ),
             (passthrough(PassthroughFault::NotNvme), "give --cache-dir an NVMe namespace"),
             (passthrough(PassthroughFault::Partition), "the whole namespace; or leave --nvme-pass"),
             (passthrough(PassthroughFault::Multipath), "multipath=N; or leave --nvme-passthrough"),

@@ -88,7 +88,8 @@ pub struct SaturateArgs {
     /// Let a kernel thread pick up submissions (SQPOLL)
     #[arg(long, conflicts_with = "iopoll")]
     pub sqpoll: bool,
-    /// Poll the device for completions (IOPOLL); the device needs poll queues
+    /// Poll the device for completions (IOPOLL); the device needs poll queues. With
+    /// --nvme-passthrough, Linux 6.6 or newer is needed
     #[arg(long)]
     pub iopoll: bool,
     /// Send NVMe commands to the drives (io_uring passthrough) instead of reads and writes
@@ -225,6 +226,7 @@ mod tests {
         assert_eq!(of(&["s3://b"]), (None, None));
         assert_eq!(of(&["--depth-max", "1024"]), (None, None));
         assert_eq!(of(&["--depth-max", "8"]), (Some("--depth-max"), None));
+        assert_eq!(of(&["--nvme-passthrough"]), (Some("--nvme-passthrough"), None));
         assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes".to_owned())));
         assert_eq!(of(&["--object-retries", "1"]), (None, Some("--object-retries".to_owned())));
     }

@@ -153,11 +153,6 @@ pub enum SetupError {
         /// Largest that the drive takes in one piece, wherever its memory lies.
         most_bytes: u64,
     },
-    /// This kernel must not be asked to poll for NVMe commands.
-    PolledCommands {
-        /// Kernel release, as `uname -r`.
-        release: String,
-    },
     /// A drive can't be handed NVMe commands.
     Passthrough {
         /// What was given.
@@ -254,10 +249,6 @@ impl SetupError {
             SetupError::PolledIoTooLarge { path, io_bytes, most_bytes } => {
                 polled_io_too_large(path, *io_bytes, *most_bytes)
             }
-            SetupError::PolledCommands { release } => format!(
-                "NVMe commands can't be polled for here: kernels before Linux 6.6 can crash when \
-                 they do (this one is {release})"
-            ),
             SetupError::Passthrough { path, fault } => {
                 format!("NVMe passthrough does not work on {}: {}", shown(path), fault.what())
             }
@@ -325,9 +316,6 @@ impl SetupError {
             SetupError::PolledIoTooLarge { most_bytes, .. } => {
                 let most_kib = most_bytes / KIB;
                 return format!("do without IOPOLL, or make I/Os of {most_kib} KiB at most").into();
-            }
-            SetupError::PolledCommands { .. } => {
-                "use Linux 6.6 or newer, or do without IOPOLL or without passthrough"
             }
             SetupError::Passthrough { fault, .. } => {
                 return match fault.remedy() {

@@ -53,7 +53,13 @@ pub fn check_polled_commands() -> Result<(), SetupError> {
     let release = kernel_release();
     match version(&release) {
         Some(version) if version >= POLLED_COMMANDS_SINCE => Ok(()),
-        _ => Err(SetupError::PolledCommands { release }),
+        _ => Err(SetupError::new(
+            format!(
+                "NVMe commands can't be polled for here: kernels before Linux 6.6 can crash when \
+                 they do (this one is {release})"
+            ),
+            "use Linux 6.6 or newer, or do without IOPOLL or without passthrough",
+        )),
     }
 }
 
