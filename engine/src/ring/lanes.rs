@@ -255,16 +255,20 @@ impl<D: Dialect> LaneRing<D> {
         let asked = AskedIo { file: 0, request, place: Some(place) };
         let token = SlotToken(u64::from(io.lane));
         let (ring, patience) = (&mut self.ring, &mut self.patience);
-        let (mut refusal, mut refused) = (None, 0);
+        let (mut refusal, mut refused) = (Ok(()), 0);
         self.dialect.encode(&asked, token, |mut entry| {
             entry.set_user_data(token.0);
-            if refusal.is_none() {
-                refusal = queue(ring, patience, &entry).err();
+            // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is
+            // busy and waits for it in `Drop`.
+            if refused > 0 || unsafe { ring.submission().push(&entry) }.is_err() {
+                if refused == 0 {
+                    refusal = queue_when_empty(ring, patience, &entry);
+                }
+                refused += u32::from(refusal.is_err());
             }
-            refused += u32::from(refusal.is_some());
         });
-        if let Some(error) = refusal {
-            self.unqueued(token, refused, error)?;
+        if refused > 0 {
+            self.unqueued(token, refused, refusal)?;
         }
         self.busy[lane] = true;
         self.in_flight += 1;
@@ -281,12 +285,13 @@ impl<D: Dialect> LaneRing<D> {
         &self,
         token: SlotToken,
         entries: u32,
-        error: std::io::Error,
+        refusal: std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let errno = refusal.as_ref().err().and_then(std::io::Error::raw_os_error);
+        let errno = errno.unwrap_or(libc::EIO);
         let ended = (0..entries).find_map(|_| self.dialect.answered(token, -errno));
         // Where it has not ended, others of its commands are in flight on its buffer.
-        ended.map_or(Ok(()), |_| Err(error))
+        ended.map_or(Ok(()), |_| refusal)
     }
 
     /// Submits what is queued and waits until something has completed, a second at the most.
@@ -347,24 +352,24 @@ impl<D: Dialect> LaneRing<D> {
     }
 }
 
-/// Puts an entry in the submission queue, which is emptied first where it is full.
-#[inline]
-fn queue<S: Entry, C: Answer>(
+/// Puts an entry in the submission queue, which is full and emptied first. The memory that it names
+/// must be as [`LaneRing::push`] has it.
+#[cold]
+fn queue_when_empty<S: Entry, C: Answer>(
     ring: &mut IoUring<S, C>,
     patience: &mut Patience,
     entry: &S,
 ) -> std::io::Result<()> {
     let mut tries = 0;
     loop {
-        // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is busy
-        // and waits for it in `Drop`.
-        if unsafe { ring.submission().push(entry) }.is_ok() {
-            return Ok(());
-        }
         // An I/O can be more commands than the queue has places; and with a kernel thread the
         // places come free when it has looked. Not `squeue_wait`, which has no bound: that thread
         // may be gone.
         patience.enter(ring, 0)?;
+        // SAFETY: as in `push`, the one caller.
+        if unsafe { ring.submission().push(entry) }.is_ok() {
+            return Ok(());
+        }
         tries += 1;
         match tries < FULL_QUEUE_YIELDS {
             true => std::thread::yield_now(),
@@ -532,7 +537,9 @@ mod tests {
     fn an_io_of_which_some_commands_are_queued_ends_with_the_errno_of_the_others() {
         let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         let mut ring = null_ring(&file);
-        let place = MemoryPlace { pointer: ring.memory.as_ptr(), region_offset: Some(0) };
+        let start = ring.buffer_bytes;
+        let pointer = ring.memory.range_ptr(start, start);
+        let place = MemoryPlace { pointer, region_offset: Some(start) };
         let request = IoRequest {
             kind: IoKind::Write,
             offset_bytes: 0,
@@ -541,7 +548,7 @@ mod tests {
         };
         let asked = AskedIo { file: 0, request, place: Some(place) };
         let token = SlotToken(1);
-        let refusal = || std::io::Error::from_raw_os_error(libc::ETIMEDOUT);
+        let refusal = || Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT));
         ring.dialect.encode(&asked, token, |_| {});
         assert!(ring.unqueued(token, 16, refusal()).is_err(), "nothing is in flight");
         let mut taken = 0;
@@ -550,7 +557,8 @@ mod tests {
             entry.set_user_data(token.0);
             if taken < 3 {
                 taken += 1;
-                queue(ring_queue, &mut ring.patience, &entry).unwrap();
+                // SAFETY: the buffer is lane 1's, which is busy until all three have ended.
+                unsafe { ring_queue.submission().push(&entry) }.unwrap();
             }
         });
         ring.unqueued(token, 13, refusal()).unwrap();
