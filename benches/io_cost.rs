@@ -284,9 +284,14 @@ fn drive(
         let (shard, marks) = (Rc::clone(shard), Rc::clone(&marks));
         let failure = Rc::clone(&failure);
         runtime.spawn(Box::pin(async move {
+            // Each begins when the one before has ended, as the operations of a request do.
+            let mut begun = marks.clock.now();
             while let Some(number) = marks.next() {
-                if let Err(why) = operate(&shard, &marks, number).await {
-                    failure.borrow_mut().get_or_insert(why);
+                match operate(&shard, &marks, number, begun).await {
+                    Ok(ended) => begun = ended,
+                    Err(why) => {
+                        failure.borrow_mut().get_or_insert(why);
+                    }
                 }
             }
         }));
@@ -301,8 +306,13 @@ fn drive(
     marks.figures()
 }
 
-/// One operation. At first each entry is written once.
-async fn operate(shard: &Rc<Shard>, marks: &Marks, number: u64) -> Result<(), String> {
+/// One operation; when it ended. At first each entry is written once.
+async fn operate(
+    shard: &Rc<Shard>,
+    marks: &Marks,
+    number: u64,
+    begun: Nanos,
+) -> Result<Nanos, String> {
     let case = &marks.case;
     let (home, entries) = (shard.id(), marks.entries());
     let (is_write, key) = match case.work {
@@ -314,13 +324,14 @@ async fn operate(shard: &Rc<Shard>, marks: &Marks, number: u64) -> Result<(), St
     let key = EntryKey(u128::from(key));
     if is_write {
         let bytes = case.entry_blocks * BLOCK_BYTES;
-        match shard.write(home, key, bytes, Urgency(1), WriteMode::Replace).await {
-            WriteOutcome::Written { .. } => Ok(()),
+        let (named, mode) = ((key, bytes), WriteMode::Replace);
+        match shard.write_from(begun, home, named, Urgency(1), mode).await {
+            WriteOutcome::Written { times, .. } => Ok(times.ended),
             other => Err(format!("{other:?}")),
         }
     } else {
-        match shard.read(home, key, Urgency(1)).await {
-            ReadOutcome::Hit { .. } => Ok(()),
+        match shard.read_from(begun, home, key, Urgency(1)).await {
+            ReadOutcome::Hit { times, .. } => Ok(times.ended),
             other => Err(format!("{other:?}")),
         }
     }

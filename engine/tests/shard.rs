@@ -4,16 +4,21 @@
 
 mod support;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::device::{Fault, FaultPlan};
+use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
+use ringfall_engine::device::{Device, Fault, FaultPlan, MemoryDevice};
+use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
-use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_engine::shard::{
+    Content, Durability, OperationTimes, ReadOutcome, WriteMode, WriteOutcome,
+};
 use ringfall_engine::tier::Tier;
+use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 use support::{Bed, BedConfig, ENTRY};
 
@@ -472,4 +477,78 @@ fn a_drain_waits_for_no_memory_that_is_still_to_be_copied_or_to_come() {
         assert_eq!(bed.shards[0].measure().snapshot().error_count(), 0, "{what}: on purpose");
         bed.assert_at_rest();
     }
+}
+
+/// How often a shard looks at its clock, over a device that takes no time.
+struct Looks {
+    engine: LocalEngine,
+    ticks: Rc<Cell<Nanos>>,
+}
+
+impl Looks {
+    fn new(verify: VerifyMode) -> Looks {
+        let ticks = Rc::new(Cell::new(MICROSECOND));
+        let clock = Clock::Ticking(Rc::clone(&ticks));
+        let device: Rc<dyn Device> = Rc::new(MemoryDevice::new(64, clock.clone()));
+        let engine = Engine::builder()
+            .seed(1)
+            .storage_bytes(64 * BLOCK_BYTES)
+            .segment_bytes(64 * BLOCK_BYTES)
+            .io_bytes(BLOCK_BYTES)
+            .queue_depth(4)
+            .verify(verify)
+            .durability(Durability::None)
+            .local(LocalParts {
+                clock,
+                cpu: CpuPool::new(0).unwrap(),
+                device: &mut |_shard| Rc::clone(&device),
+                content: &Content::default,
+            })
+            .unwrap();
+        engine.shards()[0].measure().open(Nanos::ZERO, Nanos::MAX);
+        Looks { engine, ticks }
+    }
+
+    /// Writes entries of one block and reads them, each as soon as the one before has ended: looks
+    /// at the clock of a write and of a read, and the times of the last read.
+    fn of_each(&self) -> (u64, u64, OperationTimes, Nanos) {
+        let (shard, ticks) = (Rc::clone(&self.engine.shards()[0]), Rc::clone(&self.ticks));
+        let figures = Rc::new(Cell::new(None));
+        let result = Rc::clone(&figures);
+        self.engine.runtime().spawn(Box::pin(async move {
+            let (home, mode) = (shard.id(), WriteMode::Replace);
+            let mut begun = ticks.get();
+            let (mut writes, mut reads) = (0, 0);
+            let mut last = (OperationTimes::default(), Nanos::ZERO);
+            // Twice as many as there is room for: each of the later ones evicts one.
+            for key in (0..128).map(EntryKey) {
+                let before = ticks.get();
+                let named = (key, BLOCK_BYTES);
+                let written = shard.write_from(begun, home, named, Urgency(1), mode).await;
+                let WriteOutcome::Written { times, .. } = written else { panic!("{written:?}") };
+                writes += (ticks.get() - before).as_ns();
+                let before = ticks.get();
+                let read = shard.read_from(times.ended, home, key, Urgency(1)).await;
+                let ReadOutcome::Hit { times: read, .. } = read else { panic!("{read:?}") };
+                reads += (ticks.get() - before).as_ns();
+                last = (read, times.ended);
+                begun = read.ended;
+            }
+            result.set(Some((writes / 128, reads / 128, last.0, last.1)));
+        }));
+        self.engine.runtime().run_ready();
+        figures.get().unwrap()
+    }
+}
+
+#[test]
+fn operations_of_one_io_look_at_the_clock_once_each_where_one_follows_the_other() {
+    let (writes, reads, read, begun) = Looks::new(VerifyMode::Off).of_each();
+    assert_eq!((writes, reads), (1, 1), "when the device says that it is done");
+    assert_eq!(read.total, read.ended - begun, "from the end of the one before");
+    assert_eq!(read.device, Nanos::ZERO);
+    let (_, reads, read, begun) = Looks::new(VerifyMode::Full).of_each();
+    assert_eq!(reads, 2, "the comparison is a part of the read");
+    assert_eq!(read.total, read.ended - begun);
+    assert_eq!(read.total, Nanos::from_ns(2));
 }

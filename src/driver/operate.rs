@@ -33,17 +33,21 @@ impl Driver {
         let home = self.home(key, scope);
         let (begun, mut room) = (self.clock.now(), Nanos::ZERO);
         let taken_ns = |room| (self.clock.now() - begun).saturating_sub(room).as_ns();
+        // Each begins when the one before has ended.
+        let mut next = begun;
         for reads_done in 0..times {
-            let outcome = match self.shard.read(home, EntryKey(key.0), urgency(class)).await {
+            let read = self.shard.read_from(next, home, EntryKey(key.0), urgency(class));
+            let outcome = match read.await {
                 ReadOutcome::Hit { bytes, tier, times } => {
                     room += times.room;
+                    next = times.ended;
                     self.log(key, false, tier, purpose, bytes);
-                    self.count_read(purpose, Outcome::Hit, bytes, has_prompt);
+                    self.count_read(purpose, Outcome::Hit, bytes, has_prompt, next);
                     continue;
                 }
                 ReadOutcome::Miss => {
                     let missed = Outcome::Miss { reads_done: 0 };
-                    self.count_read(purpose, missed, 0, has_prompt);
+                    self.count_read(purpose, missed, 0, has_prompt, self.clock.now());
                     Outcome::Miss { reads_done }
                 }
                 ReadOutcome::Failed(_) => Outcome::Failed,
@@ -53,8 +57,15 @@ impl Driver {
         (Outcome::Hit, taken_ns(room))
     }
 
-    fn count_read(&self, purpose: Purpose, outcome: Outcome, bytes: u64, has_prompt: bool) {
-        self.record(self.workload_now(), |totals, second| {
+    fn count_read(
+        &self,
+        purpose: Purpose,
+        outcome: Outcome,
+        bytes: u64,
+        has_prompt: bool,
+        ended: Nanos,
+    ) {
+        self.record(self.since_start(ended), |totals, second| {
             let before = (totals.cache.hits, totals.cache.misses);
             totals.cache.record_read(purpose, 1, outcome, bytes, has_prompt);
             let now = (totals.cache.hits, totals.cache.misses);
@@ -75,20 +86,21 @@ impl Driver {
         bytes: u64,
     ) -> (Outcome, u64) {
         let home = self.home(key, scope);
-        let begun = self.clock.now();
+        let mut begun = self.clock.now();
         let bounded = self.max_concurrent_allocs
             && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
         let _permit = match bounded {
             true => {
                 let permit = self.shard.allocation_permit(urgency(class)).await;
-                let waited_ns = (self.clock.now() - begun).as_ns();
-                let now = self.workload_now();
-                self.record(now, |totals, _| totals.allocation_wait.record(waited_ns));
+                let asked = std::mem::replace(&mut begun, self.clock.now());
+                let waited_ns = (begun - asked).as_ns();
+                self.record(self.since_start(begun), |totals, _| {
+                    totals.allocation_wait.record(waited_ns);
+                });
                 Some(permit)
             }
             false => None,
         };
-        let begun = self.clock.now();
         let mode = match purpose {
             Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
                 WriteMode::IfAbsent
@@ -96,21 +108,22 @@ impl Driver {
             _ => WriteMode::Replace,
         };
         let mut room = Nanos::ZERO;
-        let outcome =
-            match self.shard.write(home, EntryKey(key.0), bytes, urgency(class), mode).await {
-                WriteOutcome::Written { tier, times } => {
-                    room = times.room;
-                    self.log(key, true, tier, purpose, bytes);
-                    self.count_write(purpose, bytes);
-                    Outcome::Written
-                }
-                WriteOutcome::AlreadyThere => Outcome::Written,
-                // Without storage an entry that fits nowhere is dropped, as one that is evicted
-                // from the last tier is: whoever looks for it misses it. The engine has counted it.
-                WriteOutcome::Refused { limit_bytes: 0 } => Outcome::Written,
-                WriteOutcome::Refused { .. } => Outcome::Refused,
-                WriteOutcome::Failed(_) => Outcome::Failed,
-            };
+        let named = (EntryKey(key.0), bytes);
+        let write = self.shard.write_from(begun, home, named, urgency(class), mode);
+        let outcome = match write.await {
+            WriteOutcome::Written { tier, times } => {
+                room = times.room;
+                self.log(key, true, tier, purpose, bytes);
+                self.count_write(purpose, bytes, times.ended);
+                Outcome::Written
+            }
+            WriteOutcome::AlreadyThere => Outcome::Written,
+            // Without storage an entry that fits nowhere is dropped, as one that is evicted from
+            // the last tier is: whoever looks for it misses it. The engine has counted it.
+            WriteOutcome::Refused { limit_bytes: 0 } => Outcome::Written,
+            WriteOutcome::Refused { .. } => Outcome::Refused,
+            WriteOutcome::Failed(_) => Outcome::Failed,
+        };
         if purpose == Purpose::Block && outcome == Outcome::Written {
             self.record(self.workload_now(), |totals, second| {
                 totals.cache.record_block_miss();
@@ -120,8 +133,8 @@ impl Driver {
         (outcome, (self.clock.now() - begun).saturating_sub(room).as_ns())
     }
 
-    fn count_write(&self, purpose: Purpose, bytes: u64) {
-        let now = self.workload_now();
+    fn count_write(&self, purpose: Purpose, bytes: u64, ended: Nanos) {
+        let now = self.since_start(ended);
         self.record(now, |totals, _| totals.cache.record_write(purpose, bytes));
         // Documents that are ingested beside the load during a warm-up were there before the
         // window, like those that are ingested before the load.

@@ -114,6 +114,9 @@ pub(super) struct TransferDone {
     pub device: Nanos,
     /// Time spent copying from a source.
     pub copy: Nanos,
+    /// When it ended; none where the last completion is not the end, since what it brought was
+    /// compared or went further.
+    pub ended: Option<Nanos>,
 }
 
 /// What a transfer moves.
@@ -215,6 +218,15 @@ impl DataPath {
         transfer.end().await
     }
 
+    /// Whether nothing is left to do with what its I/Os bring or have taken.
+    #[inline]
+    fn ends_with_io(&self, spec: &TransferSpec<'_>) -> bool {
+        spec.direction == Direction::Write
+            || (!self.compares()
+                && matches!(spec.sink, EntryData::Elsewhere)
+                && self.config.gpu.is_none())
+    }
+
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
     fn count_wait(&self, wait: Nanos, now: Nanos) {
         // All drives have the same depth, and as many buffers.
@@ -302,7 +314,8 @@ impl<'a> Transfer<'a> {
         let first_submit = self.first_submit.unwrap_or(done);
         let device = done.saturating_sub(first_submit);
         path.config.measure.transfer(direction, device, done);
-        Ok(TransferDone { device, copy: self.copy })
+        let ended = path.ends_with_io(self.spec).then_some(done);
+        Ok(TransferDone { device, copy: self.copy, ended })
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::data_path::{Begun, Content, InFlight, Transfer};
-use super::{EntryData, OperationTimes, Shard};
+use super::{EntryData, Shard};
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
@@ -58,38 +58,34 @@ impl Shard {
         self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane")
     }
 
-    /// Makes a new entry in GPU memory.
-    pub(super) async fn write_gpu(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+    /// Makes a new entry in GPU memory; the device's time.
+    pub(super) async fn write_gpu(&self, view: &EntryView) -> Result<Nanos, IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.gpu_memory.copy(view.bytes).await;
-            let device = self.clock.now() - begun;
-            return Ok(OperationTimes { device, ..OperationTimes::default() });
+            return Ok(self.clock.now() - begun);
         }
         let EntryData::Gpu(entry) = self.data_of(view) else {
             unreachable!("an entry in the GPU tier is in GPU memory")
         };
-        let sum = self.run_jobs(view, &entry, Task::Fill).await?;
-        Ok(OperationTimes { device: sum.device, ..OperationTimes::default() })
+        Ok(self.run_jobs(view, &entry, Task::Fill).await?.device)
     }
 
     /// Reads an entry where it is, as a model would: nothing is copied, and the device's time is
     /// that of checking it.
-    pub(super) async fn read_gpu(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+    pub(super) async fn read_gpu(&self, view: &EntryView) -> Result<Nanos, IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.gpu_memory.copy(view.bytes).await;
-            let device = self.clock.now() - begun;
-            return Ok(OperationTimes { device, ..OperationTimes::default() });
+            return Ok(self.clock.now() - begun);
         }
         if self.path.config.verify == VerifyMode::Off {
-            return Ok(OperationTimes::default());
+            return Ok(Nanos::ZERO);
         }
         let EntryData::Gpu(entry) = self.data_of(view) else {
             unreachable!("an entry in the GPU tier is in GPU memory")
         };
-        let sum = self.run_jobs(view, &entry, Task::Check).await?;
-        Ok(OperationTimes { device: sum.device, ..OperationTimes::default() })
+        Ok(self.run_jobs(view, &entry, Task::Check).await?.device)
     }
 
     /// Copies an entry that is in GPU memory to host memory that nobody reads yet; the device's

@@ -327,16 +327,9 @@ impl Measure {
     /// An operation on an entry of `bytes` ended. The wait for room has a figure of its own, and is
     /// no part of the operation's latency. That is counted in its second, and in the window when
     /// the second is over.
-    pub fn operation(
-        &self,
-        tier: Tier,
-        direction: Direction,
-        bytes: u64,
-        times: OperationTimes,
-        now: Nanos,
-    ) {
+    pub fn operation(&self, tier: Tier, direction: Direction, bytes: u64, times: OperationTimes) {
         let inner = &mut *self.inner.borrow_mut();
-        if !inner.ended(now) {
+        if !inner.ended(times.ended) {
             return;
         }
         let tier_metrics = &mut inner.metrics.tiers[tier.index()];

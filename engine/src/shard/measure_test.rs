@@ -67,8 +67,8 @@ fn the_wait_for_room_is_no_part_of_a_writes_latency() {
     let measure = Measure::default();
     measure.open(Nanos::ZERO, SECOND);
     let [total, device, room] = [900, 200, 600].map(Nanos::from_ns);
-    let times = OperationTimes { total, device, room };
-    measure.operation(Tier::Storage, Direction::Write, 4096, times, MICROSECOND);
+    let times = OperationTimes { total, device, room, ended: MICROSECOND };
+    measure.operation(Tier::Storage, Direction::Write, 4096, times);
     let metrics = measure.snapshot();
     let write = &metrics.tier(Tier::Storage).write;
     let of = |histogram: &Histogram| histogram.quantile_ns(0.5);
@@ -86,8 +86,8 @@ fn the_window_has_each_operation_once_whether_its_second_is_over_or_not() {
     {
         let at = Nanos::from_ms(*at_ms);
         let total = Nanos::from_us(10 * number as u64 + 1);
-        let times = OperationTimes { total, device: total, room: Nanos::ZERO };
-        measure.operation(Tier::Storage, Direction::Read, 4096, times, at);
+        let times = OperationTimes { total, device: total, room: Nanos::ZERO, ended: at };
+        measure.operation(Tier::Storage, Direction::Read, 4096, times);
         if SECOND <= at && at < 4 * SECOND {
             expected.record(total.as_ns());
         }

@@ -12,16 +12,20 @@ use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
 
-/// How long an operation took, ns.
+/// How long an operation took, and when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OperationTimes {
-    /// From asking to done.
+    /// From its beginning to `ended`.
     pub total: Nanos,
     /// First submit to last completion (CPU tier: making the bytes in its memory, or reading them).
     pub device: Nanos,
     /// Of a write, the part of `total` before its tier had room for it; of a read, before a
     /// faster tier had, where hits move up.
     pub room: Nanos,
+    /// When it ended, on the clock of the shard that asked: when its last completion was seen, if
+    /// nothing was left to do with what that brought. Who goes on at once need not look at the
+    /// clock again for the next operation ([`super::Shard::read_from`]).
+    pub ended: Nanos,
 }
 
 /// How a read ended.

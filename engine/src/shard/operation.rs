@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::data_path::{Content, Orphans, TransferSpec};
+use super::data_path::{Content, Orphans, TransferDone, TransferSpec};
 use super::measure::Direction;
 use super::message::{Answer, GateName, Message};
 use super::notify::yield_now;
@@ -19,28 +19,60 @@ use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, round_up_to_block};
 
+/// What moving an entry's bytes took.
+#[derive(Clone, Copy)]
+pub(super) struct Moved {
+    device: Nanos,
+    /// When it ended, where that is known without a look at the clock.
+    ended: Option<Nanos>,
+}
+
+impl Moved {
+    fn in_memory(device: Nanos) -> Moved {
+        Moved { device, ended: None }
+    }
+}
+
 impl Shard {
     /// Reads the whole entry `key` of shard `home`, checking it as configured.
+    #[inline]
     pub async fn read(
         self: &Rc<Self>,
         home: ShardId,
         key: EntryKey,
         urgency: Urgency,
     ) -> ReadOutcome {
+        self.read_from(self.clock.now(), home, key, urgency).await
+    }
+
+    /// The same for a caller that knows when the read began, a moment on this shard's clock that
+    /// has passed: one that reads many entries, each as soon as the one before has ended.
+    pub async fn read_from(
+        self: &Rc<Self>,
+        begun: Nanos,
+        home: ShardId,
+        key: EntryKey,
+        urgency: Urgency,
+    ) -> ReadOutcome {
         if home == self.id {
-            return self.read_here(key, urgency).await;
+            return self.read_here(key, urgency, begun).await;
         }
         let (ask, answer) = self.asks.open();
         if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
             return ReadOutcome::Failed(shard_gone(home, Operation::Read));
         }
         match answer.await {
+            Answer::Read(ReadOutcome::Hit { tier, bytes, times }) => {
+                let times = OperationTimes { ended: self.clock.now(), ..times };
+                ReadOutcome::Hit { tier, bytes, times }
+            }
             Answer::Read(outcome) => outcome,
             other => unreachable!("a read was asked, not {other:?}"),
         }
     }
 
     /// Writes the whole entry `key` of `bytes` ≥ 1 on shard `home`, evicting for it as needed.
+    #[inline]
     pub async fn write(
         self: &Rc<Self>,
         home: ShardId,
@@ -49,8 +81,20 @@ impl Shard {
         urgency: Urgency,
         mode: WriteMode,
     ) -> WriteOutcome {
+        self.write_from(self.clock.now(), home, (key, bytes), urgency, mode).await
+    }
+
+    /// The same for a caller that knows when the write began, as [`Shard::read_from`].
+    pub async fn write_from(
+        self: &Rc<Self>,
+        begun: Nanos,
+        home: ShardId,
+        (key, bytes): (EntryKey, u64),
+        urgency: Urgency,
+        mode: WriteMode,
+    ) -> WriteOutcome {
         if home == self.id {
-            return self.write_here(key, bytes, urgency, mode).await;
+            return self.write_here((key, bytes), urgency, mode, begun).await;
         }
         let (ask, answer) = self.asks.open();
         let from = self.id;
@@ -58,6 +102,10 @@ impl Shard {
             return WriteOutcome::Failed(shard_gone(home, Operation::Write));
         }
         match answer.await {
+            Answer::Write(WriteOutcome::Written { tier, times }) => {
+                let times = OperationTimes { ended: self.clock.now(), ..times };
+                WriteOutcome::Written { tier, times }
+            }
             Answer::Write(outcome) => outcome,
             other => unreachable!("a write was asked, not {other:?}"),
         }
@@ -83,8 +131,12 @@ impl Shard {
         self.take_turn(GateName::Allocation, urgency.0).await
     }
 
-    pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, urgency: Urgency) -> ReadOutcome {
-        let begun = self.clock.now();
+    pub(super) async fn read_here(
+        self: &Rc<Self>,
+        key: EntryKey,
+        urgency: Urgency,
+        begun: Nanos,
+    ) -> ReadOutcome {
         let Some(mut view) = self.arrived(key).await else { return ReadOutcome::Miss };
         let mut room = Nanos::ZERO;
         let mut rise = None;
@@ -106,18 +158,19 @@ impl Shard {
         let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
         let result = match view.tier {
             Tier::Storage => self.read_storage(&view, urgency, sink).await,
-            Tier::Cpu => self.read_memory(&view, sink).await,
-            Tier::Gpu => self.read_gpu(&view).await,
+            Tier::Cpu => self.read_memory(&view, sink).await.map(Moved::in_memory),
+            Tier::Gpu => self.read_gpu(&view).await.map(Moved::in_memory),
         };
         if let (Ok(_), Some((held, data))) = (&result, rise) {
             self.finish_rise(&view, held, data);
         }
-        let now = self.clock.now();
-        pin.ended.set(Some(now));
         match result {
-            Ok(times) => {
-                let times = OperationTimes { total: now - begun, room, ..times };
-                self.measure.operation(view.tier, Direction::Read, view.bytes, times, now);
+            Ok(Moved { device, ended }) => {
+                let ended = ended.unwrap_or_else(|| self.clock.now());
+                pin.ended.set(Some(ended));
+                let total = ended.saturating_sub(begun);
+                let times = OperationTimes { total, device, room, ended };
+                self.measure.operation(view.tier, Direction::Read, view.bytes, times);
                 ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
             }
             Err(error) => ReadOutcome::Failed(error),
@@ -159,7 +212,7 @@ impl Shard {
         let Some(mut state) = AdmitState::for_promotion(view.bytes, view.tier) else {
             return Ok(None);
         };
-        self.admit_with_memory(&mut state).await
+        self.admit_with_memory(&mut state, None).await
     }
 
     /// An entry that was read is in its faster tier too: there it stays.
@@ -181,12 +234,13 @@ impl Shard {
         view: &EntryView,
         urgency: Urgency,
         sink: EntryData,
-    ) -> Result<OperationTimes, IoError> {
-        let times = self.transfer_storage(view, Direction::Read, urgency, sink).await?;
+    ) -> Result<Moved, IoError> {
+        let mut moved = self.transfer_storage(view, Direction::Read, urgency, sink).await?;
         if matches!(self.path.config.content, Content::Hollow(_)) {
             self.land_hollow(view).await;
+            moved.ended = None;
         }
-        Ok(times)
+        Ok(moved)
     }
 
     /// What is read goes to the model's GPU, where there is one.
@@ -204,7 +258,7 @@ impl Shard {
         direction: Direction,
         urgency: Urgency,
         sink: EntryData,
-    ) -> Result<OperationTimes, IoError> {
+    ) -> Result<Moved, IoError> {
         // Most lie in one piece, which is a fraction of a list to carry about.
         let (only, several);
         let one = self.placement.borrow().extents(view.id).only();
@@ -227,23 +281,17 @@ impl Shard {
             source: EntryData::Elsewhere,
             sink,
         };
-        let device = self.transfer(&spec).await?.device;
-        Ok(OperationTimes { device, ..OperationTimes::default() })
+        let TransferDone { device, ended, .. } = self.transfer(&spec).await?;
+        Ok(Moved { device, ended })
     }
 
-    async fn read_memory(
-        &self,
-        view: &EntryView,
-        sink: EntryData,
-    ) -> Result<OperationTimes, IoError> {
+    /// Reads an entry in host memory; how long its bytes took.
+    async fn read_memory(&self, view: &EntryView, sink: EntryData) -> Result<Nanos, IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.host.copy(view.bytes).await;
             self.land_hollow(view).await;
-            return Ok(OperationTimes {
-                device: self.clock.now() - begun,
-                ..OperationTimes::default()
-            });
+            return Ok(self.clock.now() - begun);
         }
         let EntryData::Host(entry) = self.data_of(view) else {
             unreachable!("an entry in the CPU tier is in host memory")
@@ -262,7 +310,7 @@ impl Shard {
             EntryData::Gpu(above) => self.copy_up(view, &entry, &above).await?,
             EntryData::Host(_) | EntryData::Elsewhere => self.land_host(view, &entry).await?,
         };
-        Ok(OperationTimes { device, ..OperationTimes::default() })
+        Ok(device)
     }
 
     /// Reads a piece and checks it; returns the time of the reading.
@@ -320,12 +368,11 @@ impl Shard {
 
     pub(super) async fn write_here(
         self: &Rc<Self>,
-        key: EntryKey,
-        bytes: u64,
+        (key, bytes): (EntryKey, u64),
         urgency: Urgency,
         mode: WriteMode,
+        begun: Nanos,
     ) -> WriteOutcome {
-        let begun = self.clock.now();
         self.heed_losses();
         loop {
             let changed = self.changed.notified();
@@ -347,7 +394,7 @@ impl Shard {
         self.arriving.insert(key);
         let arriving = Arriving { shard: self, key };
         let mut state = AdmitState::new(bytes);
-        let (grant, data) = match self.admit_with_memory(&mut state).await {
+        let (grant, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
             Ok(None) => {
                 let limit_bytes = self.shared.budgets.capacity_bytes(Tier::Storage);
@@ -370,31 +417,30 @@ impl Shard {
                 let nowhere = EntryData::Elsewhere;
                 self.transfer_storage(&view, Direction::Write, urgency, nowhere).await
             }
-            Tier::Cpu => self.write_memory(&view).await,
-            Tier::Gpu => self.write_gpu(&view).await,
+            Tier::Cpu => self.write_memory(&view).await.map(Moved::in_memory),
+            Tier::Gpu => self.write_gpu(&view).await.map(Moved::in_memory),
         };
-        let now = self.clock.now();
         match result {
-            Ok(times) => {
+            Ok(Moved { device, ended }) => {
                 std::mem::forget(writing);
-                self.place(|placement| placement.write_done(id, now));
-                let room = admitted - begun;
-                let times = OperationTimes { total: now - begun, room, ..times };
-                self.measure.operation(tier, Direction::Write, bytes, times, now);
+                let ended = ended.unwrap_or_else(|| self.clock.now());
+                self.place(|placement| placement.write_done(id, ended));
+                let room = admitted.saturating_sub(begun);
+                let total = ended.saturating_sub(begun);
+                let times = OperationTimes { total, device, room, ended };
+                self.measure.operation(tier, Direction::Write, bytes, times);
                 WriteOutcome::Written { tier, times }
             }
             Err(error) => WriteOutcome::Failed(error),
         }
     }
 
-    async fn write_memory(&self, view: &EntryView) -> Result<OperationTimes, IoError> {
+    /// Makes a new entry in host memory; how long its bytes took.
+    async fn write_memory(&self, view: &EntryView) -> Result<Nanos, IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.host.copy(view.bytes).await;
-            return Ok(OperationTimes {
-                device: self.clock.now() - begun,
-                ..OperationTimes::default()
-            });
+            return Ok(self.clock.now() - begun);
         }
         let EntryData::Host(entry) = self.data_of(view) else {
             unreachable!("an entry in the CPU tier is in host memory")
@@ -411,7 +457,7 @@ impl Shard {
             done += length;
             self.breathe(done).await;
         }
-        Ok(OperationTimes { device, ..OperationTimes::default() })
+        Ok(device)
     }
 
     #[inline]

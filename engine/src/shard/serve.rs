@@ -13,14 +13,15 @@ impl Shard {
             Message::Read { ask, from, key, urgency } => {
                 let shard = Rc::clone(self);
                 self.spawn(async move {
-                    let outcome = shard.read_here(key, urgency).await;
+                    let outcome = shard.read_here(key, urgency, shard.clock.now()).await;
                     shard.answer(from, ask, Answer::Read(outcome));
                 });
             }
             Message::Write { ask, from, key, bytes, urgency, mode } => {
                 let shard = Rc::clone(self);
                 self.spawn(async move {
-                    let outcome = shard.write_here(key, bytes, urgency, mode).await;
+                    let begun = shard.clock.now();
+                    let outcome = shard.write_here((key, bytes), urgency, mode, begun).await;
                     shard.answer(from, ask, Answer::Write(outcome));
                 });
             }

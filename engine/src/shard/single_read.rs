@@ -112,7 +112,8 @@ impl DataPath {
         }
         let device = completed.saturating_sub(submitted);
         measure.transfer(Direction::Read, device, completed);
-        Ok(TransferDone { device, copy: Nanos::ZERO })
+        let ended = (!self.compares()).then_some(completed);
+        Ok(TransferDone { device, copy: Nanos::ZERO, ended })
     }
 
     /// Has a transfer do what is left of a read that failed or fell short.
@@ -135,6 +136,13 @@ impl DataPath {
         transfer.end().await
     }
 
+    /// Whether what is read is compared with what it should be.
+    #[inline]
+    pub(super) fn compares(&self) -> bool {
+        let config = &self.config;
+        config.verify != VerifyMode::Off && !matches!(config.content, Content::Hollow(_))
+    }
+
     /// Compares what an I/O brought to its buffer with what it should be, as far as is asked for;
     /// the first block that differs.
     #[inline]
@@ -146,10 +154,10 @@ impl DataPath {
         ticket: &Ticket,
         now: Nanos,
     ) -> Option<IoRequest> {
-        let config = &self.config;
-        if config.verify == VerifyMode::Off || matches!(config.content, Content::Hollow(_)) {
+        if !self.compares() {
             return None;
         }
+        let config = &self.config;
         let from = request.buffer_offset as usize;
         let buffer = &ticket.buffer().bytes()[from..from + request.length_bytes as usize];
         let report = spec.content.verify(config.verify, buffer, first_block * BLOCK_BYTES);

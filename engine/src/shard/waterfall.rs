@@ -1,6 +1,6 @@
 //! Making room: carries out what `placement` decides, one step at a time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
@@ -82,16 +82,21 @@ impl Drop for HeldGrant<'_> {
 
 impl Shard {
     /// Room for an entry, physically free. `None`: larger than the last tier.
+    ///
+    /// `seen`: the time, where the caller knows it, for what happens before there is a wait.
     pub(super) async fn admit<'a>(
         self: &'a Rc<Self>,
         state: &mut AdmitState,
+        seen: Option<Nanos>,
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
-        let mut admitting = std::pin::pin!(self.admit_in_turn(state));
+        let seen = Cell::new(seen);
+        let mut admitting = std::pin::pin!(self.admit_in_turn(state, &seen));
         let mut waiting = None;
         let admitted = std::future::poll_fn(|cx| {
             let polled = admitting.as_mut().poll(cx);
             // Most find room at once: the clock is looked at for those that don't.
             if polled.is_pending() {
+                seen.set(None);
                 waiting.get_or_insert_with(|| self.measure.wait(&self.clock));
             }
             polled
@@ -106,10 +111,11 @@ impl Shard {
     async fn admit_in_turn<'a>(
         self: &'a Rc<Self>,
         state: &mut AdmitState,
+        seen: &Cell<Option<Nanos>>,
     ) -> Result<Option<HeldGrant<'a>>, IoError> {
         loop {
             self.note_waiting();
-            let Some(grant) = self.promise(state).await? else { return Ok(None) };
+            let Some(grant) = self.promise(state, seen).await? else { return Ok(None) };
             let mut held = HeldGrant { shard: self, grant: Some(grant), waited_until: None };
             if self.enter(&mut held).await {
                 return Ok(Some(held));
@@ -123,9 +129,10 @@ impl Shard {
     pub(super) async fn admit_with_memory<'a>(
         self: &'a Rc<Self>,
         state: &mut AdmitState,
+        mut seen: Option<Nanos>,
     ) -> Result<Option<(HeldGrant<'a>, EntryData)>, IoError> {
         loop {
-            let Some(held) = self.admit(state).await? else { return Ok(None) };
+            let Some(held) = self.admit(state, seen.take()).await? else { return Ok(None) };
             if let Some(data) = held.allocate() {
                 return Ok(Some((held, data)));
             }
@@ -137,7 +144,11 @@ impl Shard {
         }
     }
 
-    async fn promise(self: &Rc<Self>, state: &mut AdmitState) -> Result<Option<Grant>, IoError> {
+    async fn promise(
+        self: &Rc<Self>,
+        state: &mut AdmitState,
+        seen: &Cell<Option<Nanos>>,
+    ) -> Result<Option<Grant>, IoError> {
         let mut baton: Option<TurnPermit> = None;
         loop {
             self.heed_stop(Operation::Write, Tier::Storage)?;
@@ -157,7 +168,7 @@ impl Shard {
                     return Ok(Some(grant));
                 }
                 Admission::Refused { .. } => return Ok(None),
-                Admission::Evict(victim) => self.let_go(victim),
+                Admission::Evict(victim) => self.let_go(victim, seen.get()),
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
                 Admission::NeedBaton(tier) => {
                     baton = Some(self.take_turn(GateName::Baton(tier), 0).await);
@@ -234,7 +245,7 @@ impl Shard {
         let before = self.counts(Tier::Storage);
         match self.place(|placement| placement.evict_for_other(need)) {
             ForOther::Nothing => {}
-            ForOther::Demote(victim) => self.let_go(victim),
+            ForOther::Demote(victim) => self.let_go(victim, None),
             ForOther::Freed { deleted_entries, segments } => {
                 self.place(|placement| placement.return_segments(segments));
                 let bytes = before.bytes - self.counts(Tier::Storage).bytes;
@@ -245,11 +256,11 @@ impl Shard {
         }
     }
 
-    /// A victim was chosen: send it down, or count it as deleted.
-    fn let_go(self: &Rc<Self>, victim: Victim) {
+    /// A victim was chosen: send it down, or count it as deleted at the time that was `seen`.
+    fn let_go(self: &Rc<Self>, victim: Victim, seen: Option<Nanos>) {
         if victim.to.is_none() {
             let counts = VictimCounts { entries: 1, bytes: victim.bytes };
-            let now = self.clock.now();
+            let now = seen.unwrap_or_else(|| self.clock.now());
             self.measure.eviction((victim.from, None), counts, None, None, now);
             return;
         }
@@ -267,7 +278,7 @@ impl Shard {
         let Some(mut state) = AdmitState::for_victim(&victim) else {
             unreachable!("a victim that moves has a tier below");
         };
-        let (held, data) = match self.admit_with_memory(&mut state).await {
+        let (held, data) = match self.admit_with_memory(&mut state, None).await {
             Ok(Some(room)) => room,
             Ok(None) => {
                 self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
