@@ -106,7 +106,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ringfall-early-{}", std::process::id()));
         let builder = EngineBuilder::default().directory(path.clone()).passthrough(true);
         // More than there is: it would fail if it were taken first.
-        let builder = builder.storage_bytes(1 << 61).preallocate(Preallocate::Reserve);
+        let builder = builder.storage_bytes(1 << 51).preallocate(Preallocate::Reserve);
         let error = builder.start().err().expect("no directory is a namespace").to_string();
         assert!(error.contains("NVMe passthrough does not work"), "{error}");
         assert!(!path.exists(), "its data is deleted");
