@@ -88,9 +88,18 @@ pub struct SaturateArgs {
     /// Let a kernel thread pick up submissions (SQPOLL)
     #[arg(long, conflicts_with = "iopoll")]
     pub sqpoll: bool,
-    /// Poll the device for completions (IOPOLL); the device needs poll queues
+    /// Poll the device for completions (IOPOLL); the device needs poll queues. With
+    /// --nvme-passthrough, Linux 6.6 or newer is needed
     #[arg(long)]
     pub iopoll: bool,
+    /// Send NVMe commands to the drives (io_uring passthrough) instead of reads and writes
+    ///
+    /// Skips the kernel's block layer. Every drive in --cache-dir must be a whole NVMe namespace,
+    /// named by its block device (/dev/nvme0n1) or its character device (/dev/ng0n1), and is
+    /// written over; the program must be allowed to send commands (root). A namespace that is
+    /// reached by NVMe multipath, zoned or formatted with metadata is refused.
+    #[arg(long)]
+    pub nvme_passthrough: bool,
     /// End the search after this many seconds, 1 to 86400, with what has been found by then; when
     /// not given, it ends when the limits are found. With --target vram it is shared out among the
     /// measurements, and must leave each of them 0.1 s
@@ -179,6 +188,7 @@ impl SaturateArgs {
             ("--threads", self.threads.is_some()),
             ("--sqpoll", self.sqpoll),
             ("--iopoll", self.iopoll),
+            ("--nvme-passthrough", self.nvme_passthrough),
             ("--no-iops", self.no_iops),
             ("--html-output", self.html_output.is_some()),
             ("--device-output", self.device_output.is_some()),
@@ -216,6 +226,7 @@ mod tests {
         assert_eq!(of(&["s3://b"]), (None, None));
         assert_eq!(of(&["--depth-max", "1024"]), (None, None));
         assert_eq!(of(&["--depth-max", "8"]), (Some("--depth-max"), None));
+        assert_eq!(of(&["--nvme-passthrough"]), (Some("--nvme-passthrough"), None));
         assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes".to_owned())));
         assert_eq!(of(&["--object-retries", "1"]), (None, Some("--object-retries".to_owned())));
     }

@@ -272,7 +272,7 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
         );
         return Err(InputError::new(what));
     }
-    check_passthrough(plan)?;
+    check_passthrough(&plan.cache_dirs, plan.nvme_passthrough)?;
     let device = plan.cache_dirs.iter().find(|path| is_block_device(path));
     match device {
         Some(path) if !plan.destroy_device_contents => Err(InputError {
@@ -286,11 +286,15 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
     }
 }
 
-/// Drives that can't be handed NVMe commands, or only those.
-fn check_passthrough(plan: &Plan) -> Result<(), InputError> {
-    if !plan.nvme_passthrough {
+/// Whether the drives can be handed NVMe commands, where they are to be; and none is that takes
+/// nothing else, where they are not.
+pub(super) fn check_passthrough(
+    places: &[PathBuf],
+    is_passthrough: bool,
+) -> Result<(), InputError> {
+    if !is_passthrough {
         let generic = |path: &PathBuf| Some((path.clone(), nvme_block_device(path)?));
-        return match plan.cache_dirs.iter().find_map(generic) {
+        return match places.iter().find_map(generic) {
             Some((path, block)) => Err(InputError::new(format!(
                 "--cache-dir {} takes NVMe commands alone: give --nvme-passthrough, or {} in its \
                  place",
@@ -300,8 +304,8 @@ fn check_passthrough(plan: &Plan) -> Result<(), InputError> {
             None => Ok(()),
         };
     }
-    let told = match plan.cache_dirs.iter().find(|path| path.exists() && !is_block_device(path)) {
-        _ if plan.cache_dirs.is_empty() => "no drive is given".to_owned(),
+    let told = match places.iter().find(|path| path.exists() && !is_block_device(path)) {
+        _ if places.is_empty() => "no drive is given".to_owned(),
         Some(path) => format!("{} is no drive", path.display()),
         // What is not there is found when it is opened.
         None => return Ok(()),

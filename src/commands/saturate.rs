@@ -17,8 +17,8 @@ use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::run::{
-    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, cores_near, or_tell_ranks,
-    share_below,
+    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, check_passthrough,
+    cores_near, or_tell_ranks, share_below,
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
@@ -121,6 +121,7 @@ fn check_all(args: &SaturateArgs, rank: Option<&Rank>, output: &Path) -> Result<
 /// Whether ranks that search together can use the place that is named.
 fn check_place(args: &SaturateArgs, rank: Option<&Rank>) -> Result<(), InputError> {
     let places = places(args)?;
+    check_passthrough(&places, args.nvme_passthrough)?;
     if rank.is_some() && places.len() > 1 {
         let what = "--cache-dir: ranks measure one drive together: name one, or give --ranks off \
                     and measure several from one process";
@@ -173,6 +174,7 @@ fn search(
         free_percent_max: None,
         shards: cpus.len() as u16,
         preallocate: Preallocate::Reserve,
+        nvme_passthrough: args.nvme_passthrough,
     };
     let stores = open_all(&places, request, interrupt)?;
     let settings = SaturateSettings {
@@ -430,6 +432,8 @@ fn polling(args: &SaturateArgs) -> Polling {
 struct Teller {
     out: Option<Box<dyn Write>>,
     live: bool,
+    /// Whether NVMe commands are sent.
+    is_passthrough: bool,
     /// When the time that the user gave is over.
     until: Option<Instant>,
     /// What was shown last, without the time left.
@@ -447,6 +451,7 @@ impl Teller {
         Teller {
             out: (!args.quiet && !is_silent).then(|| out(args)),
             live,
+            is_passthrough: args.nvme_passthrough,
             until,
             shown: String::new(),
         }
@@ -457,12 +462,13 @@ impl Teller {
         let name = device.map_or("no block device", |device| device.name.as_str());
         let model = device.and_then(|device| device.model.as_deref()).unwrap_or("");
         self.line(&format!(
-            "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads{}",
+            "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads{}{}",
             path.display(),
             if model.is_empty() { "" } else { ", " },
             gib(settings.range_bytes),
             settings.cpus.len(),
-            if ranks > 1 { format!(", on each of {ranks} ranks") } else { String::new() }
+            if ranks > 1 { format!(", on each of {ranks} ranks") } else { String::new() },
+            if self.is_passthrough { ", NVMe passthrough" } else { "" }
         ));
     }
 

@@ -31,6 +31,9 @@ pub struct Roofline {
     pub threads: u32,
     /// `none`, `submission` (SQPOLL) or `completion` (IOPOLL).
     pub polling: String,
+    /// Whether reads and writes were NVMe commands (io_uring passthrough).
+    #[serde(default)]
+    pub nvme_passthrough: bool,
     /// When a point counted as steady.
     pub steady_rule: String,
     /// How long the whole search took, s, including the time to write the range.
@@ -259,6 +262,7 @@ pub(crate) mod tests {
             range_bytes: 1,
             threads: 1,
             polling: "none".into(),
+            nvme_passthrough: false,
             steady_rule: String::new(),
             seconds: 1.0,
             time_limit_s: None,
@@ -293,12 +297,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_from_before_the_time_limit_is_settled() {
+    fn a_file_of_an_older_version_is_settled_and_of_reads_and_writes() {
         let mut old = serde_json::to_value(roofline(4e9, 2e9)).unwrap();
         for limit in old["limits"].as_array_mut().unwrap() {
             limit["bandwidth"].as_object_mut().unwrap().remove("settled").unwrap();
         }
-        for key in ["time_limit_s", "range_left_bytes"] {
+        for key in ["time_limit_s", "range_left_bytes", "nvme_passthrough"] {
             old.as_object_mut().unwrap().remove(key).unwrap();
         }
         let read: Roofline = serde_json::from_value(old).unwrap();

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::LoadError;
-use ringfall_engine::ring::{Polling, probe_polling};
+use ringfall_engine::ring::{Polling, check_polled_commands};
 
 use crate::facts::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline};
 use crate::group::Group;
@@ -93,7 +93,7 @@ pub enum SaturateError {
     Ranks(String),
 }
 
-/// Finds the limits of the device below `file`.
+/// Finds the limits of the device below `file`, by NVMe commands where its namespace is open.
 ///
 /// # Errors
 /// An I/O failed, or somebody interrupted.
@@ -145,7 +145,7 @@ fn search_all(
     let budget = Budget { began, limit };
     bench.range_bytes = bench.prepare(&budget, watcher)?;
     // Not before something is there to read: the kernel answers for what was never written.
-    probe_polling(file.raw_fd(), settings.polling).map_err(LoadError::from)?;
+    file.probe_polling(settings.polling).map_err(LoadError::from)?;
     if settings.polling == Polling::Completion {
         file.check_polled_size(settings.io_bytes.1.into()).map_err(LoadError::from)?;
     }
@@ -174,6 +174,7 @@ fn search_all(
         range_bytes: prepared.iter().map(|one| one.range_bytes).sum(),
         threads: prepared.iter().map(|one| one.threads).sum(),
         polling: polling_name(settings.polling).to_owned(),
+        nvme_passthrough: file.command_target().is_some(),
         steady_rule: steady::RULE.to_owned(),
         seconds: began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
@@ -220,6 +221,10 @@ impl Bench<'_> {
             cpus: self.settings.cpus.clone(),
             seed: self.settings.seed,
         };
+        if self.settings.polling == Polling::Completion && self.file.command_target().is_some() {
+            // Not only when all is written.
+            check_polled_commands().map_err(LoadError::from)?;
+        }
         let (until, written) = (budget.writing_until(), Cell::new(0));
         let range_bytes_min = u64::from(self.settings.io_bytes.1).min(plan.range_bytes);
         let is_over = || {

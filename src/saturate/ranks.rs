@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use ringfall_engine::load::{Load, LoadPlan};
 use ringfall_engine::metrics::Histogram;
-use ringfall_engine::ring::probe_polling;
 use ringfall_engine::units::GIB;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -149,8 +148,8 @@ impl Bench<'_> {
         let limit = self.settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
         let budget = Budget { began: Instant::now(), limit };
         self.range_bytes = self.prepare(&budget, watcher)?;
-        let polling = self.settings.polling;
-        probe_polling(self.file.raw_fd(), polling)
+        self.file
+            .probe_polling(self.settings.polling)
             .map_err(ringfall_engine::load::LoadError::from)?;
         let Some(together) = &self.together else { return Ok(()) };
         let group = together.group;

@@ -328,20 +328,29 @@ impl DataFile {
         let written = self.write_zeros(0, BLOCK_BYTES);
         written.map_err(|error| refused(format!("{name}: {}", error.what())))?;
         self.touch(0, 1);
-        probe_polling(self.raw_fd(), Polling::Completion).map_err(|error| match error {
+        self.probe_polling(Polling::Completion).map_err(|error| match error {
             SetupError::Polling { reason, .. } => refused(format!("{name}: {reason}")),
             other => other,
         })?;
         self.check_polled_size(io_bytes)
     }
 
+    /// Finds out whether a way of polling works on this file, by one read of its first block.
+    ///
+    /// # Errors
+    /// When it does not: why, and what would help.
+    pub fn probe_polling(&self, polling: Polling) -> Result<(), SetupError> {
+        probe_polling(self.raw_fd(), self.command_target(), polling)
+    }
+
     /// Whether the drive takes I/Os of `io_bytes` in one piece, as those that are polled for must
-    /// be taken.
+    /// be taken. NVMe commands are cut before the kernel has them, and are never too large.
     ///
     /// # Errors
     /// When it splits them. No error where the size it takes is not known.
     pub fn check_polled_size(&self, io_bytes: u64) -> Result<(), SetupError> {
         match polled_io_bytes_max(self.raw_fd()) {
+            _ if self.command_target().is_some() => Ok(()),
             Some(bytes) if bytes < io_bytes => Err(SetupError::PolledIoTooLarge {
                 path: self.path.clone(),
                 io_bytes,

@@ -42,6 +42,7 @@ pub(super) struct Opened {
 }
 
 impl Place {
+    /// Opens it, for so many bytes; [`Opened::prepare`] gives them their space.
     pub(super) fn open(
         &self,
         storage_bytes: u64,
@@ -75,12 +76,19 @@ impl Place {
                 reason: error.to_string(),
             }
         })?;
-        file.prepare(storage_bytes / BLOCK_BYTES)?;
         Ok(Opened { file: Arc::new(file), held })
     }
 }
 
 impl Opened {
+    /// Gives so many bytes of the file their space, unless the caller has.
+    pub(super) fn prepare(&self, storage_bytes: u64) -> Result<(), EngineError> {
+        match self.held {
+            Held::Nothing => Ok(()),
+            _ => Ok(self.file.prepare(storage_bytes / BLOCK_BYTES)?),
+        }
+    }
+
     /// Deletes what was made for the engine.
     pub(super) fn remove(self) -> Result<(), SetupError> {
         match self.held {

@@ -54,7 +54,13 @@ impl EngineBuilder {
         if self.polled {
             files.iter().try_for_each(|file| file.probe_polled(self.io_bytes))?;
         }
-        if self.passthrough {
+        self.open_namespaces(files)
+    }
+
+    /// Opens the namespaces of all drives that are not open yet, if they are to be handed NVMe
+    /// commands, and tries them; O(drives) I/Os.
+    pub(super) fn open_namespaces(&self, files: &[Arc<DataFile>]) -> Result<(), EngineError> {
+        if self.passthrough && self.has_storage && self.objects.is_none() {
             let sizes = self.drive_sizes();
             files.iter().zip(sizes).try_for_each(|(file, bytes)| file.open_namespace(bytes))?;
         }
@@ -93,5 +99,16 @@ mod tests {
         assert_eq!(error, SetupError::Passthrough { path, fault });
         assert!(file.command_target().is_none());
         directory.remove().unwrap();
+    }
+
+    #[test]
+    fn a_place_that_takes_no_commands_is_found_out_before_it_is_given_space() {
+        let path = std::env::temp_dir().join(format!("ringfall-early-{}", std::process::id()));
+        let builder = EngineBuilder::default().directory(path.clone()).passthrough(true);
+        // More than there is: it would fail if it were taken first.
+        let builder = builder.storage_bytes(1 << 51).preallocate(Preallocate::Reserve);
+        let error = builder.start().err().expect("no directory is a namespace").to_string();
+        assert!(error.contains("NVMe passthrough does not work"), "{error}");
+        assert!(!path.exists(), "its data is deleted");
     }
 }

@@ -106,6 +106,11 @@ impl Engine {
             return Err(SettingsError::Place.into());
         }
         let files: Vec<_> = opened.iter().map(|drive| Arc::clone(&drive.file)).collect();
+        // Before the first of them is written, which can take minutes.
+        builder.open_namespaces(&files)?;
+        for (drive, bytes) in opened.iter().zip(builder.drive_sizes()) {
+            drive.prepare(bytes)?;
+        }
         let specs = builder.specs(&files)?;
         let budgets = Arc::clone(&specs[0].blueprint.shared.budgets);
         let (senders, inboxes): (Vec<Sender<Inbound>>, Vec<Receiver<Inbound>>) =

@@ -145,7 +145,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts the threads; returns when each has its ring.
+    /// Starts the threads; returns when each has its ring. Of a file whose NVMe namespace is open
+    /// ([`DataFile::open_namespace`]) the I/Os are NVMe commands to that.
     ///
     /// # Errors
     /// The first thread's that could not begin.

@@ -13,7 +13,7 @@ use crate::device::DataFile;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, fill};
 use crate::key::{EntryKey, Tier, mix64};
-use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
+use crate::ring::{Dialect, IoKind, LaneIo, LaneRing, Polling};
 use crate::units::BLOCK_BYTES;
 
 /// Has the others see that a thread has ended, also when it ends by a panic.
@@ -87,8 +87,24 @@ impl Worker {
             // A core that was taken away meanwhile costs speed, not truth.
             let _pinned = sched_setaffinity(None, &set);
         }
-        let mut ring =
-            LaneRing::new(self.file.raw_fd(), self.lanes, self.io_bytes as usize, self.polling)?;
+        let (bytes, polling) = (self.io_bytes as usize, self.polling);
+        match self.file.command_target() {
+            None => {
+                let ring = LaneRing::new(self.file.raw_fd(), self.lanes, bytes, polling)?;
+                self.keep_busy(ring, ready)
+            }
+            Some(target) => {
+                let ring = LaneRing::commanding(target, self.lanes, bytes, polling)?;
+                self.keep_busy(ring, ready)
+            }
+        }
+    }
+
+    fn keep_busy<D: Dialect>(
+        &mut self,
+        mut ring: LaneRing<D>,
+        ready: &SyncSender<()>,
+    ) -> Result<LoadFigures, LoadError> {
         if self.read_percent < 100 {
             for lane in 0..self.lanes {
                 let name =
@@ -145,9 +161,9 @@ impl Worker {
     }
 
     /// Puts the lane's next I/O in the queue, unless the load is over.
-    fn next(
+    fn next<D: Dialect>(
         &mut self,
-        ring: &mut LaneRing,
+        ring: &mut LaneRing<D>,
         lane: u32,
         lanes: &mut [(IoKind, u64, Nanos)],
         now: Nanos,

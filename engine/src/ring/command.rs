@@ -56,6 +56,17 @@ fn pieces(request: IoRequest, command_bytes_max: u32) -> impl Iterator<Item = Pi
     })
 }
 
+/// Bytes of one registered buffer, such that few commands straddle two and none is of more memory
+/// than a command may be: Linux 6.1 counts the pages up to the end of a registered buffer, and
+/// refuses a command of more of them than the drive takes segments.
+#[must_use]
+pub fn command_span_bytes(io_bytes: u64, command_bytes_max: u64) -> u64 {
+    match command_bytes_max / io_bytes {
+        0 => command_bytes_max,
+        ios => ios * io_bytes,
+    }
+}
+
 /// `struct nvme_uring_cmd`, at the place of a large entry that holds 80 bytes.
 fn command_bytes(target: &CommandTarget, kind: IoKind, address: u64, piece: Piece) -> [u8; 80] {
     let mut bytes = [0; 80];
@@ -220,6 +231,7 @@ mod tests {
     use crate::buffer::{Buffer, BufferPool, MemoryPlace};
     use crate::clock::{Clock, Nanos};
     use crate::ring::{CommandSetup, Completion, Ring, RingConfig};
+    use crate::units::{KIB, MIB};
     use proptest::prelude::*;
     use std::task::{Context, Poll, Waker};
 
@@ -405,6 +417,14 @@ mod tests {
         assert_eq!(index(&commands(TARGET, None), Some(0)), None);
         let old = CommandTarget { takes_registered: false, ..TARGET };
         assert_eq!(spans.registered(&old, Some(0), 8192), None);
+    }
+
+    #[test]
+    fn a_registered_piece_for_commands_is_whole_ios_or_a_whole_command() {
+        assert_eq!(command_span_bytes(128 * KIB, 256 * KIB), 256 * KIB);
+        assert_eq!(command_span_bytes(96 * KIB, 256 * KIB), 192 * KIB);
+        assert_eq!(command_span_bytes(256 * KIB, 256 * KIB), 256 * KIB);
+        assert_eq!(command_span_bytes(4 * MIB, 256 * KIB), 256 * KIB);
     }
 
     #[test]

@@ -5,20 +5,28 @@
 
 use std::os::fd::RawFd;
 
-use io_uring::{IoUring, opcode, types};
+use io_uring::cqueue::EntryMarker as Answer;
+use io_uring::squeue::EntryMarker as Entry;
+use io_uring::{IoUring, cqueue};
 
 use super::batch::is_batch;
-use super::op::IoKind;
+use super::command::{CommandTarget, Commands, command_span_bytes};
+use super::dialect::{AskedIo, Dialect, Files};
+use super::op::{IoKind, IoRequest};
 use super::patience::Patience;
 use super::poll_queue::has_poll_queue;
-use super::probe::setup_failure;
-use super::setup::{RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
-use crate::buffer::Mapping;
+use super::probe::{check_polled_commands, setup_failure};
+use super::setup::{CommandSetup, RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
+use super::slot::SlotToken;
+use crate::buffer::{Mapping, MemoryPlace};
 use crate::clock::{Nanos, monotonic_now};
-use crate::error::SetupError;
+use crate::error::{NvmeStatus, SetupError};
 
-/// Registered number of the file.
-const FILE: types::Fixed = types::Fixed(0);
+/// Most entries of a submission queue (`IORING_MAX_ENTRIES`).
+const ENTRIES_MAX: u32 = 1 << 15;
+/// Most NVMe commands of a ring in flight: as many have room in its completion queue, which is
+/// twice as large as the submission queue.
+const COMMANDS_MAX: u64 = 1 << 16;
 /// Looks at a full submission queue before each further one is paused for: the kernel's thread
 /// takes microseconds when it is awake.
 const FULL_QUEUE_YIELDS: u32 = 1_000;
@@ -50,14 +58,15 @@ pub struct LaneIo {
     pub length_bytes: u32,
 }
 
-/// The ring, its buffers and its registered file. All I/O is done when it is dropped.
-pub struct LaneRing {
-    ring: IoUring,
+/// The ring, its buffers and its registered file. All I/O is done when it is dropped. `D` is how
+/// the kernel is asked for it.
+pub struct LaneRing<D: Dialect = Files> {
+    ring: IoUring<D::Entry, D::Answer>,
+    dialect: D,
     memory: Mapping,
     buffer_bytes: usize,
     lanes: u32,
-    /// Buffers a registered piece of the memory holds; none where they are not registered.
-    registered_span: Option<usize>,
+    has_registered_buffers: bool,
     busy: Vec<bool>,
     in_flight: u32,
     patience: Patience,
@@ -74,43 +83,123 @@ impl LaneRing {
         buffer_bytes: usize,
         polling: Polling,
     ) -> Result<LaneRing, SetupError> {
-        assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
-        let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
-        let mut setup = match polling {
-            Polling::None => {
-                RingSetup::new(RingConfig { entries: lanes, ..RingConfig::default() })?
-            }
-            Polling::Submission => {
-                let ring = IoUring::builder().setup_sqpoll(SQ_THREAD_IDLE_MS).build(lanes);
-                RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)
-            }
-            Polling::Completion => {
-                let ring = IoUring::builder().setup_iopoll().build(lanes);
-                RingSetup::plain(ring.map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?)
-            }
-        };
-        setup.register_file(file).map_err(|error| {
-            SetupError::new(
-                format!("the file can't be registered with io_uring: {error}"),
-                "raise the file descriptor limit with `ulimit -n 65536`",
-            )
-        })?;
-        let bytes = buffer_bytes * lanes as usize;
+        let memory = lane_memory(lanes, buffer_bytes)?;
+        let mut setup: RingSetup = set_up(lanes, polling)?;
+        register_file(&mut setup, file)?;
         // SAFETY: the mapping lives in the same struct as the ring, whose `Drop` waits until
         // nothing is in flight; the kernel holds registered pages whatever is unmapped.
-        let registered = unsafe { setup.register_buffers(memory.as_ptr(), bytes, buffer_bytes) };
+        let registered =
+            unsafe { setup.register_buffers(memory.as_ptr(), memory.len(), buffer_bytes) };
+        let dialect = Files::new(&[file], setup.features, setup.registered_span_bytes);
         // Without it each I/O pins its pages: slower, not wrong.
-        let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
-        Ok(LaneRing {
+        Ok(LaneRing::over((setup, dialect), memory, (lanes, buffer_bytes), registered.is_ok()))
+    }
+}
+
+impl LaneRing<Commands> {
+    /// The same for NVMe commands to a namespace, whose character device stays open for as long as
+    /// the ring. An I/O that is more than one command takes is several, and completes with the last
+    /// of them.
+    ///
+    /// # Errors
+    /// As [`LaneRing::new`], when so many I/Os are more commands than a ring has room for, and
+    /// when completions are to be polled for by a kernel that crashes over it.
+    pub fn commanding(
+        target: CommandTarget,
+        lanes: u32,
+        buffer_bytes: usize,
+        polling: Polling,
+    ) -> Result<LaneRing<Commands>, SetupError> {
+        if polling == Polling::Completion {
+            check_polled_commands()?;
+        }
+        let command_bytes = target.command_bytes_max as usize;
+        let commands = u64::from(lanes) * buffer_bytes.div_ceil(command_bytes) as u64;
+        if commands > COMMANDS_MAX {
+            return Err(SetupError::new(
+                format!(
+                    "{lanes} I/Os of {buffer_bytes} bytes in flight are {commands} NVMe commands, \
+                     and a thread can have {COMMANDS_MAX}"
+                ),
+                "choose smaller I/Os, fewer of them in flight, or more threads",
+            ));
+        }
+        let entries = ENTRIES_MAX.min(commands as u32);
+        LaneRing::with_entries(entries, target, (lanes, buffer_bytes), polling)
+    }
+
+    /// Its completion queue must have room for all commands in flight.
+    fn with_entries(
+        entries: u32,
+        target: CommandTarget,
+        (lanes, buffer_bytes): (u32, usize),
+        polling: Polling,
+    ) -> Result<LaneRing<Commands>, SetupError> {
+        let memory = lane_memory(lanes, buffer_bytes)?;
+        let mut setup: CommandSetup = set_up(entries, polling)?;
+        register_file(&mut setup, target.file)?;
+        let command_bytes = target.command_bytes_max.into();
+        let span_bytes = command_span_bytes(buffer_bytes as u64, command_bytes) as usize;
+        // SAFETY: as in `new`.
+        let registered = unsafe { setup.register_spans(memory.as_ptr(), memory.len(), span_bytes) };
+        let dialect = Commands::new(&[target], setup.features, setup.registered_span_bytes);
+        let is_registered = registered.is_ok() && target.takes_registered;
+        Ok(LaneRing::over((setup, dialect), memory, (lanes, buffer_bytes), is_registered))
+    }
+}
+
+/// Memory for so many buffers of that size.
+fn lane_memory(lanes: u32, buffer_bytes: usize) -> Result<Mapping, SetupError> {
+    assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
+    Mapping::new(buffer_bytes * lanes as usize, true)
+}
+
+/// A ring on which work and completions are looked for that way.
+fn set_up<S: Entry, C: Answer>(
+    entries: u32,
+    polling: Polling,
+) -> Result<RingSetup<S, C>, SetupError> {
+    let built = match polling {
+        Polling::None => {
+            return RingSetup::sized(RingConfig { entries, ..RingConfig::default() });
+        }
+        Polling::Submission => IoUring::builder().setup_sqpoll(SQ_THREAD_IDLE_MS).build(entries),
+        Polling::Completion => IoUring::builder().setup_iopoll().build(entries),
+    };
+    let ring = built.map_err(|error| setup_failure(error.raw_os_error().unwrap_or(0)))?;
+    Ok(RingSetup::plain(ring))
+}
+
+fn register_file<S: Entry, C: Answer>(
+    setup: &mut RingSetup<S, C>,
+    file: RawFd,
+) -> Result<(), SetupError> {
+    setup.register_file(file).map_err(|error| {
+        SetupError::new(
+            format!("the file can't be registered with io_uring: {error}"),
+            "raise the file descriptor limit with `ulimit -n 65536`",
+        )
+    })
+}
+
+impl<D: Dialect> LaneRing<D> {
+    fn over(
+        (setup, dialect): (RingSetup<D::Entry, D::Answer>, D),
+        memory: Mapping,
+        (lanes, buffer_bytes): (u32, usize),
+        has_registered_buffers: bool,
+    ) -> LaneRing<D> {
+        LaneRing {
             ring: setup.ring,
+            dialect,
             memory,
             buffer_bytes,
             lanes,
-            registered_span,
+            has_registered_buffers,
             busy: vec![false; lanes as usize],
             in_flight: 0,
             patience: Patience::default(),
-        })
+        }
     }
 
     /// Number of I/Os submitted and not yet completed, all lanes together.
@@ -119,10 +208,10 @@ impl LaneRing {
         self.in_flight
     }
 
-    /// Whether the buffers are registered with the kernel.
+    /// Whether the buffers are registered with the kernel, and I/Os name them so.
     #[must_use]
     pub fn has_registered_buffers(&self) -> bool {
-        self.registered_span.is_some()
+        self.has_registered_buffers
     }
 
     /// The buffer of a lane that has no I/O in flight.
@@ -151,7 +240,7 @@ impl LaneRing {
     /// # Errors
     /// What `io_uring_enter` says when the submission queue had to be emptied first, or `ETIMEDOUT`
     /// when nobody has emptied it for [`SILENCE_MAX`](super::SILENCE_MAX); the lane then stays
-    /// idle.
+    /// idle. An I/O of which some commands are queued by then completes, with that errno.
     ///
     /// # Panics
     /// When the lane is busy or the I/O does not fit its buffer.
@@ -160,44 +249,26 @@ impl LaneRing {
         assert!(!self.busy[lane] && io.length_bytes as usize <= self.buffer_bytes);
         let start = lane * self.buffer_bytes;
         let pointer = self.memory.range_ptr(start, io.length_bytes as usize);
-        let entry = match (self.registered_span, io.kind) {
-            (Some(span), IoKind::Read) => {
-                opcode::ReadFixed::new(FILE, pointer, io.length_bytes, (start / span) as u16)
-                    .offset(io.offset_bytes)
-                    .build()
-            }
-            (Some(span), IoKind::Write) => {
-                opcode::WriteFixed::new(FILE, pointer, io.length_bytes, (start / span) as u16)
-                    .offset(io.offset_bytes)
-                    .build()
-            }
-            (None, IoKind::Read) => {
-                opcode::Read::new(FILE, pointer, io.length_bytes).offset(io.offset_bytes).build()
-            }
-            (None, IoKind::Write) => {
-                opcode::Write::new(FILE, pointer, io.length_bytes).offset(io.offset_bytes).build()
-            }
-            (_, IoKind::Flush) => {
-                opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build()
-            }
-        };
-        let entry = entry.user_data(u64::from(io.lane));
-        let mut tries = 0;
-        loop {
+        let place = MemoryPlace { pointer, region_offset: Some(start) };
+        let LaneIo { kind, offset_bytes, length_bytes, .. } = io;
+        let request = IoRequest { kind, offset_bytes, length_bytes, buffer_offset: 0 };
+        let asked = AskedIo { file: 0, request, place: Some(place) };
+        let token = SlotToken(u64::from(io.lane));
+        let (ring, patience) = (&mut self.ring, &mut self.patience);
+        let (mut refusal, mut refused) = (Ok(()), 0);
+        self.dialect.encode(&asked, token, |mut entry| {
+            entry.set_user_data(token.0);
             // SAFETY: the buffer belongs to this ring, which gives it to nobody while the lane is
             // busy and waits for it in `Drop`.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
-                break;
+            if refused > 0 || unsafe { ring.submission().push(&entry) }.is_err() {
+                if refused == 0 {
+                    refusal = queue_when_empty(ring, patience, &entry);
+                }
+                refused += u32::from(refusal.is_err());
             }
-            // At most `lanes` are in flight, and the queue has at least as many places; with a
-            // kernel thread the places come free when it has looked. Not `squeue_wait`, which has
-            // no bound: that thread may be gone.
-            self.patience.enter(&self.ring, 0)?;
-            tries += 1;
-            match tries < FULL_QUEUE_YIELDS {
-                true => std::thread::yield_now(),
-                false => self.patience.again()?,
-            }
+        });
+        if refused > 0 {
+            self.unqueued(token, refused, refusal)?;
         }
         self.busy[lane] = true;
         self.in_flight += 1;
@@ -206,6 +277,21 @@ impl LaneRing {
             let _later = self.ring.submit();
         }
         Ok(())
+    }
+
+    /// Takes note that the last so many entries of an I/O could not be queued.
+    #[cold]
+    fn unqueued(
+        &self,
+        token: SlotToken,
+        entries: u32,
+        refusal: std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let errno = refusal.as_ref().err().and_then(std::io::Error::raw_os_error);
+        let errno = errno.unwrap_or(libc::EIO);
+        let ended = (0..entries).find_map(|_| self.dialect.answered(token, -errno));
+        // Where it has not ended, others of its commands are in flight on its buffer.
+        ended.map_or(Ok(()), |_| refusal)
     }
 
     /// Submits what is queued and waits until something has completed, a second at the most.
@@ -221,10 +307,14 @@ impl LaneRing {
     fn enter_without_waiting(&mut self) -> std::io::Result<()> {
         /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): what makes a polled ring poll.
         const GETEVENTS: u32 = 1;
-        let queued = self.ring.submission().len() as u32;
+        /// `IORING_ENTER_SQ_WAKEUP`: the kernel's thread sleeps once it had nothing to take.
+        const WAKEUP: u32 = 2;
+        let queue = self.ring.submission();
+        let (queued, sleeps) = (queue.len() as u32, queue.need_wakeup());
+        drop(queue);
+        let flags = if sleeps { GETEVENTS | WAKEUP } else { GETEVENTS };
         // SAFETY: the entries in the queue refer to this ring's own buffers; no argument is given.
-        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
-            .map(|_| ())
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }.map(|_| ())
     }
 
     /// Submits what is queued and looks for completions once, without waiting.
@@ -245,19 +335,50 @@ impl LaneRing {
         }
     }
 
-    /// A completed I/O: its lane, and bytes moved or a negative errno.
+    /// A completed I/O: its lane, and bytes moved or a negative errno, in whose place an NVMe
+    /// status can be ([`NvmeStatus::errno`](crate::error::NvmeStatus::errno)).
     pub fn next_completion(&mut self) -> Option<(u32, i32)> {
-        let entry = self.ring.completion().next()?;
-        let lane = entry.user_data() as u32;
-        assert!(lane < self.lanes && self.busy[lane as usize], "a completion comes once");
-        self.busy[lane as usize] = false;
-        self.in_flight -= 1;
-        self.patience.heard();
-        Some((lane, entry.result()))
+        loop {
+            let entry: cqueue::Entry = self.ring.completion().next()?.into();
+            let token = SlotToken(entry.user_data());
+            let lane = token.0 as u32;
+            assert!(lane < self.lanes && self.busy[lane as usize], "a completion comes once");
+            self.patience.heard();
+            let Some(result) = self.dialect.answered(token, entry.result()) else { continue };
+            self.busy[lane as usize] = false;
+            self.in_flight -= 1;
+            return Some((lane, result));
+        }
     }
 }
 
-impl Drop for LaneRing {
+/// Puts an entry in the submission queue, which is full and emptied first. The memory that it names
+/// must be as [`LaneRing::push`] has it.
+#[cold]
+fn queue_when_empty<S: Entry, C: Answer>(
+    ring: &mut IoUring<S, C>,
+    patience: &mut Patience,
+    entry: &S,
+) -> std::io::Result<()> {
+    let mut tries = 0;
+    loop {
+        // An I/O can be more commands than the queue has places; and with a kernel thread the
+        // places come free when it has looked. Not `squeue_wait`, which has no bound: that thread
+        // may be gone.
+        patience.enter(ring, 0)?;
+        // SAFETY: as in `push`, the one caller.
+        if unsafe { ring.submission().push(entry) }.is_ok() {
+            return Ok(());
+        }
+        tries += 1;
+        match tries < FULL_QUEUE_YIELDS {
+            true => std::thread::yield_now(),
+            false => patience.again()?,
+        }
+    }
+}
+
+impl<D: Dialect> Drop for LaneRing<D> {
     fn drop(&mut self) {
         while self.in_flight > 0 {
             if let Err(error) = self.submit_and_wait() {
@@ -279,11 +400,16 @@ impl Drop for LaneRing {
 /// How long a polled read may take before polling counts as not working, s.
 const PROBE_PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// Finds out whether a way of polling works on this file: one real read of its first 4 KiB.
+/// Finds out whether a way of polling works on this file, or for NVMe commands to the namespace
+/// whose block device it is: one real read of its first 4 KiB.
 ///
 /// # Errors
 /// When it does not: why, and what would help.
-pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
+pub fn probe_polling(
+    file: RawFd,
+    namespace: Option<CommandTarget>,
+    polling: Polling,
+) -> Result<(), SetupError> {
     let name = match polling {
         Polling::None => return Ok(()),
         Polling::Submission => "SQPOLL",
@@ -294,9 +420,17 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         // Linux before 6.14 does such I/O by interrupt, and says nothing of it.
         return Err(failed("the drive has no queue for polled I/O".to_owned()));
     }
-    let mut ring = LaneRing::new(file, 1, 4096, polling)?;
+    let read = match namespace {
+        None => read_once(LaneRing::new(file, 1, 4096, polling)?),
+        Some(target) => read_once(LaneRing::commanding(target, 1, 4096, polling)?),
+    };
+    read.map_err(failed)
+}
+
+/// Reads the first 4 KiB on a fresh ring, or says why that failed.
+fn read_once<D: Dialect>(mut ring: LaneRing<D>) -> Result<(), String> {
     let io = LaneIo { lane: 0, kind: IoKind::Read, offset_bytes: 0, length_bytes: 4096 };
-    ring.push(io).map_err(|error| failed(error.to_string()))?;
+    ring.push(io).map_err(|error| error.to_string())?;
     let deadline = monotonic_now() + PROBE_PATIENCE;
     loop {
         // Never blocking: a device that can't be polled may never complete.
@@ -304,7 +438,7 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         if let Some((_, result)) = ring.next_completion() {
             return match result {
                 0.. => Ok(()),
-                errno => Err(failed(std::io::Error::from_raw_os_error(-errno).to_string())),
+                errno => Err(reason_of(-errno)),
             };
         }
         let why = match entered {
@@ -319,7 +453,15 @@ pub fn probe_polling(file: RawFd, polling: Polling) -> Result<(), SetupError> {
         };
         // The read may complete whenever it likes: its buffer must outlive this process's interest.
         std::mem::forget(ring);
-        return Err(failed(why));
+        return Err(why);
+    }
+}
+
+/// What an errno, or an NVMe status in its place, says of a read that was tried.
+fn reason_of(errno: i32) -> String {
+    match NvmeStatus::of_errno(errno) {
+        Some(status) => status.to_string(),
+        None => std::io::Error::from_raw_os_error(errno).to_string(),
     }
 }
 
@@ -349,5 +491,96 @@ mod tests {
             }
         }
         std::fs::remove_file(path).unwrap();
+    }
+
+    const TARGET: CommandTarget = CommandTarget {
+        file: -1,
+        namespace: 1,
+        block_shift: 9,
+        command_bytes_max: 4096,
+        takes_registered: true,
+    };
+
+    /// The null device takes any command and does nothing, from Linux 6.7 on.
+    fn null_ring(file: &std::fs::File) -> LaneRing<Commands> {
+        let target = CommandTarget { file: file.as_raw_fd(), ..TARGET };
+        // 32 commands: the completion queue has room for them, and the submission queue for half.
+        LaneRing::with_entries(16, target, (2, 64 << 10), Polling::None).unwrap()
+    }
+
+    #[test]
+    fn an_io_that_is_many_commands_completes_once_and_its_lane_is_used_again() {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let mut ring = null_ring(&file);
+        assert!(ring.has_registered_buffers());
+        let mut results = Vec::new();
+        for kind in [IoKind::Read, IoKind::Write] {
+            for lane in 0..2 {
+                ring.push(LaneIo { lane, kind, offset_bytes: 0, length_bytes: 64 << 10 }).unwrap();
+            }
+            let mut completed = Vec::new();
+            while ring.in_flight() > 0 {
+                ring.submit_and_wait().unwrap();
+                while let Some((lane, result)) = ring.next_completion() {
+                    completed.push(lane);
+                    results.push(result);
+                }
+            }
+            completed.sort_unstable();
+            assert_eq!(completed, [0, 1]);
+        }
+        assert_eq!(results, [results[0]; 4]);
+        assert!([64 << 10, -libc::EOPNOTSUPP].contains(&results[0]), "{results:?}");
+    }
+
+    #[test]
+    fn an_io_of_which_some_commands_are_queued_ends_with_the_errno_of_the_others() {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let mut ring = null_ring(&file);
+        let start = ring.buffer_bytes;
+        let pointer = ring.memory.range_ptr(start, start);
+        let place = MemoryPlace { pointer, region_offset: Some(start) };
+        let request = IoRequest {
+            kind: IoKind::Write,
+            offset_bytes: 0,
+            length_bytes: 64 << 10,
+            buffer_offset: 0,
+        };
+        let asked = AskedIo { file: 0, request, place: Some(place) };
+        let token = SlotToken(1);
+        let refusal = || Err(std::io::Error::from_raw_os_error(libc::ETIMEDOUT));
+        ring.dialect.encode(&asked, token, |_| {});
+        assert!(ring.unqueued(token, 16, refusal()).is_err(), "nothing is in flight");
+        let mut taken = 0;
+        let ring_queue = &mut ring.ring;
+        ring.dialect.encode(&asked, token, |mut entry| {
+            entry.set_user_data(token.0);
+            if taken < 3 {
+                taken += 1;
+                // SAFETY: the buffer is lane 1's, which is busy until all three have ended.
+                unsafe { ring_queue.submission().push(&entry) }.unwrap();
+            }
+        });
+        ring.unqueued(token, 13, refusal()).unwrap();
+        (ring.busy[1], ring.in_flight) = (true, 1);
+        let completion = loop {
+            ring.submit_and_wait().unwrap();
+            if let Some(completion) = ring.next_completion() {
+                break completion;
+            }
+        };
+        assert_eq!(completion, (1, -libc::ETIMEDOUT));
+        assert_eq!(ring.in_flight(), 0);
+    }
+
+    #[test]
+    fn more_commands_than_a_ring_has_room_for_are_refused_and_no_fewer() {
+        let setup: CommandSetup = set_up(ENTRIES_MAX, Polling::None).unwrap();
+        assert!(u64::from(setup.ring.params().cq_entries()) >= COMMANDS_MAX);
+        let error = match LaneRing::commanding(TARGET, 16_385, 16 << 10, Polling::None) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("it took 65,540 commands"),
+        };
+        assert!(error.contains("65540 NVMe commands") && error.contains("smaller I/Os"), "{error}");
     }
 }

@@ -17,13 +17,13 @@ mod trial;
 mod turn;
 
 pub use chunks::{ChunkDone, ChunkIo, ChunkRing};
-pub use command::{CommandTarget, Commands};
+pub use command::{CommandTarget, Commands, command_span_bytes};
 pub use dialect::{AskedIo, Dialect, Files};
 pub use lanes::{LaneIo, LaneRing, Polling, probe_polling};
 pub use op::{IoKind, IoRequest};
 pub use patience::SILENCE_MAX;
 pub use poll_queue::polled_io_bytes_max;
-pub use probe::{RingFeatures, check_allowed, kernel_release};
+pub use probe::{RingFeatures, check_allowed, check_polled_commands, kernel_release};
 pub use reactor::{CompletionBell, Ring};
 pub use setup::{CommandSetup, RingConfig, RingSetup};
 pub use slot::{Completion, IoFuture, SlotToken, Slots};

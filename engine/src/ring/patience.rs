@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use io_uring::{IoUring, types};
+use io_uring::{IoUring, cqueue, squeue, types};
 
 use crate::clock::{Nanos, monotonic_now};
 
@@ -31,7 +31,11 @@ impl Patience {
     /// # Errors
     /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
     /// more than [`SILENCE_MAX`].
-    pub(super) fn enter(&mut self, ring: &IoUring, wanted: usize) -> io::Result<()> {
+    pub(super) fn enter<S, C>(&mut self, ring: &IoUring<S, C>, wanted: usize) -> io::Result<()>
+    where
+        S: squeue::EntryMarker,
+        C: cqueue::EntryMarker,
+    {
         let longest = types::Timespec::from(WAIT_MAX);
         let args = types::SubmitArgs::new().timespec(&longest);
         self.judge(ring.submitter().submit_with_args(wanted, &args))

@@ -76,7 +76,8 @@ impl CommandSetup {
 }
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
-    fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
+    /// As [`RingSetup::new`], with entries of any size.
+    pub(super) fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
         if config.submission_thread {
             return RingSetup::with_submission_thread(config.entries);
         }

@@ -20,7 +20,9 @@ use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace, Pol
 use crate::error::SetupError;
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
-use crate::ring::{CommandSetup, CommandTarget, Ring, RingConfig, RingFeatures, RingSetup};
+use crate::ring::{
+    CommandSetup, CommandTarget, Ring, RingConfig, RingFeatures, RingSetup, command_span_bytes,
+};
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
 /// Entries of a submission queue at most: what finds no place waits in the ring's own queue. The
@@ -357,16 +359,6 @@ fn open_commands(
     Ok(Opened { device, pool, features: ring.features() })
 }
 
-/// Bytes of one registered buffer, such that few commands straddle two and none is of more memory
-/// than a command may be: Linux 6.1 counts the pages up to the end of a registered buffer, and
-/// refuses a command of more of them than the drive takes segments.
-fn command_span_bytes(io_bytes: u64, command_bytes_max: u64) -> u64 {
-    match command_bytes_max / io_bytes {
-        0 => command_bytes_max,
-        ios => ios * io_bytes,
-    }
-}
-
 /// The device over these files whose completions `ring` is polled for, and the tasks that poll and
 /// that hear of flushes.
 fn open_polled(
@@ -483,18 +475,4 @@ fn registered_pool(
         ));
     }
     Ok(pool)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::units::{KIB, MIB};
-
-    #[test]
-    fn a_registered_piece_for_commands_is_whole_ios_or_a_whole_command() {
-        assert_eq!(command_span_bytes(128 * KIB, 256 * KIB), 256 * KIB);
-        assert_eq!(command_span_bytes(96 * KIB, 256 * KIB), 192 * KIB);
-        assert_eq!(command_span_bytes(256 * KIB, 256 * KIB), 256 * KIB);
-        assert_eq!(command_span_bytes(4 * MIB, 256 * KIB), 256 * KIB);
-    }
 }

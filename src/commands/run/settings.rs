@@ -75,6 +75,7 @@ fn store(plan: &Plan) -> StoreRequest {
         free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
         shards: plan.shards,
         preallocate: plan.preallocate,
+        nvme_passthrough: plan.nvme_passthrough,
         ..StoreRequest::default()
     }
 }

@@ -150,6 +150,7 @@ mod tests {
             range_bytes: 0,
             threads: 1,
             polling: String::new(),
+            nvme_passthrough: false,
             steady_rule: String::new(),
             seconds: 1.0,
             time_limit_s: Some(1),

@@ -78,6 +78,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
         free_percent_max: None,
         shards: settings.threads as u16,
         preallocate: Preallocate::Reserve,
+        nvme_passthrough: false,
     };
     let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
     settings.range_bytes = store.capacity_bytes();
@@ -166,6 +167,7 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
         ("--device-output", args.device_output.is_some()),
         ("--sqpoll", args.sqpoll),
         ("--iopoll", args.iopoll),
+        ("--nvme-passthrough", args.nvme_passthrough),
         ("--read-percent", args.read_percent != [100, 0]),
         ("--no-iops", args.no_iops),
     ];

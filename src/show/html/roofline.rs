@@ -38,13 +38,14 @@ pub(super) fn page(roofline: &Roofline) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>{0}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{0}</h1><div class=\"sub\">{1} GiB · {2} threads · polling {3} · \
+         <body><main>\n<h1>{0}</h1><div class=\"sub\">{1} GiB · {2} threads · polling {3}{5} · \
          found in {4} s</div><div class=\"cards\">",
         escape::html(&title),
         shown(roofline.range_bytes as f64 / GIB),
         roofline.threads,
         escape::html(&roofline.polling),
-        shown(roofline.seconds)
+        shown(roofline.seconds),
+        if roofline.nvme_passthrough { " · NVMe passthrough" } else { "" }
     );
     for limit in &roofline.limits {
         let name = direction(limit.read_percent);
