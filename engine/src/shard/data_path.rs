@@ -114,8 +114,7 @@ pub(super) struct TransferDone {
     pub device: Nanos,
     /// Time spent copying from a source.
     pub copy: Nanos,
-    /// When it ended; none where the last completion is not the end, since what it brought was
-    /// compared or went further.
+    /// When it ended; none where what its last I/O brought was compared, or went further.
     pub ended: Option<Nanos>,
 }
 
@@ -216,15 +215,6 @@ impl DataPath {
         }
         let mut transfer = Transfer::new(self, spec);
         transfer.end().await
-    }
-
-    /// Whether nothing is left to do with what its I/Os bring or have taken.
-    #[inline]
-    fn ends_with_io(&self, spec: &TransferSpec<'_>) -> bool {
-        spec.direction == Direction::Write
-            || (!self.compares()
-                && matches!(spec.sink, EntryData::Elsewhere)
-                && self.config.gpu.is_none())
     }
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.

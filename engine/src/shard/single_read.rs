@@ -143,6 +143,15 @@ impl DataPath {
         config.verify != VerifyMode::Off && !matches!(config.content, Content::Hollow(_))
     }
 
+    /// Whether nothing is left to do with what its I/Os bring or have taken.
+    #[inline]
+    pub(super) fn ends_with_io(&self, spec: &TransferSpec<'_>) -> bool {
+        spec.direction == Direction::Write
+            || (!self.compares()
+                && matches!(spec.sink, EntryData::Elsewhere)
+                && self.config.gpu.is_none())
+    }
+
     /// Compares what an I/O brought to its buffer with what it should be, as far as is asked for;
     /// the first block that differs.
     #[inline]
