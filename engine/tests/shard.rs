@@ -13,9 +13,9 @@ use ringfall_engine::device::{Device, Fault, FaultPlan, MemoryDevice};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::{EntryKey, mix64};
+use ringfall_engine::key::{EntryKey, ShardId, mix64};
 use ringfall_engine::shard::{
-    Content, Durability, OperationTimes, ReadOutcome, WriteMode, WriteOutcome,
+    Content, Durability, OperationTimes, ReadOutcome, Shard, WriteMode, WriteOutcome,
 };
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::cpu::CpuPool;
@@ -551,4 +551,50 @@ fn operations_of_one_io_look_at_the_clock_once_each_where_one_follows_the_other(
     assert_eq!(reads, 2, "the comparison is a part of the read");
     assert_eq!(read.total, read.ended - begun);
     assert_eq!(read.total, Nanos::from_ns(2));
+}
+
+/// Its home shard stamped it anew, so that the time for which that shard was late was nobody's.
+#[test]
+fn an_entry_of_a_shard_that_is_late_takes_as_long_as_its_asker_waits() {
+    const LATE: Nanos = Nanos::from_ms(10);
+    let bed = Bed::new(BedConfig { shards: 2, ..BedConfig::default() });
+    let (asker, home) = (Rc::clone(&bed.shards[0]), ShardId(1));
+    let outcome = Rc::new(RefCell::new(None));
+    for is_read in [false, true] {
+        bed.engine.set_deaf(home, true);
+        let (asker, ended) = (Rc::clone(&asker), Rc::clone(&outcome));
+        bed.runtime.spawn(Box::pin(async move {
+            let (key, urgency) = (EntryKey(7), Urgency(1));
+            let times = if is_read {
+                match asker.read(home, key, urgency).await {
+                    ReadOutcome::Hit { times, .. } => times,
+                    other => panic!("{other:?}"),
+                }
+            } else {
+                match asker.write(home, key, ENTRY, urgency, WriteMode::Replace).await {
+                    WriteOutcome::Written { times, .. } => times,
+                    other => panic!("{other:?}"),
+                }
+            };
+            *ended.borrow_mut() = Some(times);
+        }));
+        let heard_at = bed.time.get() + LATE;
+        while bed.time.get() < heard_at {
+            bed.step();
+        }
+        bed.engine.set_deaf(home, false);
+        bed.settle();
+        let times: OperationTimes = outcome.take().expect("it has ended");
+        assert!(times.total >= LATE, "{times:?}");
+        assert!(times.device < LATE && times.room < LATE, "{times:?}");
+    }
+    let storage =
+        |shard: &Rc<Shard>| shard.measure().snapshot().tiers[Tier::Storage.index()].clone();
+    for direction in [storage(&asker).read, storage(&asker).write] {
+        assert_eq!(direction.host.count(), 1, "the shard that asked counts it");
+        assert!(direction.total.max_ns() >= Some(LATE.as_ns()));
+    }
+    let at_home = storage(&bed.shards[1]);
+    assert_eq!(at_home.read.host.count() + at_home.write.host.count(), 0);
+    bed.assert_at_rest();
 }

@@ -1,4 +1,4 @@
-//! SentHistogram on their way from one rank to another.
+//! Histograms in the form in which ranks exchange them.
 
 use ringfall_engine::metrics::Histogram;
 use serde::{Deserialize, Serialize};

@@ -28,6 +28,14 @@ pub struct OperationTimes {
     pub ended: Nanos,
 }
 
+impl OperationTimes {
+    /// The times for the shard that asked another: from when it began to ask until it had the
+    /// answer.
+    pub(super) fn as_asked(self, begun: Nanos, ended: Nanos) -> OperationTimes {
+        OperationTimes { total: ended.saturating_sub(begun), ended, ..self }
+    }
+}
+
 /// How a read ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {

@@ -1,7 +1,8 @@
 //! A shard: the keys that hash to it, their index, their tiers, their ring. One thread, no locks.
 //!
-//! What lives here: the asynchronous code that does what `placement` decides. What must not:
-//! decisions.
+//! What lives here: the asynchronous code that does what `placement` decides. It decides by itself
+//! only what no plan of a tier can know: that a lost drive's entries are dropped (`losses`), which
+//! reads and writes wait for an earlier write of their key (`arriving`), and that a hit moves up.
 
 mod arriving;
 mod data_path;

@@ -47,6 +47,9 @@ impl Shard {
 
     /// The same for a caller that knows when the read began, a moment on this shard's clock that
     /// has passed: one that reads many entries, each as soon as the one before has ended.
+    ///
+    /// The shard that asks counts the read, from `begun` until it has the answer: the way to
+    /// another shard and back, and the time for which that shard was late, are part of it.
     pub async fn read_from(
         self: &Rc<Self>,
         begun: Nanos,
@@ -54,16 +57,30 @@ impl Shard {
         key: EntryKey,
         urgency: Urgency,
     ) -> ReadOutcome {
-        if home == self.id {
-            return self.read_here(key, urgency, begun).await;
+        let outcome = match home == self.id {
+            true => self.read_here(key, urgency, begun).await,
+            false => self.read_elsewhere(begun, home, key, urgency).await,
+        };
+        if let ReadOutcome::Hit { tier, bytes, times } = outcome {
+            self.measure.operation(tier, Direction::Read, bytes, times);
         }
+        outcome
+    }
+
+    async fn read_elsewhere(
+        &self,
+        begun: Nanos,
+        home: ShardId,
+        key: EntryKey,
+        urgency: Urgency,
+    ) -> ReadOutcome {
         let (ask, answer) = self.asks.open();
         if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
             return ReadOutcome::Failed(shard_gone(home, Operation::Read));
         }
         match answer.await {
             Answer::Read(ReadOutcome::Hit { tier, bytes, times }) => {
-                let times = OperationTimes { ended: self.clock.now(), ..times };
+                let times = times.as_asked(begun, self.clock.now());
                 ReadOutcome::Hit { tier, bytes, times }
             }
             Answer::Read(outcome) => outcome,
@@ -93,22 +110,29 @@ impl Shard {
         urgency: Urgency,
         mode: WriteMode,
     ) -> WriteOutcome {
-        if home == self.id {
-            return self.write_here((key, bytes), urgency, mode, begun).await;
-        }
-        let (ask, answer) = self.asks.open();
-        let from = self.id;
-        if !self.links.send(home, Message::Write { ask, from, key, bytes, urgency, mode }) {
-            return WriteOutcome::Failed(shard_gone(home, Operation::Write));
-        }
-        match answer.await {
-            Answer::Write(WriteOutcome::Written { tier, times }) => {
-                let times = OperationTimes { ended: self.clock.now(), ..times };
-                WriteOutcome::Written { tier, times }
+        let outcome = match home == self.id {
+            true => self.write_here((key, bytes), urgency, mode, begun).await,
+            false => {
+                let (ask, answer) = self.asks.open();
+                let from = self.id;
+                let message = Message::Write { ask, from, key, bytes, urgency, mode };
+                if !self.links.send(home, message) {
+                    return WriteOutcome::Failed(shard_gone(home, Operation::Write));
+                }
+                match answer.await {
+                    Answer::Write(WriteOutcome::Written { tier, times }) => {
+                        let times = times.as_asked(begun, self.clock.now());
+                        WriteOutcome::Written { tier, times }
+                    }
+                    Answer::Write(outcome) => outcome,
+                    other => unreachable!("a write was asked, not {other:?}"),
+                }
             }
-            Answer::Write(outcome) => outcome,
-            other => unreachable!("a write was asked, not {other:?}"),
+        };
+        if let WriteOutcome::Written { tier, times } = outcome {
+            self.measure.operation(tier, Direction::Write, bytes, times);
         }
+        outcome
     }
 
     /// Forgets an entry of this shard; whether there was one.
@@ -153,7 +177,8 @@ impl Shard {
             rise = rise.filter(|_| is_same);
             view = now_there;
         }
-        self.place(|placement| placement.pin(view.id));
+        // Frees nothing, so that nobody who waits need look again.
+        self.placement.borrow_mut().pin(view.id);
         let pin = Pin { shard: self, id: view.id, ended: Cell::new(None) };
         let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
         let result = match view.tier {
@@ -170,7 +195,6 @@ impl Shard {
                 pin.ended.set(Some(ended));
                 let total = ended.saturating_sub(begun);
                 let times = OperationTimes { total, device, room, ended };
-                self.measure.operation(view.tier, Direction::Read, view.bytes, times);
                 ReadOutcome::Hit { tier: view.tier, bytes: view.bytes, times }
             }
             Err(error) => ReadOutcome::Failed(error),
@@ -428,7 +452,6 @@ impl Shard {
                 let room = admitted.saturating_sub(begun);
                 let total = ended.saturating_sub(begun);
                 let times = OperationTimes { total, device, room, ended };
-                self.measure.operation(tier, Direction::Write, bytes, times);
                 WriteOutcome::Written { tier, times }
             }
             Err(error) => WriteOutcome::Failed(error),

@@ -60,7 +60,7 @@ pub struct Bed {
     #[allow(dead_code, reason = "not every test goes wrong there")]
     pub gpu: Arc<FaultyMemory>,
     pub time: Rc<Cell<Nanos>>,
-    engine: LocalEngine,
+    pub engine: LocalEngine,
 }
 
 impl Bed {
