@@ -150,7 +150,7 @@ impl Tier {
     fn run<T: Future<Output = ()> + 'static>(&self, task: impl FnOnce(Rc<Shard>) -> T) {
         let task = task(Rc::clone(&self.engine.shards()[0]));
         self.engine.runtime().spawn(Box::pin(task));
-        self.engine.runtime().run_ready();
+        self.engine.run_ready();
         assert_eq!(self.engine.runtime().task_count(), 0, "all operations ended");
     }
 }

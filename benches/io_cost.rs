@@ -252,7 +252,7 @@ fn run(case: &Case, clock: Clock) -> Figures {
             let mut setup =
                 RingSetup::new(RingConfig { entries: 64, ..RingConfig::default() }).unwrap();
             setup.register_file(file.raw_fd()).unwrap();
-            let ring = Rc::new(Ring::new(setup, file.raw_fd(), clock.clone()).unwrap());
+            let ring = Rc::new(Ring::new(setup, file.raw_fd(), clock.clone()));
             let files = [Arc::clone(&file)];
             let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), &files));
             let figures = drive(case, clock, &device, Some(ring));
@@ -296,10 +296,14 @@ fn drive(
             }
         }));
     }
-    runtime.run_ready();
-    while let Some(ring) = ring.as_ref().filter(|_| runtime.task_count() > 0) {
-        ring.wait().unwrap();
-        runtime.run_ready();
+    match ring {
+        None => engine.run_ready(),
+        // As an executor does: one wait once no task is ready.
+        Some(ring) => {
+            while runtime.run_ready() > 0 || runtime.task_count() > 0 {
+                ring.wait(None);
+            }
+        }
     }
     assert_eq!(runtime.task_count(), 0, "all operations ended");
     assert_eq!(*failure.borrow(), None, "every operation worked");

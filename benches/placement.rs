@@ -108,7 +108,7 @@ fn shard(entries: u64, steps: u64) -> f64 {
             shard.read(home, key, Urgency(1)).await;
         }
     }));
-    runtime.run_ready();
+    engine.run_ready();
     assert_eq!(runtime.task_count(), 0, "all operations ended");
     2.0 * steps as f64 / (monotonic_now() - began).as_secs_f64() / 1e6
 }

@@ -13,7 +13,9 @@ use std::task::{Context, Poll, Waker};
 
 use ringfall_engine::buffer::{AlignedBytes, Buffer, BufferPool, Lender, Ticket, Tickets, Urgency};
 use ringfall_engine::clock::Clock;
-use ringfall_engine::ring::{Completion, IoFuture, IoKind, IoRequest, Ring, RingConfig, RingSetup};
+use ringfall_engine::ring::{
+    Completion, Doorbell, IoFuture, IoKind, IoRequest, Parker, Ring, RingConfig, RingSetup,
+};
 
 struct Bed {
     ring: Option<Ring<Buffer>>,
@@ -38,7 +40,7 @@ impl Bed {
         // SAFETY: the pool is a field declared after the ring, hence dropped after it.
         unsafe { setup.register_buffers(start, bytes, 4096).unwrap() };
         setup.register_file(file.as_raw_fd()).unwrap();
-        let ring = Ring::new(setup, file.as_raw_fd(), Clock::Os).unwrap();
+        let ring = Ring::new(setup, file.as_raw_fd(), Clock::Os);
         Bed { ring: Some(ring), pool, file, path }
     }
 
@@ -58,7 +60,7 @@ impl Bed {
         loop {
             match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready((completion, owned)) => return (completion, owned.unwrap()),
-                Poll::Pending => self.ring().wait().unwrap(),
+                Poll::Pending => self.ring().wait(None),
             }
         }
     }
@@ -90,23 +92,53 @@ fn more_ios_than_both_queues_hold_all_complete() {
     assert_eq!(bed.ring().in_flight(), 0);
 }
 
-/// All of a deep queue in one piece: then device and processor waited for each other in turn.
+/// Entering the kernel for each batch of tasks cost more than it brought where few I/Os are in
+/// flight.
 #[test]
-fn a_batch_is_handed_over_before_the_wait_and_less_waits_for_more() {
-    let bed = Bed::new("batches", 64, 64);
-    let mut reads = Vec::new();
-    let mut enters = Vec::new();
-    for block in 0..24 {
-        reads.push(bed.push(IoKind::Read, block, 0));
-        bed.ring().feed();
-        enters.push(bed.ring().enters());
-    }
-    let handed_over = |pushed: usize| enters[pushed - 1];
-    // After 4, 8, 12, 16, 21 (a quarter of them is 5) …
-    assert_eq!([3, 4, 7, 8, 12, 16, 20, 21, 24].map(handed_over), [0, 1, 1, 2, 3, 4, 4, 5, 5]);
-    for read in reads {
+fn what_is_queued_goes_out_with_the_sleep_or_after_a_second_pass() {
+    let bed = Bed::new("passes", 64, 64);
+    let ring = bed.ring();
+    let mut reads: Vec<_> = (0..3).map(|block| bed.push(IoKind::Read, block, 0)).collect();
+    ring.poll();
+    assert_eq!(ring.enters(), 0, "it waits for what the tasks that run next ask for");
+    reads.push(bed.push(IoKind::Read, 3, 0));
+    ring.poll();
+    assert_eq!(ring.enters(), 1, "tasks still run: all of it is handed over");
+    while let Some(read) = reads.pop() {
         assert_eq!(bed.finish(read).0.result, 4096);
     }
+    let before = ring.enters();
+    let read = bed.push(IoKind::Read, 4, 0);
+    ring.poll();
+    ring.wait(None);
+    assert_eq!(ring.enters(), before + 1, "handed over and awaited in one call");
+    assert_eq!(bed.finish(read).0.result, 4096);
+}
+
+/// A bell that rang while the thread was awake, one that rings while it sleeps, and a time.
+#[test]
+fn a_ring_sleeps_until_an_io_completes_the_doorbell_rings_or_the_time_is_over() {
+    let bed = Bed::new("park", 8, 8);
+    let (ring, doorbell) = (bed.ring(), Doorbell::new().unwrap());
+    let read = bed.push(IoKind::Read, 0, 0);
+    while ring.in_flight() > 0 {
+        doorbell.sleep(|doorbell| ring.park(doorbell, None));
+    }
+    assert_eq!(bed.finish(read).0.result, 4096);
+    let ringer = std::sync::Arc::clone(&doorbell);
+    let ringer = std::thread::spawn(move || (0..1_000).for_each(|_| ringer.ring()));
+    while !doorbell.take() {
+        doorbell.sleep(|doorbell| ring.park(doorbell, None));
+    }
+    ringer.join().unwrap();
+    let before = std::time::Instant::now();
+    let longest = std::time::Duration::from_millis(5);
+    while before.elapsed() < longest {
+        doorbell.sleep(|doorbell| ring.park(doorbell, Some(longest)));
+        // What the other thread rang last may have come only now.
+        let _rang = doorbell.take();
+    }
+    assert_eq!(ring.in_flight(), 0);
 }
 
 #[test]
@@ -116,7 +148,7 @@ fn a_dropped_future_keeps_its_buffer_from_the_pool_until_the_kernel_is_done() {
     drop(futures);
     assert_eq!(bed.pool.free_count(), 0, "nothing was reaped: the kernel may read every buffer");
     while bed.ring().in_flight() > 0 {
-        bed.ring().wait().unwrap();
+        bed.ring().wait(None);
     }
     assert_eq!(bed.pool.free_count(), 8);
 }
@@ -160,7 +192,7 @@ impl Lender for Library {
 fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_ends() {
     let bed = Bed::new("lent", 8, 1);
     let setup = RingSetup::new(RingConfig { entries: 8, ..RingConfig::default() }).unwrap();
-    let ring: Ring<Ticket> = Ring::new(setup, bed.file.as_raw_fd(), Clock::Os).unwrap();
+    let ring: Ring<Ticket> = Ring::new(setup, bed.file.as_raw_fd(), Clock::Os);
     let tickets = Tickets::new(BufferPool::new(8192, 1).unwrap(), 1);
     let cx = &mut Context::from_waker(Waker::noop());
     let Poll::Ready(mut ticket) = Pin::new(&mut tickets.acquire(Urgency(0))).poll(cx) else {
@@ -180,7 +212,7 @@ fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_end
     drop(future);
     assert_eq!(Rc::strong_count(&library), 2, "the kernel may still read it");
     while ring.in_flight() > 0 {
-        ring.wait().unwrap();
+        ring.wait(None);
     }
     assert_eq!(Rc::strong_count(&library), 1);
     assert!(std::fs::read(&bed.path).unwrap()[..4096].iter().all(|&byte| byte == 7));
@@ -192,7 +224,7 @@ fn a_flush_needs_no_buffer() {
     let request =
         IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
     let mut future = bed.ring().push(request, None);
-    bed.ring().wait().unwrap();
+    bed.ring().wait(None);
     let cx = &mut Context::from_waker(Waker::noop());
     let Poll::Ready((completion, None)) = Pin::new(&mut future).poll(cx) else { panic!() };
     assert_eq!(completion.result, 0);

@@ -536,7 +536,7 @@ impl Looks {
             }
             result.set(Some((writes / 128, reads / 128, last.0, last.1)));
         }));
-        self.engine.runtime().run_ready();
+        self.engine.run_ready();
         figures.get().unwrap()
     }
 }

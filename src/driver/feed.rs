@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use ringfall_engine::shard::executor::hear;
 use ringfall_workloads::source::SourceRequest;
 
 use super::Driver;
@@ -15,7 +16,7 @@ impl Driver {
                 poked.await;
                 continue;
             }
-            match rows.recv_async().await {
+            match hear(rows.recv_async()).await {
                 Ok(row) => self.workload.borrow_mut().supply(row),
                 Err(flume::RecvError::Disconnected) => return self.supply_end(),
             }

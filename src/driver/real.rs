@@ -43,8 +43,6 @@ pub enum ShardCommand {
     Report,
     /// Answer [`Notice::Kept`] with this number now, and go on.
     Keep(u32),
-    /// Wake up and look around: what the watchdog sends to a shard that seems stuck.
-    Poke,
     /// End the thread.
     Exit,
 }

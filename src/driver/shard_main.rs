@@ -36,7 +36,7 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
     let ticking = Rc::clone(&driver);
     let tick_notices = notices.clone();
     executor::spawn_local(async move { ticking.tick(id, &tick_notices).await });
-    while let Ok(inbound) = inbox.recv_async().await {
+    while let Ok(inbound) = executor::hear(inbox.recv_async()).await {
         match inbound {
             Inbound::Message(message) => {
                 if driver.shard().deliver(message) {
@@ -81,7 +81,6 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
                 let interval = Box::new(driver.take_interval(false).unwrap_or_default());
                 let _sent = notices.send(Notice::Interval(id, interval));
             }
-            Inbound::Command(ShardCommand::Poke) => {}
             Inbound::Command(ShardCommand::Exit) => break,
         }
     }

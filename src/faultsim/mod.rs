@@ -24,7 +24,7 @@ use ringfall_engine::device::{FlawCounts, SimDrive};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::Content;
-use ringfall_engine::shard::local::VirtualTime;
+use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
 use ringfall_engine::units::BLOCK_BYTES;
@@ -124,7 +124,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
 }
 
 fn build(scenario: &Scenario) -> Result<World, String> {
-    let time = VirtualTime::starting_at(BEGIN);
+    let time = Timers::starting_at(BEGIN);
     let settings = &scenario.settings;
     let drive = |(index, bytes): (usize, &u64)| {
         let (model, blocks) = (scenario.model, bytes / BLOCK_BYTES);

@@ -10,7 +10,7 @@ use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 
 use ringfall_engine::clock::Nanos;
-use ringfall_engine::shard::local::VirtualTime;
+use ringfall_engine::shard::timers::Timers;
 
 use super::scenario::{Scenario, time_within};
 use crate::run::World;
@@ -100,7 +100,7 @@ impl Strangers {
 
 struct Stranger {
     shard: Rc<Shard>,
-    time: VirtualTime,
+    time: Timers,
     home: ShardId,
     first_key: u128,
     /// Of its entries, if they are there: only it writes them, only evictions remove them.

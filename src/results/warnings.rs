@@ -428,7 +428,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         }
         beyond_the_limits(result, source, roofline, warnings);
     }
-    of_the_heartbeats(result, warnings);
+    of_the_watchdog(result, warnings);
     // Most are every shard's.
     let of_shards = result.facts.iter().flat_map(|facts| &facts.shortfalls);
     let shortfalls: BTreeSet<&String> = of_shards.chain(&result.shortfalls).collect();
@@ -443,8 +443,8 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
 
 /// Shards that gave no sign of life for a while. Of a process that was stopped the watchdog stood
 /// still too, and saw no stall.
-fn of_the_heartbeats(result: &RunResult, warnings: &mut Vec<Warning>) {
-    let gap_s = Nanos::from_ns(result.watchdog.heartbeat_gap_max_ns).as_secs_f64();
+fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let gap_s = Nanos::from_ns(result.watchdog.overdue_max_ns).as_secs_f64();
     let share = gap_s / result.window.seconds;
     if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
         let text = format!(

@@ -32,10 +32,10 @@ fn a_run_that_was_stopped_for_a_while_says_so() {
     assert_eq!(told(&result), None);
     // The watchdog was stopped with it.
     let gap_s = result.window.seconds / 4.0;
-    result.watchdog.heartbeat_gap_max_ns = (gap_s * 1e9) as u64;
+    result.watchdog.overdue_max_ns = (gap_s * 1e9) as u64;
     let (code, text) = told(&result).unwrap();
     assert_eq!((code, text.contains("25 % of the window")), (Code::StoodStill, true), "{text}");
-    result.watchdog.heartbeat_gap_max_ns = 0;
+    result.watchdog.overdue_max_ns = 0;
     result.watchdog.stalls = 2;
     assert_eq!(told(&result).unwrap().0, Code::Stalls);
 }
@@ -265,7 +265,7 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::RooflineExceeded, |run| {
         run.roofline = Some(("limits.json".to_owned(), roofline(1.0, 1.0)));
     }),
-    (Code::StoodStill, |run| run.watchdog.heartbeat_gap_max_ns = 9_000_000_000),
+    (Code::StoodStill, |run| run.watchdog.overdue_max_ns = 9_000_000_000),
     (Code::Stalls, |run| run.watchdog.stalls = 1),
     (Code::Engine, |run| {
         run.facts = vec![ShardFacts {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flume::{Receiver, Sender};
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::load::LoadError;
-use ringfall_engine::shard::executor::{Executor, JoinError, Pulse, Vitals};
+use ringfall_engine::shard::executor::{Executor, JoinError, Vitals};
 use ringfall_engine::shard::{ShardFacts, ShardSpec};
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
@@ -95,13 +95,12 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts a thread for each seed and waits until all are open. The threads share `cores`.
+    /// Starts a thread for each seed and waits until all are open.
     ///
     /// # Errors
     /// The first shard's that could not be opened, or that gets nowhere; an interruption.
     pub fn start(
         seeds: Vec<ShardSeed>,
-        cores: usize,
         interrupt: &Interrupt,
     ) -> Result<(Fleet, Vec<ShardFacts>), FleetError> {
         let count = seeds.len();
@@ -110,7 +109,6 @@ impl Fleet {
         let inboxes = Arc::new(senders);
         let (notice_sender, notices) = flume::unbounded();
         let vitals: Vec<Arc<Vitals>> = (0..count).map(|_| Arc::default()).collect();
-        let pulse = Pulse::of(u16::try_from(count).unwrap_or(u16::MAX), cores);
         let mut executors = Vec::with_capacity(count);
         for ((index, seed), inbox) in seeds.into_iter().enumerate().zip(receivers) {
             let plan = ShardPlan {
@@ -126,13 +124,12 @@ impl Fleet {
             executors.push(Executor::spawn(
                 &name,
                 seed.cpu,
-                pulse,
                 Arc::clone(&vitals[index]),
                 move || shard_main(plan, inbox, notices),
             )?);
         }
         drop(notice_sender);
-        let watchdog = Watchdog::new(vitals, pulse);
+        let watchdog = Watchdog::new(vitals);
         let lost = vec![false; count];
         let mut fleet = Fleet { executors, inboxes, notices, watchdog, lost };
         match fleet.await_open(count, interrupt) {
@@ -191,8 +188,7 @@ impl Fleet {
         self.notices.recv_timeout(patience).ok()
     }
 
-    /// Looks at every heartbeat and wakes shards that miss theirs. The first shard that was lost
-    /// since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run
+    /// Looks for a sign of life of every shard. The first shard that was lost since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run
     /// is doing, for the log.
     #[must_use]
     pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
@@ -214,24 +210,15 @@ impl Fleet {
         }
         match self.watchdog.look(index, now) {
             Verdict::Alive => None,
-            Verdict::Stalled { age } => {
-                let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, %phase, "the shard missed heartbeats: waking it");
-                self.wake(index);
+            // Shards that are being opened set up memory, which takes as long as it takes.
+            Verdict::Alarm { silence, hold } if phase > Phase::Assemble => {
+                let silent_s = silence / SECOND;
+                tracing::warn!(
+                    "shard {shard} has shown no sign of life for {silent_s} s while {phase}: {hold}"
+                );
                 None
             }
-            Verdict::Late => {
-                self.poke(index);
-                None
-            }
-            Verdict::NotBegun => {
-                self.watchdog.interrupt(index);
-                None
-            }
-            Verdict::StillStalled => {
-                self.wake(index);
-                None
-            }
+            Verdict::Stalled | Verdict::Alarm { .. } => None,
             Verdict::Stuck { hold: Hold::Gone, .. } => {
                 let reason = Hold::Gone.to_string();
                 Some(FleetError::Ended { shard, reason })
@@ -260,18 +247,9 @@ impl Fleet {
         (0..self.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
     }
 
-    fn wake(&self, index: usize) {
-        self.poke(index);
-        self.watchdog.interrupt(index);
-    }
-
-    fn poke(&self, index: usize) {
-        let _sent = self.inboxes[index].send(Inbound::Command(ShardCommand::Poke));
-    }
-
-    /// Measures heartbeat gaps from now on: opening a shard blocks its thread.
-    pub fn forget_gaps(&self) {
-        self.watchdog.forget_gaps();
+    /// Measures from now on how long shards are overdue: opening one blocks its thread.
+    pub fn forget_overdue_max(&self) {
+        self.watchdog.forget_overdue_max();
     }
 
     /// What the watchdog has seen.

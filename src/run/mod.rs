@@ -230,7 +230,7 @@ pub struct RunOutcome {
     pub users: Vec<u32>,
     /// What reading the trace came to.
     pub feed: Option<FeedFigures>,
-    /// What the watchdog saw of the shards' heartbeats.
+    /// What the watchdog saw of the shards.
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
     pub population_failed: u64,

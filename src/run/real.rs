@@ -147,7 +147,7 @@ impl<'a> RealRun<'a> {
             seeds(settings, (&assignment.config, &assignment.source), rows, &store, direct)?;
         // A run has at least one shard.
         let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
-        let (fleet, facts) = match Fleet::start(seeds, settings.cores(), self.interrupt) {
+        let (fleet, facts) = match Fleet::start(seeds, self.interrupt) {
             // Nothing was measured, and that is what the results say.
             Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
             started => started?,

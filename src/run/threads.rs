@@ -405,7 +405,7 @@ impl<'a> Threads<'a> {
             Order::BeginWindow => {
                 // Its time is over by now: it says so, if it had not come to an end.
                 self.tune();
-                self.fleet.forget_gaps();
+                self.fleet.forget_overdue_max();
                 self.observer.window_began();
             }
             Order::Stop { window_end } => {

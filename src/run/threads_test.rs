@@ -113,7 +113,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let rows = vec![None; 2];
     let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
     let shared = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared);
-    let (fleet, _facts) = Fleet::start(seeds, 2, &interrupt).unwrap();
+    let (fleet, _facts) = Fleet::start(seeds, &interrupt).unwrap();
     let fleet = (fleet, shared);
     let mut observer = Nobody;
     let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));

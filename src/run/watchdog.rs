@@ -1,18 +1,19 @@
-//! Watches the shards' heartbeats. A shard that shows none is woken; what its thread does meanwhile
-//! is told apart (it spins, sleeps, is held by the kernel, gets no core), and bounds how long it is
+//! Watches the shards for signs of life. What the thread of one that shows none does meanwhile is
+//! told apart (it spins, sleeps, is held by the kernel, gets no core), and bounds how long it is
 //! waited for.
 
 use std::sync::Arc;
 
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
-use ringfall_engine::shard::executor::{Pulse, Vitals};
+use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_engine::shard::executor::Vitals;
 use ringfall_engine::shard::{ThreadSample, ThreadState};
 
-/// So many missed heartbeats are worth a message to the shard, which un-sticks an executor that
-/// parked with runnable tasks; a busy one only finds it in its inbox.
-const BEATS_UNTIL_LATE: u32 = 10;
-/// This is a stall, to be told; what no message wakes, a signal does.
+/// A shard that is overdue for so long has stalled, which the results tell.
 const STALLED_AFTER: Nanos = SECOND;
+/// A stall that has lasted so long is told at once, with what the thread does, unless that is a
+/// long step that is known: on a machine with fewer cores than shards, a shard that fills an entry
+/// of a GiB takes seconds.
+const ALARM_AFTER: Nanos = Nanos::from_secs(5);
 /// A thread is looked at so often while it is stalled.
 const SAMPLE_PERIOD: Nanos = SECOND;
 /// What one look adds to a silence at the most: a process that was stopped, or a machine that was
@@ -108,14 +109,13 @@ impl std::fmt::Display for Hold {
 /// What the watchdog has seen of one shard.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    beat: Nanos,
     looked: Nanos,
-    /// Time without a heartbeat, in looks of a second at the most.
+    /// Time without a sign of life, in looks of a second at the most.
     silence: Nanos,
-    late: bool,
-    nudges: u64,
     stalled: bool,
     stalls: u64,
+    /// Whether this stall was told.
+    alarmed: bool,
     /// The thread when it was last looked at, and when that was.
     sample: Option<(Nanos, ThreadSample)>,
 }
@@ -125,17 +125,15 @@ struct Seen {
 pub enum Verdict {
     /// It lives.
     Alive,
-    /// It has given no heartbeat yet: wake its thread, say nothing.
-    NotBegun,
-    /// It is late, for the first time since its last heartbeat: wake it, say nothing.
-    Late,
-    /// It has missed a second of heartbeats, for the first time in this stall: wake it, say so.
-    Stalled {
-        /// Age of the last heartbeat.
-        age: Nanos,
+    /// It has been overdue for a second or more.
+    Stalled,
+    /// It has been stalled for so long that somebody should know, which is said once of a stall.
+    Alarm {
+        /// Time without a sign of life.
+        silence: Nanos,
+        /// What its thread does.
+        hold: Hold,
     },
-    /// It still has not come back: keep waking it.
-    StillStalled,
     /// Give up.
     Stuck {
         /// Time without a sign of life.
@@ -145,145 +143,122 @@ pub enum Verdict {
     },
 }
 
-/// Watches the heartbeats of all shards; see the module.
+/// Watches all shards; see the module.
 pub struct Watchdog {
     vitals: Vec<Arc<Vitals>>,
     seen: Vec<Seen>,
-    late_after: Nanos,
 }
 
 /// Figures for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WatchdogFigures {
-    /// Times a shard missed a second of heartbeats.
+    /// Times a shard was overdue for a second or more.
     pub stalls: u64,
-    /// Times a shard was woken because a heartbeat was late by 50 ms.
-    pub nudges: u64,
-    /// Longest time between two heartbeats of a shard, ns.
-    pub heartbeat_gap_max_ns: u64,
-    /// Heartbeats of all shards.
-    pub heartbeats: u64,
+    /// Longest time for which a shard was overdue, ns.
+    pub overdue_max_ns: u64,
 }
 
 impl Watchdog {
-    /// A watchdog for the shards that give these vital signs, `pulse` apart.
+    /// A watchdog for the shards that give these vital signs.
     #[must_use]
-    pub fn new(vitals: Vec<Arc<Vitals>>, pulse: Pulse) -> Watchdog {
+    pub fn new(vitals: Vec<Arc<Vitals>>) -> Watchdog {
         let seen = vec![Seen::default(); vitals.len()];
-        let late = pulse.heartbeat() * BEATS_UNTIL_LATE;
-        let late_ns = late.as_nanos().min(u128::from(STALLED_AFTER.as_ns()));
-        let late_after = Nanos::from_ns(late_ns as u64);
-        Watchdog { vitals, seen, late_after: late_after.max(50 * MILLISECOND) }
+        Watchdog { vitals, seen }
     }
 
     /// Looks at shard `index`.
     pub fn look(&mut self, index: usize, now: Nanos) -> Verdict {
         let vitals = &self.vitals[index];
         let seen = &mut self.seen[index];
-        let verdict = seen.judge(vitals.last_beat(), now, self.late_after);
+        let overdue = vitals.has_begun().then(|| vitals.overdue(now));
+        if !seen.judge(overdue, now) {
+            return Verdict::Alive;
+        }
         // A file to look for: only where something may be wrong.
-        let is_late = now.saturating_sub(vitals.last_beat()) >= self.late_after;
-        if is_late && vitals.has_ended() {
+        if vitals.has_ended() {
             return Verdict::Stuck { silence: seen.silence, hold: Hold::Gone };
         }
-        if !matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled) {
-            return verdict;
-        }
-        match seen.look_at_thread(now, || vitals.thread_sample()) {
-            Some(hold) => Verdict::Stuck { silence: seen.silence, hold },
-            None => verdict,
-        }
+        seen.look_at_thread(now, || vitals.thread_sample())
     }
 
-    /// Whether shard `index` had missed a second of heartbeats when it was last looked at.
+    /// Whether shard `index` was overdue for a second or more when it was last looked at.
     #[must_use]
     pub fn is_stalled(&self, index: usize) -> bool {
         self.seen[index].stalled
     }
 
-    /// Wakes the thread of shard `index`, whatever it sleeps in.
-    pub fn interrupt(&self, index: usize) {
-        self.vitals[index].interrupt();
-    }
-
-    /// Measures gaps from now on: opening a shard blocks its thread.
-    pub fn forget_gaps(&self) {
-        self.vitals.iter().for_each(|vitals| vitals.forget_gaps());
+    /// Looks for the longest from now on: opening a shard takes as long as it takes.
+    pub fn forget_overdue_max(&self) {
+        self.vitals.iter().for_each(|vitals| vitals.forget_overdue_max());
     }
 
     /// What was seen so far.
     #[must_use]
     pub fn figures(&self) -> WatchdogFigures {
-        let gap_max = self.vitals.iter().map(|vitals| vitals.gap_max()).max();
+        let overdue_max = self.vitals.iter().map(|vitals| vitals.overdue_max()).max();
         WatchdogFigures {
             stalls: self.seen.iter().map(|seen| seen.stalls).sum(),
-            nudges: self.seen.iter().map(|seen| seen.nudges).sum(),
-            heartbeat_gap_max_ns: gap_max.unwrap_or_default().as_ns(),
-            heartbeats: self.vitals.iter().map(|v| v.beats()).sum(),
+            overdue_max_ns: overdue_max.unwrap_or_default().as_ns(),
         }
     }
 }
 
 impl Seen {
-    fn judge(&mut self, last_beat: Nanos, now: Nanos, late_after: Nanos) -> Verdict {
+    /// Takes note of how long a shard is overdue, none while it is being opened; whether its thread
+    /// is to be looked at.
+    fn judge(&mut self, overdue: Option<Nanos>, now: Nanos) -> bool {
         let since_look = match std::mem::replace(&mut self.looked, now) {
             Nanos::ZERO => Nanos::ZERO,
             before => now.saturating_sub(before).min(SILENCE_A_LOOK_MAX),
         };
         self.silence += since_look;
-        if self.beat != last_beat {
-            self.beat = last_beat;
-            self.silence = Nanos::ZERO;
+        let Some(overdue) = overdue else { return self.silence >= STALLED_AFTER };
+        if overdue < STALLED_AFTER {
+            *self = Seen { looked: now, stalls: self.stalls, ..Seen::default() };
+            return false;
         }
-        let age = match last_beat {
-            Nanos::ZERO => self.silence,
-            beat => now.saturating_sub(beat),
-        };
-        if age < late_after {
-            (self.late, self.stalled, self.sample) = (false, false, None);
-            return Verdict::Alive;
+        if !std::mem::replace(&mut self.stalled, true) {
+            self.stalls += 1;
         }
-        if age < STALLED_AFTER && last_beat == Nanos::ZERO {
-            return Verdict::NotBegun;
-        }
-        if age < STALLED_AFTER {
-            if std::mem::replace(&mut self.late, true) {
-                return Verdict::Alive;
-            }
-            self.nudges += 1;
-            return Verdict::Late;
-        }
-        // Opening a shard beats no heart, and is no stall.
-        if last_beat == Nanos::ZERO || std::mem::replace(&mut self.stalled, true) {
-            return Verdict::StillStalled;
-        }
-        self.stalls += 1;
-        Verdict::Stalled { age }
+        true
     }
 
-    /// Samples the thread now and then; what it does, if that has lasted for too long.
+    /// Samples the thread of a shard that is stalled now and then, and judges by what it does.
     fn look_at_thread(
         &mut self,
         now: Nanos,
         sample: impl FnOnce() -> Option<ThreadSample>,
-    ) -> Option<Hold> {
+    ) -> Verdict {
         if let Some((then, _)) = &self.sample
             && now < *then + SAMPLE_PERIOD
         {
-            return None;
+            return Verdict::Stalled;
         }
         // One whose thread is not known has not run a single instruction.
         let Some(sample) = sample() else {
-            return (self.silence >= Hold::Starved.patience()).then_some(Hold::Starved);
+            return self.told(Hold::Starved);
         };
-        let before = self.sample.replace((now, sample.clone()));
-        let (then, before) = before?;
+        let Some((then, before)) = self.sample.replace((now, sample.clone())) else {
+            return Verdict::Stalled;
+        };
         let hold = Hold::between(&before, &sample, now - then);
         if hold == Hold::Faults {
-            // As good as a heartbeat: memory of a terabyte takes minutes.
+            // As good as a sign of life: memory of a terabyte takes minutes.
             self.silence = Nanos::ZERO;
         }
-        (self.silence >= hold.patience()).then_some(hold)
+        self.told(hold)
+    }
+
+    /// What is to be said and done of a shard whose thread does that.
+    fn told(&mut self, hold: Hold) -> Verdict {
+        let silence = self.silence;
+        if silence >= hold.patience() {
+            return Verdict::Stuck { silence, hold };
+        }
+        match silence >= ALARM_AFTER && !std::mem::replace(&mut self.alarmed, true) {
+            true => Verdict::Alarm { silence, hold },
+            false => Verdict::Stalled,
+        }
     }
 }
 
@@ -292,7 +267,6 @@ mod tests {
     use super::*;
 
     const NONE: Nanos = Nanos::ZERO;
-    const LATE_AFTER: Nanos = Nanos::from_ms(50);
 
     fn sample(state: ThreadState, busy: Nanos, waited_for_core: Nanos) -> ThreadSample {
         ThreadSample {
@@ -306,27 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_told_once() {
+    fn a_stall_is_counted_once() {
         let mut seen = Seen::default();
-        let beat = SECOND;
-        let mut judge = |beat, now| seen.judge(beat, now, LATE_AFTER);
-        assert_eq!(judge(beat, beat + SECOND / 100), Verdict::Alive);
-        assert_eq!(judge(beat, beat + SECOND / 4), Verdict::Late);
-        assert_eq!(judge(beat, beat + SECOND / 2), Verdict::Alive);
-        let age = 2 * SECOND;
-        assert_eq!(judge(beat, beat + age), Verdict::Stalled { age });
-        assert_eq!(judge(beat, beat + 3 * SECOND), Verdict::StillStalled);
-        assert_eq!(judge(4 * SECOND, 4 * SECOND), Verdict::Alive);
-        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled { age });
-        assert_eq!((seen.stalls, seen.nudges), (2, 1));
+        let mut judge = |overdue, now| seen.judge(Some(overdue), now);
+        assert!(!judge(SECOND / 100, SECOND) && !judge(SECOND / 2, 2 * SECOND));
+        assert!(judge(SECOND, 3 * SECOND) && judge(2 * SECOND, 4 * SECOND));
+        assert!(!judge(NONE, 5 * SECOND) && judge(SECOND, 6 * SECOND));
+        assert_eq!(seen.stalls, 2);
     }
 
     #[test]
     fn a_stopped_process_has_not_been_silent() {
         let mut seen = Seen::default();
-        seen.judge(SECOND, SECOND, LATE_AFTER);
-        seen.judge(SECOND, 5_000 * SECOND, LATE_AFTER);
+        seen.judge(Some(NONE), SECOND);
+        assert!(seen.judge(Some(4_999 * SECOND), 5_000 * SECOND));
         assert_eq!(seen.silence, SECOND);
+    }
+
+    #[test]
+    fn opening_a_shard_is_no_stall() {
+        let mut seen = Seen::default();
+        assert!(!seen.judge(None, SECOND) && seen.judge(None, 3 * SECOND));
+        assert_eq!(seen.stalls, 0);
     }
 
     #[test]
@@ -351,55 +326,73 @@ mod tests {
         assert_eq!(between(memory), Hold::Faults);
     }
 
-    /// When a shard without a heartbeat is given up, by what its thread does, s.
-    fn given_up_after_s(first_beat: Nanos, thread: impl Fn(u64) -> ThreadSample) -> Option<u64> {
-        given_up_of(first_beat, |second| Some(thread(second)))
+    /// The verdict on a shard each second, whose thread does that. Whether it has begun to work.
+    fn verdicts(
+        has_begun: bool,
+        thread: impl Fn(u64) -> Option<ThreadSample>,
+    ) -> impl Iterator<Item = (u64, Verdict)> {
+        let mut seen = Seen::default();
+        (1..1_000).map(move |second| {
+            let now = second * SECOND;
+            let verdict = match seen.judge(has_begun.then_some(now), now) {
+                true => seen.look_at_thread(now, || thread(second)),
+                false => Verdict::Alive,
+            };
+            (second, verdict)
+        })
     }
 
-    fn given_up_of(first_beat: Nanos, thread: impl Fn(u64) -> Option<ThreadSample>) -> Option<u64> {
-        let mut seen = Seen::default();
-        (1..1_000).find(|&second| {
-            let now = second * SECOND;
-            let verdict = seen.judge(first_beat, now, LATE_AFTER);
-            let stalled = matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled);
-            stalled && seen.look_at_thread(now, || thread(second)).is_some()
-        })
+    /// When a shard is given up, s.
+    fn given_up_at_s(has_begun: bool, thread: impl Fn(u64) -> Option<ThreadSample>) -> Option<u64> {
+        let mut stuck = verdicts(has_begun, thread)
+            .filter(|(_, verdict)| matches!(verdict, Verdict::Stuck { .. }));
+        stuck.next().map(|(second, _)| second)
+    }
+
+    /// Seconds at which something is said of a shard whose thread does that from the first on.
+    fn alarms_at_s(thread: impl Fn(u64) -> ThreadSample) -> Vec<u64> {
+        verdicts(true, |second| Some(thread(second)))
+            .take(25)
+            .filter(|(_, verdict)| matches!(verdict, Verdict::Alarm { .. }))
+            .map(|(second, _)| second)
+            .collect()
+    }
+
+    /// Each start with more shards than cores warned of missed heartbeats.
+    #[test]
+    fn a_shard_that_does_a_known_long_step_is_no_alarm_and_one_that_is_stuck_is_one() {
+        let spins = |second| sample(ThreadState::Running, second * SECOND, NONE);
+        let faults = |second| ThreadSample { page_faults: second * 9_999, ..spins(second) };
+        assert_eq!(alarms_at_s(faults), [], "it sets up memory");
+        // It fills a large entry, which takes four seconds.
+        let fills = |second: u64| match second {
+            ..5 => spins(second),
+            _ => faults(second),
+        };
+        assert_eq!(alarms_at_s(fills), []);
+        assert_eq!(alarms_at_s(spins).len(), 1, "said once");
+        assert_eq!(alarms_at_s(|_| sample(ThreadState::Held, NONE, NONE)), [6]);
     }
 
     #[test]
     fn what_a_thread_does_bounds_how_long_it_is_waited_for() {
-        for beat in [NONE, SECOND / 2] {
+        for has_begun in [false, true] {
             let spins = |second| sample(ThreadState::Running, second * SECOND, NONE);
-            let sleeps = |_| sample(ThreadState::Sleeping, NONE, NONE);
-            let held = |_| sample(ThreadState::Held, NONE, NONE);
-            let starved = |second| sample(ThreadState::Running, NONE, second * SECOND);
-            let faults = |second| ThreadSample { page_faults: second * 9_999, ..spins(second) };
-            let gone = |_| sample(ThreadState::Gone, NONE, NONE);
-            let after = |least: u64, found: Option<u64>| {
+            let after = |least: u64, thread: &dyn Fn(u64) -> ThreadSample| {
+                let found = given_up_at_s(has_begun, |second| Some(thread(second)));
                 let found = found.expect("it is given up");
                 assert!((least..least + 4).contains(&found), "{found} s, not {least} s");
             };
-            after(30, given_up_after_s(beat, spins));
-            after(30, given_up_after_s(beat, sleeps));
-            after(120, given_up_after_s(beat, held));
-            after(600, given_up_after_s(beat, starved));
-            after(2, given_up_after_s(beat, gone));
-            assert_eq!(given_up_after_s(beat, faults), None, "memory may take its time");
+            after(30, &spins);
+            after(30, &|_| sample(ThreadState::Sleeping, NONE, NONE));
+            after(120, &|_| sample(ThreadState::Held, NONE, NONE));
+            after(600, &|second| sample(ThreadState::Running, NONE, second * SECOND));
+            after(1, &|_| sample(ThreadState::Gone, NONE, NONE));
+            let faults =
+                |second| Some(ThreadSample { page_faults: second * 9_999, ..spins(second) });
+            assert_eq!(given_up_at_s(has_begun, faults), None, "memory may take its time");
         }
-        let unknown = given_up_of(NONE, |_| None).expect("a thread that never begins is given up");
+        let unknown = given_up_at_s(false, |_| None).expect("it never begins");
         assert!((600..604).contains(&unknown), "{unknown} s");
-    }
-
-    /// Its executor may sleep in its first pass, from which a signal alone wakes it.
-    #[test]
-    fn a_shard_without_a_heartbeat_is_woken_until_it_has_one() {
-        let mut seen = Seen::default();
-        let mut judge = |beat, now| seen.judge(beat, now, LATE_AFTER);
-        assert_eq!(judge(NONE, SECOND), Verdict::Alive);
-        assert_eq!(judge(NONE, SECOND + LATE_AFTER), Verdict::NotBegun);
-        assert_eq!(judge(NONE, SECOND + 2 * LATE_AFTER), Verdict::NotBegun);
-        assert_eq!(judge(NONE, 2 * SECOND), Verdict::StillStalled);
-        assert_eq!(judge(3 * SECOND, 3 * SECOND), Verdict::Alive);
-        assert_eq!(seen.stalls, 0);
     }
 }

@@ -23,7 +23,9 @@ pub use flaws::{FlawCounts, FlawRates};
 pub use memory::MemoryDevice;
 pub use model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use namespace::{Namespace, nvme_block_device};
-pub use objects::{ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectSpace};
+pub use objects::{
+    ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectSpace,
+};
 pub use occupation::Occupation;
 pub use polled::PolledDevice;
 pub use raw::{RawDevice, is_block_device};
@@ -41,8 +43,9 @@ pub type DeviceSlots = Slots<Ticket>;
 
 /// A block device as a shard sees it: one drive, or several side by side ([`crate::drive`]).
 ///
-/// `submit` queues, `kick` makes the queue move; an implementation owns the ticket from `submit`
-/// until it completes the I/O, also when the future is dropped.
+/// `submit` queues; what is queued is handed over by `kick`, or by what the shard's thread sleeps in
+/// ([`crate::ring::Parker`]). An implementation owns the ticket from `submit` until it completes the
+/// I/O, also when the future is dropped.
 pub trait Device {
     /// Queues one I/O.
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture;

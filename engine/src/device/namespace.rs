@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use rustix::fs::{major, minor};
 
@@ -22,7 +23,8 @@ use crate::buffer::{Buffer, BufferPool};
 use crate::clock::{Clock, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
 use crate::ring::{
-    CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, kernel_release,
+    CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, SILENCE_MAX,
+    kernel_release,
 };
 use crate::units::{BLOCK_BYTES, KIB};
 
@@ -250,7 +252,7 @@ impl Trial {
                 PassthroughFault::of_errno("registering memory", errno_of(&error))
             })?;
         }
-        let ring = Ring::commanding(setup, &[target], Clock::Os).map_err(failed)?;
+        let ring = Ring::commanding(setup, &[target], Clock::Os);
         Ok(Trial { ring, pool })
     }
 
@@ -266,14 +268,15 @@ impl Trial {
         let request = IoRequest { kind, offset_bytes, length_bytes, buffer_offset: 0 };
         let mut io = pin!(self.ring.push(request, Some(buffer)));
         let mut asleep = Context::from_waker(Waker::noop());
+        let deadline = Instant::now() + SILENCE_MAX;
         let (completion, buffer) = loop {
-            match io.as_mut().poll(&mut asleep) {
-                Poll::Ready(ended) => break ended,
-                Poll::Pending => self
-                    .ring
-                    .wait()
-                    .map_err(|error| PassthroughFault::of_errno(name, errno_of(&error)))?,
+            if let Poll::Ready(ended) = io.as_mut().poll(&mut asleep) {
+                break ended;
             }
+            if Instant::now() >= deadline {
+                return Err(PassthroughFault::of_errno(name, libc::ETIMEDOUT));
+            }
+            self.ring.wait(Some(SILENCE_MAX));
         };
         match u32::try_from(completion.result) {
             Ok(bytes) => {

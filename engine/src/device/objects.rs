@@ -21,11 +21,12 @@ use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{Device, DeviceFuture, DeviceSlots};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
-use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
+use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
 /// Name of an object: the first block that it holds, and how new it is.
@@ -233,6 +234,25 @@ impl ObjectDevice {
             (IoKind::Flush, _) => letters.post(answer(None, Ok(Vec::new()))),
             (IoKind::Write, None) => letters.post(answer(None, Err(libc::EINVAL))),
         }
+    }
+}
+
+/// An [`ObjectDevice`], whose thread sleeps in a ring that nothing else uses.
+pub struct ObjectParker {
+    /// Looked at whenever the thread is awake.
+    pub device: Rc<ObjectDevice>,
+    /// Slept in, until the device's bell rings the thread's.
+    pub ring: Rc<Ring<Ticket>>,
+}
+
+impl Parker for ObjectParker {
+    fn poll(&self) {
+        self.device.kick();
+    }
+
+    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+        self.ring.park(doorbell, longest);
+        self.device.kick();
     }
 }
 

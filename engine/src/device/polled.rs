@@ -1,28 +1,24 @@
 //! Data files whose I/Os are polled for: a ring that finds completions when it is looked at, and
 //! one for the flushes, which no drive can be polled for.
 
-use std::cell::Cell;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use super::{DataFile, Device, DeviceFuture, FileDevice};
 use crate::buffer::Ticket;
 use crate::drive::DriveId;
-use crate::ring::{IoKind, IoRequest, Ring};
+use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring};
 
 /// The data files of all drives through two rings of the shard.
 ///
-/// [`Device::kick`] hands over what is queued; reads and writes complete in
-/// [`PolledDevice::poll`], which somebody must call for as long as any is in flight. Flushes
-/// complete as those of [`FileDevice`] do, told by the bell of their ring.
+/// [`Device::kick`] hands over what is queued. Reads and writes complete when the drives are looked
+/// at, which [`Parker::poll`] and [`Parker::park`] do: the thread does not sleep while one is in
+/// flight. Flushes complete as those of [`FileDevice`] do.
 pub struct PolledDevice {
     transfers: FileDevice,
     polled: Rc<Ring<Ticket>>,
     flushes: Rc<Ring<Ticket>>,
-    /// Who polls, while there is nothing to poll for.
-    idle: Cell<Option<Waker>>,
 }
 
 impl PolledDevice {
@@ -35,24 +31,23 @@ impl PolledDevice {
         files: &[Arc<DataFile>],
     ) -> PolledDevice {
         let transfers = FileDevice::new(Rc::clone(&polled), files);
-        PolledDevice { transfers, polled, flushes, idle: Cell::default() }
+        PolledDevice { transfers, polled, flushes }
+    }
+}
+
+impl Parker for PolledDevice {
+    fn poll(&self) {
+        self.polled.turn();
+        self.polled.poll_drives();
+        self.flushes.poll();
     }
 
-    /// Looks once for what has completed, and works it off: a system call that does not sleep.
-    pub fn poll(&self) {
-        self.polled.poll();
-    }
-
-    /// Waits until there is a read or a write to poll for. For one task: that which polls.
-    pub async fn is_wanted(&self) {
-        poll_fn(|cx| {
-            if self.polled.in_flight() > 0 {
-                return Poll::Ready(());
-            }
-            self.idle.set(Some(cx.waker().clone()));
-            Poll::Pending
-        })
-        .await;
+    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+        if self.polled.in_flight() > 0 {
+            self.poll();
+        } else {
+            self.flushes.park(doorbell, longest);
+        }
     }
 }
 
@@ -63,11 +58,7 @@ impl Device for PolledDevice {
             let request = IoRequest { offset_bytes, ..request };
             return self.flushes.push_to(drive.index(), request, ticket);
         }
-        let future = self.transfers.submit(request, ticket);
-        if let Some(waker) = self.idle.take() {
-            waker.wake();
-        }
-        future
+        self.transfers.submit(request, ticket)
     }
 
     fn kick(&self) {

@@ -1,7 +1,6 @@
 //! Access to the entries of a running engine, from any thread.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flume::{Receiver, RecvTimeoutError, Sender};
 
@@ -10,14 +9,7 @@ use super::served::{Inbound, Request};
 use crate::buffer::Urgency;
 use crate::clock::{Nanos, monotonic_now};
 use crate::key::{EntryKey, ShardId};
-use crate::shard::executor::Vitals;
 use crate::shard::{ReadOutcome, WriteMode, WriteOutcome};
-
-/// How often somebody who waits looks whether the shard still lives.
-const LOOK: Duration = Duration::from_millis(50);
-/// Age of the last heartbeat from which on the shard's thread is woken by a signal: its executor
-/// can go to sleep with work to do (see [`Vitals::interrupt`]).
-const LATE: Nanos = Nanos::from_ms(50);
 
 /// Urgency of operations whose caller names none: the middle class.
 const URGENCY: Urgency = Urgency(1);
@@ -26,14 +18,12 @@ const URGENCY: Urgency = Urgency(1);
 #[derive(Clone)]
 pub struct Entries {
     inboxes: Arc<Vec<Sender<Inbound>>>,
-    vitals: Arc<Vec<Arc<Vitals>>>,
 }
 
 /// An answer on its way. Dropped, the operation still ends; nobody hears how.
 #[must_use]
 pub struct Pending<T> {
     shard: ShardId,
-    vitals: Arc<Vitals>,
     answer: Receiver<T>,
 }
 
@@ -43,11 +33,7 @@ impl<T> Pending<T> {
     /// # Errors
     /// [`EngineError::Stopped`] when the engine ends first.
     pub fn wait(self) -> Result<T, EngineError> {
-        loop {
-            if let Some(answer) = self.wait_until(Nanos::MAX)? {
-                return Ok(answer);
-            }
-        }
+        self.answer.recv().map_err(|_gone| EngineError::Stopped { shard: self.shard })
     }
 
     /// Blocks until it is there, or until `deadline` (`CLOCK_MONOTONIC`): then there is none, and
@@ -56,26 +42,18 @@ impl<T> Pending<T> {
     /// # Errors
     /// [`EngineError::Stopped`] when the engine ends first.
     pub fn wait_until(&self, deadline: Nanos) -> Result<Option<T>, EngineError> {
-        loop {
-            match self.answer.recv_timeout(LOOK) {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(EngineError::Stopped { shard: self.shard });
-                }
-                Err(RecvTimeoutError::Timeout) if monotonic_now() >= deadline => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {
-                    if monotonic_now().saturating_sub(self.vitals.last_beat()) > LATE {
-                        self.vitals.interrupt();
-                    }
-                }
-            }
+        let left = deadline.saturating_sub(monotonic_now()).as_duration();
+        match self.answer.recv_timeout(left) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(EngineError::Stopped { shard: self.shard }),
         }
     }
 }
 
 impl Entries {
-    pub(super) fn new(inboxes: Arc<Vec<Sender<Inbound>>>, vitals: Vec<Arc<Vitals>>) -> Entries {
-        Entries { inboxes, vitals: Arc::new(vitals) }
+    pub(super) fn new(inboxes: Arc<Vec<Sender<Inbound>>>) -> Entries {
+        Entries { inboxes }
     }
 
     /// Writes an entry of `bytes` ≥ 1, in place of one that has its key; waits until it is written.
@@ -163,7 +141,7 @@ impl Entries {
         let inbound = Inbound::Ask(request(sender));
         let sent = self.inboxes[shard.index()].send(inbound);
         sent.map_err(|_| EngineError::Stopped { shard })?;
-        Ok(Pending { shard, vitals: Arc::clone(&self.vitals[shard.index()]), answer })
+        Ok(Pending { shard, answer })
     }
 
     pub(super) fn ask_all<T>(

@@ -87,6 +87,14 @@ impl LocalEngine {
         &self.runtime
     }
 
+    /// Runs its tasks and has its devices move until no task is ready; messages between shards are
+    /// the caller's to deliver.
+    pub fn run_ready(&self) {
+        while self.runtime.run_ready() > 0 {
+            self.shards.iter().for_each(|shard| shard.kick());
+        }
+    }
+
     /// Its shards, by their ids.
     #[must_use]
     pub fn shards(&self) -> &[Rc<Shard>] {

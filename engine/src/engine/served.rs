@@ -12,7 +12,7 @@ use crate::error::{IoError, SetupError};
 use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 use crate::metrics::Metrics;
 use crate::placement::{SpaceFigures, TierCounts};
-use crate::shard::executor::{sleep_until, spawn_local};
+use crate::shard::executor::{hear, sleep_until, spawn_local};
 use crate::shard::{
     Gauges, Links, Message, ReadOutcome, Shard, ShardFacts, ShardSpec, WriteMode, WriteOutcome,
     open_shard,
@@ -109,7 +109,7 @@ pub(super) async fn serve_shard(
         running: Cell::new(0),
         is_draining: Cell::new(false),
     });
-    while let Ok(inbound) = inbox.recv_async().await {
+    while let Ok(inbound) = hear(inbox.recv_async()).await {
         match inbound {
             Inbound::Message(message) => {
                 // Nobody serves requests here, so no permit for one ever comes.

@@ -15,7 +15,7 @@ use crate::key::{ShardId, TIER_COUNT};
 use crate::metrics::Metrics;
 use crate::placement::{SharedBudgets, Shortage, SpaceFigures, TierCounts};
 use crate::shard::ShardFacts;
-use crate::shard::executor::{Executor, Pulse, Vitals};
+use crate::shard::executor::Executor;
 
 /// Longest wait for a shard to open. It touches its part of the CPU tier: minutes for a terabyte.
 const OPEN_PATIENCE: Nanos = Nanos::from_secs(3600);
@@ -116,29 +116,25 @@ impl Engine {
         let (senders, inboxes): (Vec<Sender<Inbound>>, Vec<Receiver<Inbound>>) =
             specs.iter().map(|_| flume::unbounded()).unzip();
         let mesh = Arc::new(senders);
-        let vitals: Vec<Arc<Vitals>> = specs.iter().map(|_| Arc::default()).collect();
         let is_bounded = builder.allocations_max.is_some();
         let mut engine = Engine {
-            entries: Entries::new(Arc::clone(&mesh), vitals.clone()),
+            entries: Entries::new(Arc::clone(&mesh)),
             facts: Vec::new(),
             executors: Vec::new(),
             budgets,
             opened: Some(opened),
         };
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let pulse = Pulse::of(builder.shards, builder.cpus.as_ref().map_or(cores, Vec::len));
         let mut opening = Vec::new();
         for (index, (spec, inbox)) in specs.into_iter().zip(inboxes).enumerate() {
             let (ready, is_ready) = flume::bounded(1);
             let cpu = builder.cpus.as_ref().map(|cpus| cpus[index % cpus.len()]);
             let (name, mesh) = (format!("ringfall-{index}"), Arc::clone(&mesh));
             let main = move || serve_shard(spec, is_bounded, mesh, inbox, ready);
-            let vitals = Arc::clone(&vitals[index]);
-            engine.executors.push(Executor::spawn(&name, cpu, pulse, vitals, main)?);
+            engine.executors.push(Executor::spawn(&name, cpu, Arc::default(), main)?);
             opening.push(is_ready);
         }
-        for (index, (is_ready, vitals)) in opening.iter().zip(&vitals).enumerate() {
-            engine.facts.push(await_open(index, is_ready, vitals)?);
+        for (index, is_ready) in opening.iter().enumerate() {
+            engine.facts.push(await_open(index, is_ready)?);
         }
         Ok(engine)
     }
@@ -226,19 +222,12 @@ impl Drop for Engine {
 fn await_open(
     index: usize,
     is_ready: &Receiver<Result<ShardFacts, SetupError>>,
-    vitals: &Vitals,
 ) -> Result<ShardFacts, EngineError> {
-    let deadline = monotonic_now() + OPEN_PATIENCE;
-    loop {
-        match is_ready.recv_timeout(Vitals::BEGIN_LOOK) {
-            Ok(facts) => return Ok(facts?),
-            Err(RecvTimeoutError::Timeout) if monotonic_now() < deadline => {
-                vitals.wake_unless_begun();
-            }
-            Err(_) => {
-                let reason = "it never opened".to_owned();
-                return Err(EngineError::Ended { shard: ShardId(index as u16), reason });
-            }
+    match is_ready.recv_timeout(OPEN_PATIENCE.as_duration()) {
+        Ok(facts) => Ok(facts?),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            let reason = "it never opened".to_owned();
+            Err(EngineError::Ended { shard: ShardId(index as u16), reason })
         }
     }
 }

@@ -91,21 +91,28 @@ impl Entrance {
     pub(super) fn submit_and_wait<S, C>(
         &self,
         ring: &mut IoUring<S, C>,
-        most: Duration,
+        longest: Option<Duration>,
     ) -> io::Result<usize>
     where
         S: squeue::EntryMarker,
         C: cqueue::EntryMarker,
     {
-        let time = types::Timespec::from(most);
-        let Some(number) = self.number else {
-            let args = types::SubmitArgs::new().timespec(&time);
-            return ring.submitter().submit_with_args(1, &args);
-        };
-        let queued = ring.submission().len() as u32;
-        let time = (&raw const time) as u64;
-        let longest = Longest { sigmask: 0, sigmask_bytes: 0, reserved: 0, time };
-        enter(number, queued, 1, GETEVENTS | EXT_ARG, Some(&longest))
+        let time = longest.map(types::Timespec::from);
+        match (self.number, &time) {
+            (None, None) => ring.submit_and_wait(1),
+            (None, Some(time)) => {
+                ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(time))
+            }
+            (Some(number), None) => {
+                enter(number, ring.submission().len() as u32, 1, GETEVENTS, None)
+            }
+            (Some(number), Some(time)) => {
+                let queued = ring.submission().len() as u32;
+                let time = (&raw const *time) as u64;
+                let longest = Longest { sigmask: 0, sigmask_bytes: 0, reserved: 0, time };
+                enter(number, queued, 1, GETEVENTS | EXT_ARG, Some(&longest))
+            }
+        }
     }
 
     /// Has the kernel run what waits for this thread and look for completions once; hands nothing
@@ -203,10 +210,10 @@ mod tests {
         assert_eq!(entrance.submit(ring).unwrap(), 1);
         // SAFETY: as above.
         unsafe { ring.submission().push(&nothing()) }.unwrap();
-        assert_eq!(entrance.submit_and_wait(ring, Duration::from_secs(60)).unwrap(), 1);
+        assert_eq!(entrance.submit_and_wait(ring, None).unwrap(), 1);
         entrance.look(ring).unwrap();
         assert_eq!(ring.completion().map(|entry| entry.user_data()).collect::<Vec<_>>(), [7, 7]);
-        let silence = entrance.submit_and_wait(ring, Duration::from_millis(1));
+        let silence = entrance.submit_and_wait(ring, Some(Duration::from_millis(1)));
         assert_eq!(silence.unwrap_err().raw_os_error(), Some(libc::ETIME));
     }
 }

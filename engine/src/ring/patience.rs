@@ -14,7 +14,7 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// One wait lasts no longer, so that its caller can look around.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Pause before the kernel is asked again after it has said "again".
-const PAUSE: Duration = Duration::from_millis(1);
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a ring has been silent.
 #[derive(Default)]

@@ -1,43 +1,40 @@
-//! Submitting in batches, reaping, and the bell that wakes an executor.
+//! Submitting in batches, reaping, and sleeping until there is something to reap.
 
 #![allow(unsafe_code, reason = "pushing entries whose buffers the slot table owns")]
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use io_uring::squeue::EntryMarker as _;
-use io_uring::{IoUring, cqueue};
-use rustix::event::{EventfdFlags, eventfd};
+use io_uring::{IoUring, cqueue, opcode, types};
 
-use super::batch::is_batch;
 use super::command::{CommandTarget, Commands};
 use super::dialect::{AskedIo, Dialect, Files};
+use super::doorbell::Doorbell;
 use super::entrance::Entrance;
 use super::op::{IoKind, IoRequest};
-use super::patience::SILENCE_MAX;
+use super::patience::PAUSE;
 use super::probe::RingFeatures;
 use super::setup::{CommandSetup, RingSetup};
 use super::slot::{IoFuture, SlotToken, Slots};
-use super::turn::{Turnable, turn};
 use crate::buffer::IoMemory;
 use crate::clock::{Clock, Nanos, SECOND, monotonic_now};
-use crate::error::SetupError;
 
-/// The eventfd that the kernel counts up when completions are ready.
-#[derive(Debug)]
-pub struct CompletionBell(OwnedFd);
+/// Something that a thread looks at between its tasks, and sleeps in when it has none to run.
+pub trait Parker {
+    /// Works off what has completed, after a pass in which tasks ran; never blocks.
+    fn poll(&self);
 
-impl CompletionBell {
-    /// The descriptor, to read 8 bytes from.
-    #[must_use]
-    pub fn fd(&self) -> &OwnedFd {
-        &self.0
-    }
+    /// Hands over what is queued, and blocks until an I/O has completed, `doorbell` rings, a signal
+    /// comes or `longest` is over; works off what has completed.
+    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>);
 }
+
+/// Names the poll of a doorbell among the I/Os of a ring, none of which has so high a number.
+const DOORBELL: u64 = u64::MAX;
 
 /// How often a ring that ends looks whether the kernel has let go of its buffers.
 const DROP_LOOK: Duration = Duration::from_millis(1);
@@ -55,7 +52,8 @@ pub struct Ring<B: 'static, D: Dialect = Files> {
     slots: Rc<Slots<B>>,
     features: RingFeatures,
     clock: Clock,
-    bell: CompletionBell,
+    /// Whether the kernel is asked to tell of the doorbell.
+    hears_doorbell: Cell<bool>,
     /// I/Os in the submission queue that the kernel has not taken, oldest first. None where a
     /// kernel thread takes them: from then on they are the kernel's, whatever becomes of the ring.
     queued: RefCell<VecDeque<SlotToken>>,
@@ -65,7 +63,9 @@ pub struct Ring<B: 'static, D: Dialect = Files> {
     waiting: RefCell<VecDeque<(SlotToken, D::Entry)>>,
     /// The errno with which the kernel refused to take any more I/O; 0 while it takes them.
     refusal: Cell<i32>,
-    /// Set while `turn` runs: waking a task may come back here.
+    /// Whether anything was queued when a pass was last over: it has waited for a whole pass.
+    lingers: Cell<bool>,
+    /// Set while completions are worked off: waking a task may come back here.
     turning: Cell<bool>,
     /// Calls of `io_uring_enter` so far.
     enters: Cell<u64>,
@@ -73,18 +73,14 @@ pub struct Ring<B: 'static, D: Dialect = Files> {
 
 impl<B: IoMemory + 'static> Ring<B> {
     /// Takes over a ring made on this thread. `file` is used when it could not be registered.
-    ///
-    /// # Errors
-    /// When no eventfd can be had or registered.
-    pub fn new(setup: RingSetup, file: RawFd, clock: Clock) -> Result<Ring<B>, SetupError> {
+    #[must_use]
+    pub fn new(setup: RingSetup, file: RawFd, clock: Clock) -> Ring<B> {
         Ring::over(setup, &[file], clock)
     }
 
     /// The same for several files, in the order in which they were registered.
-    ///
-    /// # Errors
-    /// When no eventfd can be had or registered.
-    pub fn over(setup: RingSetup, files: &[RawFd], clock: Clock) -> Result<Ring<B>, SetupError> {
+    #[must_use]
+    pub fn over(setup: RingSetup, files: &[RawFd], clock: Clock) -> Ring<B> {
         let dialect = Files::new(files, setup.features, setup.registered_span_bytes);
         Ring::speaking(dialect, setup, clock)
     }
@@ -93,62 +89,43 @@ impl<B: IoMemory + 'static> Ring<B> {
 impl<B: IoMemory + 'static> Ring<B, Commands> {
     /// One for NVMe commands to these namespaces, in the order in which their files were
     /// registered.
-    ///
-    /// # Errors
-    /// When no eventfd can be had or registered.
+    #[must_use]
     pub fn commanding(
         setup: CommandSetup,
         targets: &[CommandTarget],
         clock: Clock,
-    ) -> Result<Ring<B, Commands>, SetupError> {
+    ) -> Ring<B, Commands> {
         let dialect = Commands::new(targets, setup.features, setup.registered_span_bytes);
         Ring::speaking(dialect, setup, clock)
     }
 }
 
 impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
-    fn speaking(
-        dialect: D,
-        setup: RingSetup<D::Entry, D::Answer>,
-        clock: Clock,
-    ) -> Result<Ring<B, D>, SetupError> {
-        let failed = |error: std::io::Error| {
-            SetupError::new(
-                format!("no eventfd for the io_uring: {error}"),
-                "raise the file descriptor limit with `ulimit -n 65536`",
-            )
-        };
-        let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
-        setup.ring.submitter().register_eventfd(bell.as_raw_fd()).map_err(failed)?;
+    fn speaking(dialect: D, setup: RingSetup<D::Entry, D::Answer>, clock: Clock) -> Ring<B, D> {
         let entrance = Entrance::of(&setup.ring);
         let features = RingFeatures { registered_ring: entrance.is_registered(), ..setup.features };
-        Ok(Ring {
+        Ring {
             entrance,
             ring: RefCell::new(setup.ring),
             dialect,
             slots: Slots::new(),
             features,
             clock,
-            bell: CompletionBell(bell),
+            hears_doorbell: Cell::new(false),
             queued: RefCell::default(),
             fresh: Cell::new(0),
             waiting: RefCell::default(),
             refusal: Cell::new(0),
+            lingers: Cell::new(false),
             turning: Cell::new(false),
             enters: Cell::new(0),
-        })
+        }
     }
 
     /// What the ring got.
     #[must_use]
     pub fn features(&self) -> RingFeatures {
         self.features
-    }
-
-    /// The bell to await.
-    #[must_use]
-    pub fn bell(&self) -> &CompletionBell {
-        &self.bell
     }
 
     /// Number of I/Os of this ring that are submitted and not yet completed.
@@ -212,57 +189,39 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     }
 
     /// Hands over what was pushed and works off what has completed. O(completions); no system
-    /// call when there is nothing to do. The order of its steps is `super::turn`'s.
+    /// call when there is nothing to do.
+    ///
+    /// The kernel's flag for deferred work is a reason to enter, and never one to go on: it can
+    /// stay raised over an empty list, where an enter of ours ran the work between its being listed
+    /// and the flag's being raised (`io_req_local_work_add`, Linux 6.1 to 6.18). So an enter after
+    /// which there is nothing to reap is the last.
     pub fn turn(&self) {
         if self.turning.replace(true) {
             return;
         }
-        turn(self);
-        self.turning.set(false);
-    }
-
-    /// Hands over what was pushed, once that is a batch: 4 I/Os, and a quarter of those in flight.
-    /// For plain threads that push one for each that has completed; what is less waits for
-    /// [`Ring::wait`].
-    pub fn feed(&self) {
-        if is_batch(self.fresh.get(), self.in_flight()) {
-            self.enter();
-        }
-    }
-
-    /// Hands over what was pushed, blocks until at least one I/O has completed, and works off what
-    /// has: one system call where nothing has completed before. Returns early when a signal comes.
-    ///
-    /// For plain threads, which do not listen to the bell: it is silent until the next
-    /// [`Ring::turn`].
-    ///
-    /// # Errors
-    /// What `io_uring_enter` reports: `ETIME` when nothing has completed for [`SILENCE_MAX`].
-    pub fn wait(&self) -> std::io::Result<()> {
-        self.silence_bell();
-        if self.in_flight() == 0 {
-            return Ok(());
-        }
-        if self.take_completions() > 0 {
-            // More may follow at once: they come with what is handed over now.
+        loop {
             if self.needs_enter() {
                 self.enter();
             }
-            return Ok(());
+            if self.take_completions() == 0 {
+                break;
+            }
         }
-        if self.refusal.get() != 0 {
-            // The submission queue names buffers that are free by now: it is not handed over again.
-            self.enter_without_submitting();
-            let refused = std::io::Error::from_raw_os_error(self.refusal.get());
-            return if self.take_completions() > 0 { Ok(()) } else { Err(refused) };
+        self.turning.set(false);
+    }
+
+    /// Hands over what was pushed, and blocks until an I/O has completed, a signal comes or
+    /// `longest` is over; works off what has completed. One system call, or none where something
+    /// had completed before.
+    pub fn wait(&self, longest: Option<Duration>) {
+        if self.turning.replace(true) {
+            return;
         }
-        self.fill_queue();
-        self.stamp();
-        self.count_enter();
-        let result = self.entrance.submit_and_wait(&mut self.ring.borrow_mut(), SILENCE_MAX);
-        let result = self.handed_over(result);
-        self.take_completions();
-        result
+        if self.take_completions() == 0 {
+            self.wait_in_kernel(longest);
+            self.take_completions();
+        }
+        self.turning.set(false);
     }
 
     /// Has the kernel look at the drives once for what has completed, and works that off: for a
@@ -270,7 +229,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     /// sleep; none when nothing is in flight. Hands nothing over: [`Ring::turn`] does.
     ///
     /// Returns the number of completions worked off.
-    pub fn poll(&self) -> u32 {
+    pub fn poll_drives(&self) -> u32 {
         if self.in_flight() == 0 || self.turning.replace(true) {
             return 0;
         }
@@ -278,6 +237,47 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         let reaped = self.take_completions();
         self.turning.set(false);
         reaped
+    }
+
+    fn wait_in_kernel(&self, longest: Option<Duration>) {
+        if self.refusal.get() != 0 {
+            // The submission queue names buffers that are free by now: it is not handed over again.
+            self.enter_without_submitting();
+            return std::thread::sleep(longest.map_or(PAUSE, |longest| longest.min(PAUSE)));
+        }
+        self.fill_queue();
+        self.stamp();
+        self.count_enter();
+        let result = self.entrance.submit_and_wait(&mut self.ring.borrow_mut(), longest);
+        match result.as_ref().err().and_then(std::io::Error::raw_os_error) {
+            // Nothing was queued, and nothing has come.
+            Some(libc::ETIME | libc::EINTR) => {}
+            // Short of memory, or of room for completions: soon again, and not at once.
+            Some(libc::EAGAIN | libc::EBUSY) => std::thread::sleep(PAUSE),
+            _ => self.handed_over(result),
+        }
+    }
+
+    /// Asks the kernel to complete when the doorbell rings, unless it is asked already.
+    fn hear(&self, doorbell: &Doorbell) {
+        if self.refusal.get() != 0 || self.hears_doorbell.replace(true) {
+            return;
+        }
+        // Those before it in the queue are the youngest for a moment more.
+        self.stamp();
+        let fd = types::Fd(doorbell.fd().as_raw_fd());
+        let mut entry = D::Entry::from(opcode::PollAdd::new(fd, libc::POLLIN as u32).build());
+        entry.set_user_data(DOORBELL);
+        // SAFETY: the entry refers to no memory.
+        while unsafe { self.ring.borrow_mut().submission().push(&entry) }.is_err() {
+            self.enter();
+            if self.refusal.get() != 0 {
+                return;
+            }
+        }
+        if !self.features.submission_thread {
+            self.queued.borrow_mut().push_back(SlotToken(DOORBELL));
+        }
     }
 
     /// Moves those that wait into the submission queue, as far as it has room.
@@ -292,23 +292,17 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             debug_assert_eq!(taken.map(|(taken, _)| taken), Some(token));
         }
     }
-}
 
-impl<B: IoMemory + 'static, D: Dialect> Turnable for Ring<B, D> {
-    fn silence_bell(&self) {
-        self.ring.borrow_mut().completion().disable_eventfd();
-    }
-
-    fn arm_bell(&self) {
-        self.ring.borrow_mut().completion().enable_eventfd();
-        // The kernel raises its flag, then looks whether the bell is armed: see `turn`.
-        fence(Ordering::SeqCst);
-    }
-
+    /// Whether there is a reason to enter the kernel: entries to hand over, the kernel's flags.
     fn needs_enter(&self) -> bool {
         if !self.queued.borrow().is_empty() || !self.waiting.borrow().is_empty() {
             return true;
         }
+        self.has_flags()
+    }
+
+    /// Whether the kernel has work for this thread that only an enter does.
+    fn has_flags(&self) -> bool {
         let mut ring = self.ring.borrow_mut();
         let queue = ring.submission();
         let sleeps = self.features.submission_thread && !queue.is_empty() && queue.need_wakeup();
@@ -326,18 +320,38 @@ impl<B: IoMemory + 'static, D: Dialect> Turnable for Ring<B, D> {
             self.stamp();
             self.count_enter();
             let result = self.entrance.submit(&mut self.ring.borrow_mut());
-            // A refusal has ended what it concerns; there is nobody else to tell.
-            let handed_over = self.handed_over(result);
+            self.handed_over(result);
             let taken = before - self.queued.borrow().len();
             // More only where the last enter made room for it.
-            if handed_over.is_err() || taken == 0 || self.waiting.borrow().is_empty() {
+            if self.refusal.get() != 0 || taken == 0 || self.waiting.borrow().is_empty() {
                 return;
             }
         }
     }
+}
 
-    fn reap(&self) -> u32 {
-        self.take_completions()
+impl<B: IoMemory + 'static, D: Dialect> Parker for Ring<B, D> {
+    fn poll(&self) {
+        let has_queued = !self.queued.borrow().is_empty();
+        let lingered = self.lingers.replace(has_queued) && has_queued;
+        if lingered || self.has_flags() {
+            self.turn();
+        } else if !self.turning.replace(true) {
+            self.take_completions();
+            self.turning.set(false);
+        }
+    }
+
+    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+        self.hear(doorbell);
+        if self.refusal.get() != 0 && self.in_flight() == 0 {
+            return doorbell.await_ring(longest);
+        }
+        let was_heard = self.hears_doorbell.get();
+        self.wait(longest);
+        if was_heard && !self.hears_doorbell.get() {
+            doorbell.silence();
+        }
     }
 }
 
@@ -356,26 +370,24 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
     }
 
     fn count_enter(&self) {
+        self.lingers.set(false);
         self.enters.set(self.enters.get() + 1);
     }
 
-    /// Takes note of what the kernel said of the entries in the submission queue.
-    fn handed_over(&self, result: std::io::Result<usize>) -> std::io::Result<()> {
+    /// Takes note of what the kernel said of the entries in the submission queue. A refusal ends
+    /// what it concerns; there is nobody else to tell.
+    fn handed_over(&self, result: std::io::Result<usize>) {
         match result {
             Ok(taken) => {
                 let mut queued = self.queued.borrow_mut();
                 let taken = taken.min(queued.len());
                 drop(queued.drain(..taken));
-                Ok(())
             }
             Err(error) => match error.raw_os_error() {
                 // EBUSY: completions overflowed, reaping comes first. EAGAIN: the kernel is short
                 // of memory. EINTR: a signal. The next turn tries again.
-                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => Ok(()),
-                errno => {
-                    self.refuse(errno.unwrap_or(libc::EIO));
-                    Err(error)
-                }
+                Some(libc::EBUSY | libc::EAGAIN | libc::EINTR) => {}
+                errno => self.refuse(errno.unwrap_or(libc::EIO)),
             },
         }
     }
@@ -401,9 +413,13 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
         loop {
             // Not held across `complete`, which wakes tasks that may push.
             let Some(entry) = self.ring.borrow_mut().completion().next() else { break };
+            let entry: cqueue::Entry = entry.into();
+            if entry.user_data() == DOORBELL {
+                self.hears_doorbell.set(false);
+                continue;
+            }
             // One clock read a batch: completions reaped together are seen together.
             let now = *now.get_or_insert_with(|| self.clock.now());
-            let entry: cqueue::Entry = entry.into();
             self.answered(SlotToken(entry.user_data()), entry.result(), now);
             reaped += 1;
         }
@@ -436,7 +452,8 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
         }
         let now = self.clock.now();
         let waiting = waiting.into_iter().map(|(token, _)| token);
-        queued.into_iter().chain(waiting).for_each(|token| {
+        let ios = queued.into_iter().chain(waiting).filter(|token| token.0 != DOORBELL);
+        ios.for_each(|token| {
             self.hand_over(token, now);
             self.answered(token, result, now);
         });
@@ -460,9 +477,7 @@ impl<B: 'static, D: Dialect> Drop for Ring<B, D> {
             self.stamp();
             self.count_enter();
             let result = self.entrance.submit(&mut self.ring.borrow_mut());
-            if let Err(error) = self.handed_over(result) {
-                tracing::debug!(%error, "what was queued when the ring ended was refused");
-            }
+            self.handed_over(result);
         }
         self.end_untaken(-libc::ECANCELED);
         // The kernel may still write to buffers that the table owns: wait for every one, as long as

@@ -31,9 +31,9 @@ use crate::tier::gpu::{GpuEntry, GpuLane};
 use crate::tier::pages::HostPages;
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
 
-/// Bytes filled or copied before the device is kicked and the other tasks get a turn: about
-/// 100 µs of work.
-const SLICE_BYTES: u64 = MIB;
+/// Bytes filled or copied before the other tasks get a turn, and made or compared by all of them
+/// before the device is looked after: about 100 µs of work.
+pub(super) const SLICE_BYTES: u64 = MIB;
 
 /// Attempts at one I/O that makes no progress (`EAGAIN`, `EINTR`, less than a block moved).
 pub(super) const ATTEMPTS_MAX: u32 = 1_000;
@@ -97,6 +97,8 @@ pub(super) struct DataPath {
     /// Set when the engine is stopping: transfers end as soon as nothing of theirs is in flight.
     pub(super) stopping: Cell<bool>,
     pub(super) drives: Box<[DriveState]>,
+    /// Bytes that were made or compared since the device was looked after for it.
+    worked_on_bytes: Cell<u64>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,
     /// Lists of I/Os in flight that no transfer uses now: transfers come and go, their memory
@@ -187,6 +189,7 @@ impl DataPath {
             drives: drives.collect(),
             config,
             stopping: Cell::new(false),
+            worked_on_bytes: Cell::new(0),
             orphans: RefCell::default(),
             spare_lists: RefCell::default(),
         }
@@ -215,6 +218,19 @@ impl DataPath {
         }
         let mut transfer = Transfer::new(self, spec);
         transfer.end().await
+    }
+
+    /// To be called before so many bytes are made or compared: now and then it first hands over
+    /// what is queued and works off what has completed, so that the device does not wait for the
+    /// processor. Otherwise that is the executor's, once for all tasks that are runnable.
+    pub(super) fn before_work(&self, bytes: u64) {
+        let worked_on_bytes = self.worked_on_bytes.get();
+        if worked_on_bytes >= SLICE_BYTES {
+            self.config.device.kick();
+            self.worked_on_bytes.set(bytes);
+        } else {
+            self.worked_on_bytes.set(worked_on_bytes + bytes);
+        }
     }
 
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
@@ -315,8 +331,6 @@ impl Transfer<'_> {
             let started_bytes = self.start_ios(cx);
             // What came from GPU memory is written now.
             let copied = self.collect_copies(cx);
-            self.path.config.device.kick();
-            // After the kick: it registers this task with what is still in flight.
             let collected = self.collect(cx) | copied;
             if self.in_flight.is_empty()
                 && self.gpu.is_idle()
@@ -413,6 +427,7 @@ impl Transfer<'_> {
                         let (offset, length) = (first_block * BLOCK_BYTES, bytes as usize);
                         let lender = Rc::clone(entry);
                         if !ticket.lend(lender, offset as usize, length) {
+                            self.path.before_work(bytes);
                             let buffer = &mut ticket.buffer_mut().bytes_mut()[..length];
                             let before = self.path.config.clock.now();
                             entry.borrow().copy_to(offset as usize, buffer);
@@ -420,6 +435,7 @@ impl Transfer<'_> {
                         }
                     }
                     EntryData::Elsewhere => {
+                        self.path.before_work(bytes);
                         let buffer = &mut ticket.buffer_mut().bytes_mut()[..bytes as usize];
                         self.spec.content.fill(buffer, first_block * BLOCK_BYTES);
                     }

@@ -152,9 +152,7 @@ impl DataPath {
         let request = IoRequest { offset_bytes: drive.first_byte(), ..NOTHING };
         let mut attempts = 0;
         loop {
-            let future = self.config.device.submit(request, None);
-            self.config.device.kick();
-            let (completion, _) = future.await;
+            let (completion, _) = self.config.device.submit(request, None).await;
             match completion.result {
                 0.. => {
                     let drive = self.drive_of(request);

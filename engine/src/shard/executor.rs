@@ -1,142 +1,91 @@
-//! glommio's part: a pinned executor for each shard, its heartbeat, and the task that the
-//! completion bell wakes. The only file that knows glommio.
+//! A shard's thread: glommio's executor, pinned, and the one place in which it sleeps. The only
+//! file that knows glommio.
+//!
+//! glommio runs the tasks, and never parks: a task of ours is always runnable. When all others that
+//! are runnable have run once, which makes a pass, it works off I/O, timers and the doorbell. After
+//! a pass in which nothing ran it sleeps in the shard's ring, in one `io_uring_enter` that hands
+//! over what is queued and ends with the first completion, the next timer, or the doorbell, which
+//! others ring to be heard. glommio's own timers and wakers from other threads are therefore never
+//! looked at here: [`sleep_until`] and [`hear`] stand in for them.
 
-#![allow(unsafe_code, reason = "handing an owned descriptor to glommio; a signal to a thread")]
-
-use std::future::Future;
-use std::os::fd::{FromRawFd, IntoRawFd};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use glommio::io::BufferedFile;
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::clock::{Nanos, monotonic_now};
-use crate::device::{Device, PolledDevice};
 use crate::error::SetupError;
-use crate::ring::{CompletionBell, check_allowed};
+use crate::ring::{Doorbell, Parker, check_allowed};
 
-use super::notify::yield_now;
+use super::notify::{Notify, yield_now};
 use super::thread::ThreadSample;
-
-/// How often an executor gives a sign of life and looks around.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pulse {
-    heartbeat: Duration,
-}
-
-impl Pulse {
-    /// Period of the heartbeat where each shard has a core of its own. glommio 0.9.0 can park with
-    /// runnable tasks and never wake (`run_task_queues` returns false both for "nothing to run" and
-    /// "preempted before running anything"); a timer that is always outstanding bounds that sleep.
-    const HEARTBEAT: Duration = Duration::from_millis(5);
-    /// CPU time of a beat: three rings are parked and woken. Measured; 5 ms makes it 1 % of a core.
-    const BEAT_COST: Duration = Duration::from_micros(50);
-    /// The beats of all shards on a core may take this part of it, as a divisor.
-    const CORE_SHARE: u32 = 20;
-    /// Period of the spare timer over that of the heartbeat, as a fraction. The heartbeat's own
-    /// timer is spent when it has fired but its task has not run: lost in that very moment, the
-    /// executor would sleep until whatever timer comes next (seen: 1 s). Two periods that share no
-    /// factor seldom fall due in the same pass.
-    const SPARE: (u32, u32) = (37, 5);
-
-    /// A pulse for so many shards on so many cores: 5 ms, and slower when many share a core, so
-    /// that their beats together take at most 5 % of it.
-    #[must_use]
-    pub fn of(shards: u16, cores: usize) -> Pulse {
-        let shards_a_core = u32::from(shards).div_ceil(u32::try_from(cores.max(1)).unwrap_or(1));
-        let bearable = Pulse::BEAT_COST * shards_a_core * Pulse::CORE_SHARE;
-        Pulse { heartbeat: Pulse::HEARTBEAT.max(bearable) }
-    }
-
-    /// Period of the heartbeat.
-    #[must_use]
-    pub fn heartbeat(self) -> Duration {
-        self.heartbeat
-    }
-
-    fn spare(self) -> Duration {
-        self.heartbeat * Pulse::SPARE.0 / Pulse::SPARE.1
-    }
-}
-
-/// How often a shard looks at its device without having been told to. Nothing depends on it in
-/// ordinary times; it ends what would wait for ever: I/Os that the kernel took back for want of
-/// memory, and works that brought no completion ([`crate::ring`]).
-const RETURN_LOOK: Duration = Duration::from_millis(250);
-
-/// How long a shard polls its drives before its executor looks at timers and messages: well below
-/// [`PREEMPT`], up to which they would wait otherwise.
-const POLL_SPELL: Nanos = Nanos::from_us(100);
-
-/// A sleep that is over when the executor looks at its timers, which takes longer.
-const GLANCE: Duration = Duration::from_micros(1);
+use super::timers::Timers;
 
 /// How often [`Executor::join_until`] looks whether a thread has ended.
 const JOIN_LOOK: Duration = Duration::from_millis(1);
 
-/// Longest the executor runs tasks before it looks at its timers and messages again: long transfers
-/// reap their own I/O meanwhile. Each preemption is a chance for the fault above.
-const PREEMPT: Duration = Duration::from_millis(10);
+/// Time after which glommio would look at its own rings, on which nothing ever happens: never
+/// within the life of a process. glommio 0.9.0 can park with runnable tasks when this time is over
+/// before it has run the first of them (`run_task_queues` returns false both for "nothing to run"
+/// and "preempted before running anything").
+const PREEMPT: Duration = Duration::from_secs(1 << 30);
 
-/// glommio's own rings carry a timer and an eventfd read, nothing else.
+/// glommio's own rings carry nothing.
 const GLOMMIO_RING_DEPTH: usize = 64;
 /// Smallest that it accepts: our buffers are elsewhere.
 const GLOMMIO_IO_MEMORY_BYTES: usize = 64 << 10;
 
-/// Nobody else's signal: ignored unless somebody wants it.
-const INTERRUPT: libc::c_int = libc::SIGURG;
-static INTERRUPTIBLE: Once = Once::new();
-
-extern "C" fn nothing(_signal: libc::c_int) {}
-
-/// A signal that is ignored interrupts nothing: this one gets a handler that does nothing.
-fn install_interrupt() {
-    // SAFETY: all zeroes is an empty mask and no flags, so no system call is started again; the
-    // handler touches nothing.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // Fails for signals that don't exist only.
-        libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());
-    }
-}
-
 /// Signs of life, read by whoever watches over it.
 #[derive(Debug, Default)]
 pub struct Vitals {
-    beats: AtomicU64,
-    last_beat_ns: AtomicU64,
-    gap_max_ns: AtomicU64,
     /// The thread's number; 0 before it has begun.
     thread: AtomicI32,
+    /// When its last pass was over, or its last sleep; 0 before the first.
+    last_turn_ns: AtomicU64,
+    /// Until when it sleeps, at the most; 0 while it is awake.
+    sleeps_until_ns: AtomicU64,
+    overdue_max_ns: AtomicU64,
 }
 
 impl Vitals {
-    /// Number of heartbeats that the thread has given; 0 until it begins to work.
+    /// Whether the thread works: it has opened what it was to open.
     #[must_use]
-    pub fn beats(&self) -> u64 {
-        self.beats.load(Ordering::Relaxed)
+    pub fn has_begun(&self) -> bool {
+        self.last_turn_ns.load(Ordering::Acquire) != 0
     }
 
-    /// Time of the last heartbeat; 0 before the first.
+    /// Time for which the thread has been overdue: since its last pass began, or since the timer
+    /// that was to wake it. 0 while it sleeps with nothing to do, and until it begins to work.
     #[must_use]
-    pub fn last_beat(&self) -> Nanos {
-        Nanos::from_ns(self.last_beat_ns.load(Ordering::Relaxed))
+    pub fn overdue(&self, now: Nanos) -> Nanos {
+        let until_ns = self.sleeps_until_ns.load(Ordering::Acquire);
+        let since_ns = match until_ns {
+            0 => self.last_turn_ns.load(Ordering::Acquire),
+            until_ns => until_ns,
+        };
+        match since_ns {
+            0 => Nanos::ZERO,
+            since_ns => now.saturating_sub(Nanos::from_ns(since_ns)),
+        }
     }
 
-    /// Longest time between two heartbeats.
+    /// Longest time for which it was overdue: between two looks at I/O, timers and messages, or
+    /// after the timer that was to wake it.
     #[must_use]
-    pub fn gap_max(&self) -> Nanos {
-        Nanos::from_ns(self.gap_max_ns.load(Ordering::Relaxed))
+    pub fn overdue_max(&self) -> Nanos {
+        Nanos::from_ns(self.overdue_max_ns.load(Ordering::Relaxed))
     }
 
-    /// Forgets the longest gap so far: opening a shard blocks its thread, which is no stall.
-    pub fn forget_gaps(&self) {
-        self.gap_max_ns.store(0, Ordering::Relaxed);
+    /// Forgets the longest so far.
+    pub fn forget_overdue_max(&self) {
+        self.overdue_max_ns.store(0, Ordering::Relaxed);
     }
 
     /// What the kernel says of the thread; none before it has begun.
@@ -157,50 +106,36 @@ impl Vitals {
         self.thread.load(Ordering::Relaxed) != 0 && !self.is_thread_alive()
     }
 
-    /// Notes which thread it is: the one that calls. Before the executor is made: its very first
-    /// pass can go to sleep with its task not begun, and who is to wake it must know whom.
+    /// Notes which thread it is: the one that calls.
     fn begin(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// Has whatever the thread sleeps in return. The fault that [`Pulse`] is about can take every
-    /// runnable task into the sleep, timers' and messages' included, when the thread did not get
-    /// the processor for long; then no message wakes it any more, but a signal does: glommio takes
-    /// the interrupted call for one that found nothing, and looks around.
-    pub fn interrupt(&self) {
-        let thread = self.thread.load(Ordering::Relaxed);
-        if thread != 0 {
-            INTERRUPTIBLE.call_once(install_interrupt);
-            let process = rustix::process::getpid().as_raw_nonzero().get();
-            // SAFETY: takes three numbers; a thread that is gone is an error, and needs no waking.
-            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, INTERRUPT) };
-        }
-    }
-
-    /// Wakes a thread that has given no heartbeat yet. The fault that [`Pulse`] is about strikes
-    /// the first pass too, where there is neither heartbeat nor spare timer: off its core for
-    /// longer than the preemption timer between arming it and asking for it, the executor sleeps
-    /// with the main task not begun, until a signal comes. (strace makes it so, with
-    /// `inject=io_uring_enter:delay_exit=20000:when=3`.) Whoever starts executors calls this until
-    /// they beat, every [`Vitals::BEGIN_LOOK`] or so.
-    pub fn wake_unless_begun(&self) {
-        if self.beats() == 0 {
-            self.interrupt();
-        }
-    }
-
-    /// How often to look whether a thread has begun: several preemption times, so that a thread on
-    /// a busy machine is not kept from beginning by being woken.
-    pub const BEGIN_LOOK: Duration = Duration::from_millis(50);
-
-    fn beat(&self) {
-        let now_ns = monotonic_now().as_ns();
-        let last_ns = self.last_beat_ns.swap(now_ns, Ordering::Relaxed);
-        self.beats.fetch_add(1, Ordering::Relaxed);
+    /// A pass is over. What is written here has one writer, the thread.
+    fn turn(&self, now: Nanos) {
+        let last_ns = self.last_turn_ns.load(Ordering::Relaxed);
+        self.last_turn_ns.store(now.as_ns(), Ordering::Release);
         if last_ns != 0 {
-            self.gap_max_ns.fetch_max(now_ns.saturating_sub(last_ns), Ordering::Relaxed);
+            self.note_overdue(now.as_ns().saturating_sub(last_ns));
         }
+    }
+
+    fn note_overdue(&self, overdue_ns: u64) {
+        if overdue_ns > self.overdue_max_ns.load(Ordering::Relaxed) {
+            self.overdue_max_ns.store(overdue_ns, Ordering::Relaxed);
+        }
+    }
+
+    fn sleeps_until(&self, deadline: Option<Nanos>) {
+        let until_ns = deadline.map_or(u64::MAX, |deadline| deadline.as_ns().max(1));
+        self.sleeps_until_ns.store(until_ns, Ordering::Release);
+    }
+
+    fn wakes(&self, now: Nanos) {
+        self.note_overdue(now.as_ns().saturating_sub(self.sleeps_until_ns.load(Ordering::Relaxed)));
+        self.last_turn_ns.store(now.as_ns(), Ordering::Release);
+        self.sleeps_until_ns.store(0, Ordering::Release);
     }
 }
 
@@ -224,15 +159,13 @@ pub enum JoinError {
 }
 
 impl<T: Send + 'static> Executor<T> {
-    /// Starts a thread, pinned to `cpu` if one is given, that runs `main` to its end. Until it has
-    /// given its first heartbeat somebody must look after it: [`Vitals::wake_unless_begun`].
+    /// Starts a thread, pinned to `cpu` if one is given, that runs `main` to its end.
     ///
     /// # Errors
     /// When the thread can't be made. That its rings can't is told when it is joined.
     pub fn spawn<F, Fut>(
         name: &str,
         cpu: Option<usize>,
-        pulse: Pulse,
         vitals: Arc<Vitals>,
         main: F,
     ) -> Result<Executor<T>, SetupError>
@@ -242,30 +175,24 @@ impl<T: Send + 'static> Executor<T> {
     {
         check_locked_memory_limit()?;
         check_allowed()?;
-        let beating_vitals = Arc::clone(&vitals);
+        let shown_vitals = Arc::clone(&vitals);
         let alive = Arc::new(());
         let running = Arc::downgrade(&alive);
         let run = move || {
             let _alive = alive;
-            beating_vitals.begin();
+            shown_vitals.begin();
+            let thread = ThreadState::new(shown_vitals).map_err(|error| error.to_string())?;
+            CURRENT.set(Some(Rc::clone(&thread)));
             let executor = builder(cpu).make().map_err(|error| error.to_string())?;
-            Ok(executor.run(async move {
-                let beating = glommio::spawn_local(async move {
-                    loop {
-                        beating_vitals.beat();
-                        glommio::timer::sleep(pulse.heartbeat()).await;
-                    }
-                });
-                let spare = glommio::spawn_local(async move {
-                    loop {
-                        glommio::timer::sleep(pulse.spare()).await;
-                    }
-                });
-                let output = main().await;
-                beating.cancel().await;
-                spare.cancel().await;
+            let output = executor.run(async move {
+                glommio::spawn_local(Rc::clone(&thread).turn_until_over()).detach();
+                let output = counted(&thread, main()).await;
+                thread.is_over.set(true);
                 output
-            }))
+            });
+            // Its ring ends here, where it was made.
+            CURRENT.set(None);
+            Ok(output)
         };
         let handle =
             std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|error| {
@@ -286,7 +213,6 @@ impl<T: Send + 'static> Executor<T> {
                 return Err(JoinError::StillRuns);
             }
             std::thread::sleep(JOIN_LOOK);
-            self.vitals.wake_unless_begun();
         }
         match self.handle.join() {
             Ok(output) => output.map_err(JoinError::Died),
@@ -324,73 +250,155 @@ fn check_locked_memory_limit() -> Result<(), SetupError> {
     }
 }
 
+thread_local! {
+    /// What this thread's executor has besides glommio's, while it runs.
+    static CURRENT: RefCell<Option<Rc<ThreadState>>> = const { RefCell::new(None) };
+}
+
+struct ThreadState {
+    vitals: Arc<Vitals>,
+    timers: Timers,
+    doorbell: Arc<Doorbell>,
+    /// Told when the doorbell has rung.
+    rung: Notify,
+    /// What the thread sleeps in.
+    parker: RefCell<Rc<dyn Parker>>,
+    /// Polls of tasks so far, but for that which ends each pass.
+    polls: Cell<u64>,
+    /// Whether the main task has ended.
+    is_over: Cell<bool>,
+}
+
+/// Where a thread sleeps that has no ring.
+struct NoRing;
+
+impl Parker for NoRing {
+    fn poll(&self) {}
+
+    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+        doorbell.await_ring(longest);
+    }
+}
+
+impl ThreadState {
+    fn new(vitals: Arc<Vitals>) -> Result<Rc<ThreadState>, SetupError> {
+        Ok(Rc::new(ThreadState {
+            vitals,
+            timers: Timers::starting_at(monotonic_now()),
+            doorbell: Doorbell::new()?,
+            rung: Notify::default(),
+            parker: RefCell::new(Rc::new(NoRing)),
+            polls: Cell::new(0),
+            is_over: Cell::new(false),
+        }))
+    }
+
+    /// That of this thread.
+    ///
+    /// # Panics
+    /// On a thread that runs no [`Executor`].
+    fn current() -> Rc<ThreadState> {
+        let current = CURRENT.with_borrow(Clone::clone);
+        current.expect("called by a task of an executor")
+    }
+
+    /// The task that is always runnable; see the module.
+    async fn turn_until_over(self: Rc<Self>) {
+        let mut polls = self.polls.get();
+        loop {
+            yield_now().await;
+            if self.is_over.get() {
+                return;
+            }
+            let now = monotonic_now();
+            self.vitals.turn(now);
+            let mut has_woken = self.timers.advance_to(now);
+            if self.doorbell.take() {
+                self.rung.notify_all();
+                has_woken = true;
+            }
+            let before = std::mem::replace(&mut polls, self.polls.get());
+            let parker = Rc::clone(&self.parker.borrow());
+            if has_woken || before != polls {
+                parker.poll();
+                continue;
+            }
+            self.doorbell.sleep(|doorbell| {
+                let deadline = self.timers.next_deadline();
+                self.vitals.sleeps_until(deadline);
+                parker.park(doorbell, deadline.map(|deadline| (deadline - now).as_duration()));
+                self.vitals.wakes(monotonic_now());
+            });
+        }
+    }
+}
+
+/// Counts each poll of a task, so that a pass in which none ran is known.
+async fn counted<T>(thread: &ThreadState, task: impl Future<Output = T>) -> T {
+    let mut task = pin!(task);
+    poll_fn(|cx| {
+        thread.polls.set(thread.polls.get() + 1);
+        task.as_mut().poll(cx)
+    })
+    .await
+}
+
 /// Runs `task` on this executor beside the others.
 pub fn spawn_local(task: impl Future<Output = ()> + 'static) {
-    glommio::spawn_local(task).detach();
+    let thread = ThreadState::current();
+    glommio::spawn_local(async move { counted(&thread, task).await }).detach();
 }
 
 /// Sleeps on this executor until `deadline` (`CLOCK_MONOTONIC`). One that has passed still lets
 /// the others of the shard have their turn, so that whoever is always late can be stopped.
 pub async fn sleep_until(deadline: Nanos) {
-    let now = monotonic_now();
-    if deadline > now {
-        glommio::timer::sleep((deadline - now).as_duration()).await;
+    if deadline > monotonic_now() {
+        ThreadState::current().timers.sleep_until(deadline).await;
     } else {
-        glommio::executor().yield_task_queue_now().await;
+        yield_now().await;
     }
 }
 
-/// Turns the device whenever the bell rings. Ends when the bell can't be read.
+/// Awaits what another thread makes ready. It is looked at whenever this executor's doorbell has
+/// rung, as its waker does; a waker of a task is not heard from elsewhere.
 ///
-/// # Errors
-/// When the bell's descriptor can't be duplicated.
-pub fn spawn_reaper(bell: &CompletionBell, device: Rc<dyn Device>) -> Result<(), SetupError> {
-    let owned = bell.fd().try_clone().map_err(|error| {
-        SetupError::new(
-            format!("no file descriptor for the completion bell: {error}"),
-            "raise the limit with `ulimit -n 65536`",
-        )
-    })?;
-    // SAFETY: the descriptor is ours alone, and its ownership moves into the file.
-    let file = unsafe { BufferedFile::from_raw_fd(owned.into_raw_fd()) };
-    let looking = Rc::clone(&device);
-    spawn_local(async move {
-        loop {
-            glommio::timer::sleep(RETURN_LOOK).await;
-            looking.kick();
+/// On a thread without an executor, as in a simulation, it is awaited as it is.
+pub async fn hear<F: Future>(future: F) -> F::Output {
+    let Some(thread) = CURRENT.with_borrow(Clone::clone) else { return future.await };
+    let waker = Waker::from(Arc::clone(&thread.doorbell));
+    let mut future = pin!(future);
+    loop {
+        let rung = thread.rung.notified();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
         }
-    });
-    spawn_local(async move {
-        loop {
-            match file.read_at(0, 8).await {
-                Ok(_count) => device.kick(),
-                Err(error) => {
-                    tracing::error!(%error, "the completion bell can't be read any more");
-                    break;
-                }
-            }
-        }
-    });
-    Ok(())
+        rung.await;
+    }
 }
 
-/// Polls the device for as long as it has I/Os in flight. The other tasks of the shard have their
-/// turn between any two looks, its timers and messages after each 100 µs.
-pub fn spawn_poller(device: Rc<PolledDevice>) {
+/// Calls `look` now, and whenever this executor's doorbell has rung, until it says false.
+pub fn spawn_listener(mut look: impl FnMut() -> bool + 'static) {
+    let thread = ThreadState::current();
     spawn_local(async move {
-        let mut spell_ends = Nanos::ZERO;
         loop {
-            device.is_wanted().await;
-            device.poll();
-            if monotonic_now() < spell_ends {
-                yield_now().await;
-                continue;
+            let rung = thread.rung.notified();
+            if !look() {
+                return;
             }
-            // Runnable all the time, this task would keep the executor from its timers.
-            glommio::timer::sleep(GLANCE).await;
-            spell_ends = monotonic_now() + POLL_SPELL;
+            rung.await;
         }
     });
+}
+
+/// What rings this executor's doorbell, from any thread.
+#[must_use]
+pub fn doorbell() -> Arc<Doorbell> {
+    Arc::clone(&ThreadState::current().doorbell)
+}
+
+/// Has this executor's thread sleep in `parker` from now on.
+pub fn sleep_in(parker: Rc<dyn Parker>) {
+    *ThreadState::current().parker.borrow_mut() = parker;
 }
 
 #[cfg(test)]
@@ -398,22 +406,33 @@ mod tests {
     use super::*;
     use crate::buffer::{BufferPool, Tickets};
     use crate::clock::{Clock, SECOND};
-    use crate::device::{DataFile, Preallocate};
+    use crate::device::{DataFile, Device, PolledDevice, Preallocate};
     use crate::ring::{IoKind, IoRequest, Ring, RingConfig, RingSetup};
     use std::fs::File;
     use std::io::Write;
     use std::os::fd::OwnedFd;
-    use std::sync::atomic::AtomicBool;
+
+    fn spawn<T: Send, Fut: Future<Output = T> + 'static>(
+        main: impl FnOnce() -> Fut + Send + 'static,
+    ) -> Executor<T> {
+        Executor::spawn("test", None, Arc::default(), main).unwrap()
+    }
+
+    fn join<T: Send>(executor: Executor<T>) -> T {
+        executor.join_until(monotonic_now() + 60 * SECOND).unwrap()
+    }
 
     /// It was told by heartbeats that did not come, seconds after.
     #[test]
     fn a_thread_that_panicked_is_known_to_have_ended_at_once() {
-        let (vitals, pulse) = (Arc::<Vitals>::default(), Pulse::of(1, 1));
+        let vitals = Arc::<Vitals>::default();
         assert!(!vitals.has_ended(), "it has not begun");
-        let executor = Executor::spawn("panics", None, pulse, Arc::clone(&vitals), || async {
-            glommio::spawn_local(async { panic!("as told") }).await
-        });
-        let executor: Executor<()> = executor.unwrap();
+        let executor: Executor<()> =
+            Executor::spawn("panics", None, Arc::clone(&vitals), || async {
+                spawn_local(async { panic!("as told") });
+                std::future::pending().await
+            })
+            .unwrap();
         let deadline = monotonic_now() + Nanos::from_secs(60);
         while !vitals.has_ended() {
             assert!(monotonic_now() < deadline, "it never ends");
@@ -423,39 +442,97 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_lives_through_interruptions() {
-        let vitals = Arc::new(Vitals::default());
-        let pulse = Pulse::of(1, 1);
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
-        let executor =
-            Executor::spawn("interrupted", None, pulse, Arc::clone(&vitals), move || async move {
-                while !seen.load(Ordering::Relaxed) {
-                    glommio::timer::sleep(pulse.heartbeat()).await;
+    fn tasks_run_in_turn_sleepers_wake_in_order_and_the_thread_sleeps_meanwhile() {
+        let vitals = Arc::<Vitals>::default();
+        let seen = Arc::clone(&vitals);
+        let executor = Executor::spawn("sleeps", None, Arc::clone(&vitals), move || async move {
+            let order = Rc::new(RefCell::new(Vec::new()));
+            let now = monotonic_now();
+            for delay_ms in [30, 10, 20] {
+                let order = Rc::clone(&order);
+                spawn_local(async move {
+                    sleep_until(now + Nanos::from_ms(delay_ms)).await;
+                    order.borrow_mut().push(delay_ms);
+                });
+            }
+            sleep_until(now + Nanos::from_ms(40)).await;
+            assert!(monotonic_now() >= now + Nanos::from_ms(40));
+            assert!(seen.has_begun());
+            order.take()
+        });
+        assert_eq!(join(executor.unwrap()), [10, 20, 30]);
+        assert!(vitals.has_ended());
+    }
+
+    /// Messages from another thread, to a thread with a ring and to one without, asleep or not.
+    #[test]
+    fn each_message_of_another_thread_is_heard() {
+        for has_ring in [false, true] {
+            let (sender, inbox) = flume::unbounded::<u32>();
+            let (answers, answered) = flume::unbounded::<u32>();
+            let executor = spawn(move || async move {
+                if has_ring {
+                    let setup = RingSetup::new(RingConfig { entries: 1, ..RingConfig::default() });
+                    let ring: Ring<crate::buffer::Ticket> =
+                        Ring::over(setup.unwrap(), &[], Clock::Os);
+                    sleep_in(Rc::new(ring));
                 }
-            })
-            .unwrap();
-        while vitals.beats() == 0 {
+                while let Ok(number) = hear(inbox.recv_async()).await {
+                    answers.send(number).unwrap();
+                }
+            });
+            // Each waits for the answer to the one before: it often finds the thread asleep.
+            for number in 0..5_000 {
+                sender.send(number).unwrap();
+                let answer = answered.recv_timeout(Duration::from_secs(60));
+                assert_eq!(answer, Ok(number), "a message was not heard");
+            }
+            // And all at once.
+            (0..5_000).for_each(|number| sender.send(number).unwrap());
+            for number in 0..5_000 {
+                assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(number));
+            }
+            drop(sender);
+            join(executor);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_works_on_one_task_for_long_is_overdue_and_one_that_sleeps_is_not() {
+        let vitals = Arc::<Vitals>::default();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let executor = Executor::spawn("held", None, Arc::clone(&vitals), move || async move {
+            sleep_until(monotonic_now() + Nanos::from_ms(1)).await;
+            tell.send(()).unwrap();
+            let _end_of_the_work = ended.recv();
+            sleep_until(monotonic_now() + Nanos::from_ms(50)).await;
+        });
+        told.recv().unwrap();
+        while vitals.overdue(monotonic_now()) < Nanos::from_ms(20) {
             std::thread::yield_now();
         }
-        let before = vitals.beats();
-        for _ in 0..2_000 {
-            vitals.interrupt();
-            std::thread::sleep(Duration::from_micros(20));
-        }
-        while vitals.beats() < before + 3 {
-            std::thread::yield_now();
-        }
-        assert!(vitals.thread_sample().is_some());
-        over.store(true, Ordering::Relaxed);
-        executor.join_until(monotonic_now() + 60 * SECOND).unwrap();
+        end.send(()).unwrap();
+        join(executor.unwrap());
+        assert!(vitals.overdue_max() >= Nanos::from_ms(20));
+        let idle = Vitals::default();
+        idle.turn(SECOND);
+        idle.sleeps_until(None);
+        assert_eq!(idle.overdue(1_000 * SECOND), Nanos::ZERO, "nothing is due");
+        idle.sleeps_until(Some(3 * SECOND));
+        assert_eq!(idle.overdue(2 * SECOND), Nanos::ZERO);
+        assert_eq!(idle.overdue(5 * SECOND), 2 * SECOND, "its timer was to wake it");
+        idle.wakes(6 * SECOND);
+        assert_eq!((idle.overdue(6 * SECOND), idle.overdue_max()), (Nanos::ZERO, 3 * SECOND));
+        idle.turn(7 * SECOND);
+        assert_eq!(idle.overdue_max(), 3 * SECOND, "sleep is no work");
     }
 
     /// On rings that nobody hears of, as those that are polled, with a pipe for a drive: an I/O is
     /// in flight for as long as the test likes.
     #[test]
     fn a_polled_device_completes_its_ios_and_timers_come_while_it_is_polled() {
-        let main = || async {
+        join(spawn(|| async {
             let (reader, mut writer) = std::io::pipe().unwrap();
             let file = DataFile::new(
                 File::from(OwnedFd::from(reader)),
@@ -466,12 +543,10 @@ mod tests {
             let ring = |entries| {
                 let config = RingConfig { entries, ..RingConfig::default() };
                 let setup = RingSetup::new(config).unwrap();
-                Rc::new(Ring::over(setup, &[files[0].raw_fd()], Clock::Os).unwrap())
+                Rc::new(Ring::over(setup, &[files[0].raw_fd()], Clock::Os))
             };
-            let (polled, flushes) = (ring(2), ring(1));
-            let device = Rc::new(PolledDevice::new(polled, Rc::clone(&flushes), &files));
-            spawn_poller(Rc::clone(&device));
-            spawn_reaper(flushes.bell(), Rc::clone(&device) as _).unwrap();
+            let device = Rc::new(PolledDevice::new(ring(2), ring(1), &files));
+            sleep_in(Rc::clone(&device) as _);
             let tickets = Tickets::new(BufferPool::new(4096, 1).unwrap(), 1);
             let of = |kind, length_bytes| IoRequest {
                 kind,
@@ -479,49 +554,34 @@ mod tests {
                 length_bytes,
                 buffer_offset: 0,
             };
+            let pause = || sleep_until(monotonic_now() + Nanos::from_ms(1));
             // It goes to sleep between two I/Os, and is woken by the second.
             for text in [b"first  ", b"second "] {
                 let read = device.submit(of(IoKind::Read, 4096), tickets.take());
-                device.kick();
                 for _ in 0..5 {
-                    glommio::timer::sleep(Duration::from_millis(1)).await;
+                    pause().await;
                 }
                 assert_eq!(device.in_flight(), 1, "the pipe is empty");
                 writer.write_all(text).unwrap();
                 assert_eq!(read.await.0.result, text.len() as i32);
                 assert_eq!(device.in_flight(), 0);
-                glommio::timer::sleep(Duration::from_millis(1)).await;
+                pause().await;
             }
             let flush = device.submit(of(IoKind::Flush, 0), None);
-            device.kick();
             assert_eq!(flush.await.0.result, -libc::EINVAL, "a pipe can't be flushed");
-        };
-        let vitals = Arc::<Vitals>::default();
-        let executor =
-            Executor::spawn("polled", None, Pulse::of(1, 1), Arc::clone(&vitals), main).unwrap();
-        executor.join_until(monotonic_now() + 60 * SECOND).unwrap();
+        }));
     }
 
     #[test]
     fn a_thread_that_does_not_end_is_left_alone() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (began, begun) = std::sync::mpsc::channel();
-        let executor =
-            Executor::spawn("held", None, Pulse::of(1, 1), Arc::default(), move || async move {
-                began.send(()).unwrap();
-                let _end_of_the_test = ended.recv();
-            })
-            .unwrap();
+        let executor = spawn(move || async move {
+            began.send(()).unwrap();
+            let _end_of_the_test = ended.recv();
+        });
         begun.recv().unwrap();
         assert_eq!(executor.join_until(monotonic_now()), Err(JoinError::StillRuns));
         end.send(()).unwrap();
-    }
-
-    #[test]
-    fn many_shards_on_a_core_beat_more_slowly() {
-        assert_eq!(Pulse::of(2, 2).heartbeat(), Duration::from_millis(5));
-        assert_eq!(Pulse::of(10, 2).heartbeat(), Duration::from_millis(5));
-        assert_eq!(Pulse::of(1024, 2).heartbeat(), Duration::from_millis(512));
-        assert_eq!(Pulse::of(1, 0).heartbeat(), Duration::from_millis(5));
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::local::VirtualTime;
+use super::timers::Timers;
 use crate::clock::{Nanos, SECOND};
 use crate::device::Occupation;
 
@@ -19,7 +19,7 @@ pub struct Hollow {
 
 /// What one shard's thread can copy. It copies one piece after the other, as a thread does.
 pub struct HollowMemory {
-    time: VirtualTime,
+    time: Timers,
     bytes_per_s: f64,
     /// What an operation takes besides: without it a run of nothing but hits would never
     /// reach its end.
@@ -32,7 +32,7 @@ impl HollowMemory {
     /// Memory of which a thread copies `bytes_per_s` > 0; each operation takes `latency`
     /// besides.
     #[must_use]
-    pub fn new(time: VirtualTime, bytes_per_s: f64, latency: Nanos) -> HollowMemory {
+    pub fn new(time: Timers, bytes_per_s: f64, latency: Nanos) -> HollowMemory {
         HollowMemory { time, bytes_per_s, latency, free_at: Cell::default(), busy: Rc::default() }
     }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn one_piece_is_copied_after_the_other() {
-        let (runtime, time) = (LocalRuntime::default(), VirtualTime::starting_at(MICROSECOND));
+        let (runtime, time) = (LocalRuntime::default(), Timers::starting_at(MICROSECOND));
         let memory = Rc::new(HollowMemory::new(time.clone(), 1e9, Nanos::from_ns(100)));
         for _ in 0..3 {
             let memory = Rc::clone(&memory);

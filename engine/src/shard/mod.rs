@@ -22,6 +22,7 @@ mod open;
 mod operation;
 mod serve;
 mod thread;
+pub mod timers;
 mod turns;
 mod waterfall;
 
@@ -317,6 +318,12 @@ impl Shard {
         let config = &self.path.config;
         let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.landing_bytes());
         config.gpu_landing.as_ref().map_or(0, |landing| landing.bytes()) + direct
+    }
+
+    /// Hands over what is queued and looks for I/Os that have ended. For callers that run the shard
+    /// without an executor, whose thread would do so between its tasks.
+    pub fn kick(&self) {
+        self.path.config.device.kick();
     }
 
     /// Looks for I/Os past host memory that have ended. For whoever has the shard on a thread of

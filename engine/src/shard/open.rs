@@ -16,7 +16,9 @@ use super::{
 };
 use crate::buffer::{BufferPool, PageKind, Ticket, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
-use crate::device::{DataFile, Device, FileDevice, ObjectDevice, ObjectSpace, PolledDevice};
+use crate::device::{
+    DataFile, Device, FileDevice, ObjectDevice, ObjectParker, ObjectSpace, PolledDevice,
+};
 use crate::error::SetupError;
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
@@ -257,14 +259,12 @@ pub fn open_shard(
         links,
         spawn: Box::new(executor::spawn_local),
     };
-    let (bell, rung) = flume::bounded(1);
-    // A bell that has rung and was not heard yet need not ring twice.
-    let bell = Bell::new(move || {
-        let _rings_already = bell.try_send(());
-    });
+    let doorbell = executor::doorbell();
+    let bell = Bell::new(move || doorbell.ring());
     let Joined { shard, locked, without_direct } = blueprint.join_with(pool, seat, bell)?;
     if shard.path.config.gpu.is_some() {
-        executor::spawn_local(answer_gpu(Lanes::of(&shard), rung));
+        let lanes = Lanes::of(&shard);
+        executor::spawn_listener(move || lanes.reap());
         executor::spawn_local(look_after_gpu(Lanes::of(&shard)));
     }
     facts.shortfalls.extend(without_direct);
@@ -306,16 +306,17 @@ fn open_files(
     if let Err(error) = setup.register_files(&descriptors) {
         shortfalls.push(format!("the data file is not registered with the kernel ({error})"));
     }
-    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
+    let ring = Rc::new(Ring::over(setup, &descriptors, Clock::Os));
+    let features = ring.features();
     let device: Rc<dyn Device> = match objects {
-        Some(space) => open_objects(space),
-        None if config.polled => open_polled(&ring, files)?,
-        None => Rc::new(FileDevice::new(Rc::clone(&ring), files)),
+        Some(space) => open_objects(space, ring),
+        None if config.polled => open_polled(ring, files)?,
+        None => {
+            executor::sleep_in(Rc::clone(&ring) as _);
+            Rc::new(FileDevice::new(ring, files))
+        }
     };
-    if !config.polled {
-        executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
-    }
-    Ok(Opened { device, pool, features: ring.features() })
+    Ok(Opened { device, pool, features })
 }
 
 /// The device that hands NVMe commands to the namespaces of these files.
@@ -352,17 +353,16 @@ fn open_commands(
                 .to_owned(),
         );
     }
-    let ring = Rc::new(Ring::commanding(setup, &targets, Clock::Os)?);
+    let ring = Rc::new(Ring::commanding(setup, &targets, Clock::Os));
+    let features = ring.features();
+    executor::sleep_in(Rc::clone(&ring) as _);
     // The files, which it holds, keep the namespaces open.
-    let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), files));
-    executor::spawn_reaper(ring.bell(), Rc::clone(&device))?;
-    Ok(Opened { device, pool, features: ring.features() })
+    Ok(Opened { device: Rc::new(FileDevice::new(ring, files)), pool, features })
 }
 
-/// The device over these files whose completions `ring` is polled for, and the tasks that poll and
-/// that hear of flushes.
+/// The device over these files whose completions `ring` is polled for.
 fn open_polled(
-    ring: &Rc<Ring<Ticket>>,
+    ring: Rc<Ring<Ticket>>,
     files: &[Arc<DataFile>],
 ) -> Result<Rc<dyn Device>, SetupError> {
     let entries = u32::try_from(files.len()).unwrap_or(RING_ENTRIES_MAX);
@@ -372,29 +372,18 @@ fn open_polled(
         // A flush a file now and then: a look at its descriptor costs nothing beside it.
         tracing::debug!(%error, "the data files are not registered for flushes");
     }
-    let flushes = Rc::new(Ring::over(setup, &descriptors, Clock::Os)?);
-    let device = Rc::new(PolledDevice::new(Rc::clone(ring), Rc::clone(&flushes), files));
-    executor::spawn_poller(Rc::clone(&device));
-    executor::spawn_reaper(flushes.bell(), Rc::clone(&device) as _)?;
+    let flushes = Rc::new(Ring::over(setup, &descriptors, Clock::Os));
+    let device = Rc::new(PolledDevice::new(ring, flushes, files));
+    executor::sleep_in(Rc::clone(&device) as _);
     Ok(device)
 }
 
-/// The device over these objects, and the task that collects what they answer; what its bell
-/// missed, the reaper's looks find.
-fn open_objects(space: Arc<ObjectSpace>) -> Rc<dyn Device> {
-    let (bell, rung) = flume::bounded(1);
-    let ring = move || {
-        // A bell that has rung and was not heard yet need not ring twice.
-        let _rings_already = bell.try_send(());
-    };
-    let device = Rc::new(ObjectDevice::new(space, Box::new(ring), Clock::Os));
-    let collected = Rc::downgrade(&device);
-    executor::spawn_local(async move {
-        while rung.recv_async().await.is_ok() {
-            let Some(device) = collected.upgrade() else { return };
-            device.kick();
-        }
-    });
+/// The device over these objects, whose answers ring the shard's doorbell.
+fn open_objects(space: Arc<ObjectSpace>, ring: Rc<Ring<Ticket>>) -> Rc<dyn Device> {
+    let doorbell = executor::doorbell();
+    let bell = Box::new(move || doorbell.ring());
+    let device = Rc::new(ObjectDevice::new(space, bell, Clock::Os));
+    executor::sleep_in(Rc::new(ObjectParker { device: Rc::clone(&device), ring }));
     device
 }
 
@@ -429,12 +418,7 @@ impl Lanes {
     }
 }
 
-/// Looks for jobs and I/Os that have ended whenever the bell rings.
-async fn answer_gpu(lanes: Lanes, rung: flume::Receiver<()>) {
-    while rung.recv_async().await.is_ok() && lanes.reap() {}
-}
-
-/// The same every few milliseconds.
+/// Looks for jobs and I/Os that have ended every few milliseconds.
 async fn look_after_gpu(lanes: Lanes) {
     while lanes.reap() {
         executor::sleep_until(monotonic_now() + GPU_LOOK).await;

@@ -326,6 +326,7 @@ impl Shard {
         while done < bytes {
             self.heed_stop(Operation::Read, Tier::Cpu)?;
             let length = STEP_BYTES.min(bytes - done);
+            self.path.before_work(length as u64);
             device += self.read_piece(&entry.borrow(), &content, done, length)?;
             done += length;
             self.breathe(done).await;
@@ -382,10 +383,9 @@ impl Shard {
         }
     }
 
-    /// Lets the device and the other tasks go on, once every MiB of work.
+    /// Lets the other tasks go on, once every MiB of work.
     pub(super) async fn breathe(&self, done: usize) {
         if done.is_multiple_of(1 << 20) {
-            self.path.config.device.kick();
             yield_now().await;
         }
     }
@@ -474,6 +474,7 @@ impl Shard {
         while done < bytes {
             self.heed_stop(Operation::Write, Tier::Cpu)?;
             let length = STEP_BYTES.min(bytes - done);
+            self.path.before_work(length as u64);
             let before = self.clock.now();
             entry.borrow_mut().make(done, length, &content);
             device += self.clock.now() - before;

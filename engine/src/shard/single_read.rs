@@ -2,9 +2,6 @@
 //! [`Transfer`] keeps: of an entry of one block, these were a fifth of what a read costs. One that
 //! goes wrong is carried on by a [`Transfer`], which knows how.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-
 use super::{Content, DataPath, InFlight, SLICE_BYTES, Transfer, TransferDone, TransferSpec};
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
@@ -83,12 +80,7 @@ impl DataPath {
         self.comes(request);
         let mut future = self.config.device.submit(request, Some(ticket));
         let coming = Coming { path: self, request };
-        let ended = poll_fn(|cx| {
-            self.config.device.kick();
-            // After the kick: it registers this task with what is still in flight.
-            Pin::new(&mut future).poll(cx)
-        });
-        let (completion, ticket) = ended.await;
+        let (completion, ticket) = (&mut future).await;
         drop(coming);
         let ticket = ticket.expect("a read holds a ticket");
         if completion.result != request.length_bytes as i32 {
@@ -167,6 +159,7 @@ impl DataPath {
             return None;
         }
         let config = &self.config;
+        self.before_work(u64::from(request.length_bytes));
         let from = request.buffer_offset as usize;
         let buffer = &ticket.buffer().bytes()[from..from + request.length_bytes as usize];
         let report = spec.content.verify(config.verify, buffer, first_block * BLOCK_BYTES);

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use super::data_path::{Content, TransferSpec};
+use super::executor::hear;
 use super::measure::{Direction, VictimCounts};
 use super::message::{Answer, GateName, Message};
 use super::operation::shard_gone;
@@ -221,7 +222,7 @@ impl Shard {
             let Some(growth) = due else { return };
             let shard = Rc::clone(self);
             self.spawn(async move {
-                let taken = shard.shared.ground(&growth).take(growth.step).await;
+                let taken = hear(shard.shared.ground(&growth).take(growth.step)).await;
                 let now = shard.clock.now();
                 shard.place(|placement| placement.end_growth(growth, taken, now));
                 shard.grow_where_due();

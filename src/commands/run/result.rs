@@ -95,12 +95,7 @@ fn gpus_of(teller: &Teller<'_>) -> Option<String> {
 }
 
 fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {
-    WatchdogReport {
-        stalls: figures.stalls,
-        nudges: figures.nudges,
-        heartbeat_gap_max_ns: figures.heartbeat_gap_max_ns,
-        heartbeats: figures.heartbeats,
-    }
+    WatchdogReport { stalls: figures.stalls, overdue_max_ns: figures.overdue_max_ns }
 }
 
 fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {

@@ -402,14 +402,11 @@ pub struct WorkloadReport {
 figures! {
 /// Heartbeats of the shards, and how often one was late.
 pub struct HeartbeatReport {
-    /// Number of times that a shard stalled: it gave no heartbeat for 1 s or more.
+    /// Number of times that a shard stalled: it was overdue for 1 s or more.
     pub stalls: Sum<u64>,
-    /// Number of times that a shard was woken because a heartbeat was 50 ms late.
-    pub nudges: Sum<u64>,
-    /// Longest time between two heartbeats of a shard, ns; their period is 5 ms.
-    pub heartbeat_gap_max_ns: Max<u64>,
-    /// Number of heartbeats of all shards.
-    pub heartbeats: Sum<u64>,
+    /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
+    /// messages while it had work, or after the timer that was to wake it.
+    pub overdue_max_ns: Max<u64>,
 }
 }
 
@@ -501,9 +498,7 @@ impl Ours {
             validation: OfRun::maybe(source::validation(result)),
             watchdog: Part(HeartbeatReport {
                 stalls: Sum::of(watchdog.stalls),
-                nudges: Sum::of(watchdog.nudges),
-                heartbeat_gap_max_ns: Max::of(watchdog.heartbeat_gap_max_ns),
-                heartbeats: Sum::of(watchdog.heartbeats),
+                overdue_max_ns: Max::of(watchdog.overdue_max_ns),
             }),
             engine: Part(EngineReport::of(result)),
             counters: Counted::of(&result.engine.counts),

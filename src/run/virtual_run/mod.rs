@@ -16,7 +16,7 @@ use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::device::{DeviceModel, Occupation, SimDrive};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::shard::local::VirtualTime;
+use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, Hollow, HollowMemory, buffers_a_shard};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::units::BLOCK_BYTES;
@@ -82,7 +82,7 @@ pub fn simulate(
     log: Option<&Rc<TraceWriter>>,
     interrupt: &Interrupt,
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
-    let time = VirtualTime::starting_at(BEGIN);
+    let time = Timers::starting_at(BEGIN);
     let VirtualSystem { model, drives, memory_bytes_per_s, memory_latency, gpu } = system.clone();
     let of_gpu = |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));

@@ -10,7 +10,8 @@ use ringfall_engine::engine::{LocalEngine, LocalParts};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::ShardId;
-use ringfall_engine::shard::local::{LocalRuntime, VirtualTime};
+use ringfall_engine::shard::local::LocalRuntime;
+use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::{Library, Workload};
@@ -26,7 +27,7 @@ const STEPS_AT_ONCE_MAX: u64 = 100_000_000;
 /// What differs between simulations.
 pub struct WorldParts {
     /// The simulated clock that everything in it reads.
-    pub time: VirtualTime,
+    pub time: Timers,
     /// Its drives, at least one.
     pub drives: Vec<Rc<SimDrive>>,
     /// Sizes of the drives, in the same order, bytes.
@@ -44,7 +45,7 @@ pub struct World {
     /// Runs the tasks of all shards, one at a time.
     pub runtime: LocalRuntime,
     /// The simulated time, which passes only when nothing else can happen.
-    pub time: VirtualTime,
+    pub time: Timers,
     /// The drives, which all shards share.
     pub drives: Vec<Rc<SimDrive>>,
     /// The driver of each shard, by the number of the shard.
