@@ -268,12 +268,6 @@ impl RunSettings {
         self.cpus.as_ref().map(|cpus| cpus[usize::from(shard) % cpus.len()])
     }
 
-    /// Cores that the shards may run on.
-    fn cores(&self) -> usize {
-        let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.cpus.as_ref().map_or(all, Vec::len)
-    }
-
     /// I/Os for which each queue of the shard with the fewest buffers has one: the kernel may have
     /// registered less memory than was asked for.
     fn places(&self, drives: usize, facts: &[ShardFacts]) -> u32 {

@@ -73,6 +73,13 @@ impl BufferPool {
         self.inner.mapping.page_kind()
     }
 
+    /// Whether any of the region lies in pages of 4 KiB, once it has been populated; none where the
+    /// kernel does not say.
+    #[must_use]
+    pub fn has_small_pages(&self) -> Option<bool> {
+        self.inner.mapping.has_small_pages()
+    }
+
     /// Start and length of the whole region, for registration with the kernel.
     #[must_use]
     pub fn region(&self) -> (*mut u8, usize) {

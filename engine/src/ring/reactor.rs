@@ -11,6 +11,7 @@ use std::time::Duration;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::{IoUring, cqueue, opcode, types};
 
+use super::batch::is_batch;
 use super::command::{CommandTarget, Commands};
 use super::dialect::{AskedIo, Dialect, Files};
 use super::doorbell::Doorbell;
@@ -35,6 +36,10 @@ pub trait Parker {
 
 /// Names the poll of a doorbell among the I/Os of a ring, none of which has so high a number.
 const DOORBELL: u64 = u64::MAX;
+
+/// Of I/Os of this size or more, the drive has work for longer than the processor takes to queue a
+/// deep queue of them: they go out with the next sleep. Smaller ones go out in batches.
+const LARGE_IO_BYTES: u32 = 64 << 10;
 
 /// How often a ring that ends looks whether the kernel has let go of its buffers.
 const DROP_LOOK: Duration = Duration::from_millis(1);
@@ -141,8 +146,8 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         self.enters.get()
     }
 
-    /// Queues one I/O on the first file; `owned` belongs to the slot table until it completes.
-    /// Never enters the kernel: [`Ring::turn`] does.
+    /// Queues one I/O on the first file; `owned` belongs to the slot table until it completes. It
+    /// is handed over by [`Ring::turn`] or [`Ring::wait`]; small ones as soon as they are a batch.
     pub fn push(&self, request: IoRequest, owned: Option<B>) -> IoFuture<B> {
         self.push_to(0, request, owned)
     }
@@ -167,6 +172,9 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
                 self.waiting.borrow_mut().push_back((token, entry));
             }
         });
+        if request.length_bytes < LARGE_IO_BYTES && is_batch(self.fresh.get(), self.in_flight()) {
+            self.enter();
+        }
         future
     }
 

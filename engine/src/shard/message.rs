@@ -174,6 +174,15 @@ pub trait Links {
     fn send(&self, to: ShardId, message: Message) -> bool;
 }
 
+/// What a shard knows of a question of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// When the operation began for which it is asked.
+    pub begun: Nanos,
+    /// Bytes of the entry that is to be written; 0 for other questions.
+    pub bytes: u64,
+}
+
 enum AskState {
     Free,
     Waiting(Option<Waker>),
@@ -189,21 +198,27 @@ pub struct Asks {
 
 #[derive(Default)]
 struct AsksInner {
-    slots: Vec<(u32, AskState)>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    state: AskState,
+    asked: Asked,
 }
 
 impl Asks {
     /// A new question and the future of its answer.
-    pub fn open(self: &Rc<Self>) -> (AskId, Answered) {
+    pub fn open(self: &Rc<Self>, asked: Asked) -> (AskId, Answered) {
         let inner = &mut *self.inner.borrow_mut();
         let index = inner.free.pop().unwrap_or_else(|| {
-            inner.slots.push((0, AskState::Free));
+            inner.slots.push(Slot { generation: 0, state: AskState::Free, asked });
             (inner.slots.len() - 1) as u32
         });
         let slot = &mut inner.slots[index as usize];
-        slot.1 = AskState::Waiting(None);
-        let id = AskId(u64::from(slot.0) << 32 | u64::from(index));
+        (slot.state, slot.asked) = (AskState::Waiting(None), asked);
+        let id = AskId(u64::from(slot.generation) << 32 | u64::from(index));
         (id, Answered { asks: Rc::clone(self), id, collected: false })
     }
 
@@ -214,12 +229,19 @@ impl Asks {
         inner.slots.len() - inner.free.len()
     }
 
+    /// What is known of a question without an answer.
+    #[must_use]
+    pub fn asked(&self, id: AskId) -> Asked {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.slot(id).expect("an answer comes to a question that was asked").asked
+    }
+
     /// Delivers the answer to a question and wakes whoever awaits it; no one may be left to.
     pub fn answer(&self, id: AskId, answer: Answer) {
         let waker = {
             let inner = &mut *self.inner.borrow_mut();
             let slot = inner.slot(id).expect("an answer comes once, to a question that was asked");
-            match std::mem::replace(&mut slot.1, AskState::Answered(answer)) {
+            match std::mem::replace(&mut slot.state, AskState::Answered(answer)) {
                 AskState::Waiting(waker) => waker,
                 AskState::Abandoned => {
                     inner.release(id);
@@ -235,15 +257,15 @@ impl Asks {
 }
 
 impl AsksInner {
-    fn slot(&mut self, id: AskId) -> Option<&mut (u32, AskState)> {
+    fn slot(&mut self, id: AskId) -> Option<&mut Slot> {
         let slot = self.slots.get_mut((id.0 & 0xffff_ffff) as usize)?;
-        (u64::from(slot.0) == id.0 >> 32).then_some(slot)
+        (u64::from(slot.generation) == id.0 >> 32).then_some(slot)
     }
 
     fn release(&mut self, id: AskId) {
         let index = (id.0 & 0xffff_ffff) as u32;
         let slot = &mut self.slots[index as usize];
-        *slot = (slot.0.wrapping_add(1), AskState::Free);
+        (slot.generation, slot.state) = (slot.generation.wrapping_add(1), AskState::Free);
         self.free.push(index);
     }
 }
@@ -263,7 +285,7 @@ impl Future for Answered {
         let inner = &mut *asks.inner.borrow_mut();
         let id = self.id;
         let slot = inner.slot(id).expect("this future holds the question");
-        match &mut slot.1 {
+        match &mut slot.state {
             AskState::Waiting(waker) => {
                 *waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -288,10 +310,10 @@ impl Drop for Answered {
         }
         let inner = &mut *self.asks.inner.borrow_mut();
         let slot = inner.slot(self.id).expect("this future holds the question");
-        if matches!(slot.1, AskState::Answered(_)) {
+        if matches!(slot.state, AskState::Answered(_)) {
             inner.release(self.id);
         } else {
-            slot.1 = AskState::Abandoned;
+            slot.state = AskState::Abandoned;
         }
     }
 }
@@ -303,15 +325,15 @@ mod tests {
     #[test]
     fn answers_find_their_question_also_when_nobody_waits() {
         let asks = Rc::new(Asks::default());
-        let (first, first_answer) = asks.open();
-        let (second, mut second_answer) = asks.open();
+        let (first, first_answer) = asks.open(Asked::default());
+        let (second, mut second_answer) = asks.open(Asked::default());
         drop(first_answer);
         asks.answer(first, Answer::Evicted);
         asks.answer(second, Answer::Read(ReadOutcome::Miss));
         let cx = &mut Context::from_waker(Waker::noop());
         let Poll::Ready(answer) = Pin::new(&mut second_answer).poll(cx) else { panic!() };
         assert_eq!(answer, Answer::Read(ReadOutcome::Miss));
-        let (third, _answer) = asks.open();
+        let (third, _answer) = asks.open(Asked::default());
         assert!(third != first && third != second, "slots are reused, names are not");
     }
 }

@@ -40,7 +40,7 @@ pub use measure::{
     VictimCounts,
 };
 pub use message::{
-    Answer, AskId, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,
+    Answer, AskId, Asked, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,
     WriteOutcome,
 };
 pub use notify::{Notify, yield_now};

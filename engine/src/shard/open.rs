@@ -425,6 +425,12 @@ async fn look_after_gpu(lanes: Lanes) {
     }
 }
 
+/// Told where the kernel gave no huge pages for the buffers.
+const SMALL_PAGES: &str = "I/O buffers lie in pages of 4 KiB, since the kernel gave no huge ones; \
+                           where few I/Os are in flight that can halve their rate: allow them \
+                           (`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`), or \
+                           reserve some (`sysctl vm.nr_hugepages=64`)";
+
 /// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of
 /// them unregistered when it is not the limit that forbids it.
 fn registered_pool(
@@ -439,7 +445,12 @@ fn registered_pool(
     let pool = loop {
         let pool = BufferPool::new(io_bytes, count)?;
         match register(pool.region()) {
-            Ok(()) => break pool,
+            Ok(()) => {
+                if pool.has_small_pages() == Some(true) {
+                    shortfalls.push(SMALL_PAGES.to_owned());
+                }
+                break pool;
+            }
             Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && count > least => {
                 count = (count / 2).max(least);
             }

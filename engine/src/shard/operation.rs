@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::data_path::{Content, Orphans, TransferDone, TransferSpec};
 use super::measure::Direction;
-use super::message::{Answer, GateName, Message};
+use super::message::{Answer, Asked, GateName, Message};
 use super::notify::yield_now;
 use super::turns::TurnPermit;
 use super::waterfall::HeldGrant;
@@ -57,32 +57,18 @@ impl Shard {
         key: EntryKey,
         urgency: Urgency,
     ) -> ReadOutcome {
-        let outcome = match home == self.id {
-            true => self.read_here(key, urgency, begun).await,
-            false => self.read_elsewhere(begun, home, key, urgency).await,
-        };
-        if let ReadOutcome::Hit { tier, bytes, times } = outcome {
-            self.measure.operation(tier, Direction::Read, bytes, times);
+        if home == self.id {
+            let outcome = self.read_here(key, urgency, begun).await;
+            if let ReadOutcome::Hit { tier, bytes, times } = outcome {
+                self.measure.operation(tier, Direction::Read, bytes, times);
+            }
+            return outcome;
         }
-        outcome
-    }
-
-    async fn read_elsewhere(
-        &self,
-        begun: Nanos,
-        home: ShardId,
-        key: EntryKey,
-        urgency: Urgency,
-    ) -> ReadOutcome {
-        let (ask, answer) = self.asks.open();
+        let (ask, answer) = self.asks.open(Asked { begun, bytes: 0 });
         if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
             return ReadOutcome::Failed(shard_gone(home, Operation::Read));
         }
         match answer.await {
-            Answer::Read(ReadOutcome::Hit { tier, bytes, times }) => {
-                let times = times.as_asked(begun, self.clock.now());
-                ReadOutcome::Hit { tier, bytes, times }
-            }
             Answer::Read(outcome) => outcome,
             other => unreachable!("a read was asked, not {other:?}"),
         }
@@ -110,29 +96,22 @@ impl Shard {
         urgency: Urgency,
         mode: WriteMode,
     ) -> WriteOutcome {
-        let outcome = match home == self.id {
-            true => self.write_here((key, bytes), urgency, mode, begun).await,
-            false => {
-                let (ask, answer) = self.asks.open();
-                let from = self.id;
-                let message = Message::Write { ask, from, key, bytes, urgency, mode };
-                if !self.links.send(home, message) {
-                    return WriteOutcome::Failed(shard_gone(home, Operation::Write));
-                }
-                match answer.await {
-                    Answer::Write(WriteOutcome::Written { tier, times }) => {
-                        let times = times.as_asked(begun, self.clock.now());
-                        WriteOutcome::Written { tier, times }
-                    }
-                    Answer::Write(outcome) => outcome,
-                    other => unreachable!("a write was asked, not {other:?}"),
-                }
+        if home == self.id {
+            let outcome = self.write_here((key, bytes), urgency, mode, begun).await;
+            if let WriteOutcome::Written { tier, times } = outcome {
+                self.measure.operation(tier, Direction::Write, bytes, times);
             }
-        };
-        if let WriteOutcome::Written { tier, times } = outcome {
-            self.measure.operation(tier, Direction::Write, bytes, times);
+            return outcome;
         }
-        outcome
+        let (ask, answer) = self.asks.open(Asked { begun, bytes });
+        let from = self.id;
+        if !self.links.send(home, Message::Write { ask, from, key, bytes, urgency, mode }) {
+            return WriteOutcome::Failed(shard_gone(home, Operation::Write));
+        }
+        match answer.await {
+            Answer::Write(outcome) => outcome,
+            other => unreachable!("a write was asked, not {other:?}"),
+        }
     }
 
     /// Forgets an entry of this shard; whether there was one.

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use super::Shard;
-use super::message::{Answer, AskId, GateName, Message};
+use super::measure::Direction;
+use super::message::{Answer, AskId, Asked, GateName, Message};
+use super::{ReadOutcome, Shard, WriteOutcome};
 use crate::key::ShardId;
 
 impl Shard {
@@ -32,12 +33,34 @@ impl Shard {
                 self.make_room_for_other(need);
                 self.answer(from, ask, Answer::Evicted);
             }
-            Message::Answer { ask, answer } => self.asks.answer(ask, answer),
+            Message::Answer { ask, answer } => {
+                let answer = self.count_answer(ask, answer);
+                self.asks.answer(ask, answer);
+            }
             Message::Granted(GateName::Request) => return true,
             Message::Granted(gate) => self.turn_granted(gate),
             Message::Room => self.changed.notify_all(),
         }
         false
+    }
+
+    /// Counts an operation that another shard has done for this one, whether or not anybody still
+    /// waits for it: from when it was begun here.
+    fn count_answer(&self, ask: AskId, answer: Answer) -> Answer {
+        let Asked { begun, bytes: written } = self.asks.asked(ask);
+        match answer {
+            Answer::Read(ReadOutcome::Hit { tier, bytes, times }) => {
+                let times = times.as_asked(begun, self.clock.now());
+                self.measure.operation(tier, Direction::Read, bytes, times);
+                Answer::Read(ReadOutcome::Hit { tier, bytes, times })
+            }
+            Answer::Write(WriteOutcome::Written { tier, times }) => {
+                let times = times.as_asked(begun, self.clock.now());
+                self.measure.operation(tier, Direction::Write, written, times);
+                Answer::Write(WriteOutcome::Written { tier, times })
+            }
+            other => other,
+        }
     }
 
     /// Tells another shard that a permit of `gate` is its own now.
