@@ -198,8 +198,8 @@ impl Drop for Running {
     }
 }
 
-/// A second of a processor counts as so many bytes: a tenth of a core is life, and the heartbeats
-/// of a run that stands still are a hundredth.
+/// A second of a processor counts as so many bytes: a tenth of a core is life, and what a run that
+/// stands still uses is a hundredth at the most.
 const BYTES_A_CPU_SECOND: f64 = (1 << 20) as f64 / 30.0;
 
 /// What the process has read from storage and written to it so far, bytes, with its time on
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_a_core_is_life_and_a_heartbeat_is_none() {
+    fn a_tenth_of_a_core_is_life_and_a_hundredth_is_none() {
         // The first step that is more than bearing it, if each second takes that share of a core.
         let judged = |share: f64| {
             let mut lateness = Lateness::new(100.0, Limits::default());

@@ -24,8 +24,8 @@ const THREAD_ADDRESSES: u64 = 72 << 20;
 const SHARD_THREADS: u64 = 2;
 /// Threads that the program has besides: its own, signals, two that take space for the tiers.
 const OTHER_THREADS: u64 = 4;
-/// Shards for each core. Heartbeats take at most 5 % of a core, however many share it. Measured on
-/// 2 cores: 10 s runs of 256 and of 512 shards end after 12 to 15 s, without a stall.
+/// Shards for each core. Measured on 2 cores: 10 s runs of 256 and of 512 shards end after 12 to
+/// 15 s, without a stall.
 const SHARDS_A_CORE_MAX: u64 = 256;
 /// Descriptors of a shard: four rings, two event counters, its bell. Measured: 7.
 const SHARD_FILES: u64 = 8;

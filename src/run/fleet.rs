@@ -188,8 +188,8 @@ impl Fleet {
         self.notices.recv_timeout(patience).ok()
     }
 
-    /// Looks for a sign of life of every shard. The first shard that was lost since the last look, if any was: it is stuck for good, or has ended. `phase`: what the run
-    /// is doing, for the log.
+    /// Looks for a sign of life of every shard. The first that was lost since the last look, if any
+    /// was: it is stuck for good, or has ended. `phase`: what the run is doing, for the log.
     #[must_use]
     pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
         let now = monotonic_now();

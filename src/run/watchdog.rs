@@ -358,7 +358,7 @@ mod tests {
             .collect()
     }
 
-    /// Each start with more shards than cores warned of missed heartbeats.
+    /// Each start with more shards than cores had warned.
     #[test]
     fn a_shard_that_does_a_known_long_step_is_no_alarm_and_one_that_is_stuck_is_one() {
         let spins = |second| sample(ThreadState::Running, second * SECOND, NONE);

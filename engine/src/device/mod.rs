@@ -43,9 +43,9 @@ pub type DeviceSlots = Slots<Ticket>;
 
 /// A block device as a shard sees it: one drive, or several side by side ([`crate::drive`]).
 ///
-/// `submit` queues; what is queued is handed over by `kick`, or by what the shard's thread sleeps in
-/// ([`crate::ring::Parker`]). An implementation owns the ticket from `submit` until it completes the
-/// I/O, also when the future is dropped.
+/// `submit` queues; what is queued is handed over by `kick`, or by what the shard's thread sleeps
+/// in ([`crate::ring::Parker`]). An implementation owns the ticket from `submit` until it completes
+/// the I/O, also when the future is dropped.
 pub trait Device {
     /// Queues one I/O.
     fn submit(&self, request: IoRequest, ticket: Option<Ticket>) -> DeviceFuture;

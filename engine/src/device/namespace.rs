@@ -13,14 +13,13 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use rustix::fs::{major, minor};
 
 use super::DataFile;
 use super::identify::{errno_of, identify, namespace_number};
 use crate::buffer::{Buffer, BufferPool};
-use crate::clock::{Clock, monotonic_now};
+use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
 use crate::ring::{
     CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, SILENCE_MAX,
@@ -268,12 +267,12 @@ impl Trial {
         let request = IoRequest { kind, offset_bytes, length_bytes, buffer_offset: 0 };
         let mut io = pin!(self.ring.push(request, Some(buffer)));
         let mut asleep = Context::from_waker(Waker::noop());
-        let deadline = Instant::now() + SILENCE_MAX;
+        let deadline = monotonic_now() + Nanos::from_ns(SILENCE_MAX.as_nanos() as u64);
         let (completion, buffer) = loop {
             if let Poll::Ready(ended) = io.as_mut().poll(&mut asleep) {
                 break ended;
             }
-            if Instant::now() >= deadline {
+            if monotonic_now() >= deadline {
                 return Err(PassthroughFault::of_errno(name, libc::ETIMEDOUT));
             }
             self.ring.wait(Some(SILENCE_MAX));

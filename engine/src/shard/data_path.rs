@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use super::EntryData;
 use super::direct::DirectLane;
-use super::drives::DriveState;
+use super::drives::{DriveState, is_transient};
 use super::gpu_path::GpuTransfer;
 use super::hollow::Hollow;
 use super::lanes::Lanes;
@@ -98,7 +98,7 @@ pub(super) struct DataPath {
     pub(super) stopping: Cell<bool>,
     pub(super) drives: Box<[DriveState]>,
     /// Bytes that were made or compared since the device was looked after for it.
-    worked_on_bytes: Cell<u64>,
+    pub(super) worked_on_bytes: Cell<u64>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,
     /// Lists of I/Os in flight that no transfer uses now: transfers come and go, their memory
@@ -220,19 +220,6 @@ impl DataPath {
         transfer.end().await
     }
 
-    /// To be called before so many bytes are made or compared: now and then it first hands over
-    /// what is queued and works off what has completed, so that the device does not wait for the
-    /// processor. Otherwise that is the executor's, once for all tasks that are runnable.
-    pub(super) fn before_work(&self, bytes: u64) {
-        let worked_on_bytes = self.worked_on_bytes.get();
-        if worked_on_bytes >= SLICE_BYTES {
-            self.config.device.kick();
-            self.worked_on_bytes.set(bytes);
-        } else {
-            self.worked_on_bytes.set(worked_on_bytes + bytes);
-        }
-    }
-
     /// Counts the wait of an I/O for its buffer and its queue place, when it ends.
     fn count_wait(&self, wait: Nanos, now: Nanos) {
         // All drives have the same depth, and as many buffers.
@@ -257,10 +244,6 @@ impl DataPath {
             errno,
         }
     }
-}
-
-pub(super) fn is_transient(errno: i32) -> bool {
-    matches!(errno, libc::EAGAIN | libc::EINTR)
 }
 
 impl Drop for Transfer<'_> {

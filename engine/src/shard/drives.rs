@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::task::Poll;
 
-use super::data_path::{ATTEMPTS_MAX, DataPath, NOTHING, is_transient};
+use super::data_path::{ATTEMPTS_MAX, DataPath, NOTHING, SLICE_BYTES};
 use super::notify::Notify;
 use crate::clock::Nanos;
 use crate::drive::{DriveId, DriveSet};
@@ -169,6 +169,19 @@ impl DataPath {
         }
     }
 
+    /// To be called before so many bytes are made or compared: now and then it first hands over
+    /// what is queued and works off what has completed, so that the device does not wait for the
+    /// processor. Otherwise that is the executor's, once for all tasks that are runnable.
+    pub(super) fn before_work(&self, bytes: u64) {
+        let worked_on_bytes = self.worked_on_bytes.get();
+        if worked_on_bytes >= SLICE_BYTES {
+            self.config.device.kick();
+            self.worked_on_bytes.set(bytes);
+        } else {
+            self.worked_on_bytes.set(worked_on_bytes + bytes);
+        }
+    }
+
     /// Counts a failure.
     pub(super) fn failed(&self, request: IoRequest, error: &IoError, now: Nanos) {
         self.config.measure.error(error, now);
@@ -183,6 +196,10 @@ impl DataPath {
             self.config.measure.record(now, count);
         }
     }
+}
+
+pub(super) fn is_transient(errno: i32) -> bool {
+    matches!(errno, libc::EAGAIN | libc::EINTR)
 }
 
 struct FlushGuard<'a>(&'a DriveState);

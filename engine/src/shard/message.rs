@@ -176,7 +176,7 @@ pub trait Links {
 
 /// What a shard knows of a question of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct AskOrigin {
     /// When the operation began for which it is asked.
     pub begun: Nanos,
     /// Bytes of the entry that is to be written; 0 for other questions.
@@ -205,12 +205,12 @@ struct AsksInner {
 struct Slot {
     generation: u32,
     state: AskState,
-    asked: Asked,
+    asked: AskOrigin,
 }
 
 impl Asks {
     /// A new question and the future of its answer.
-    pub fn open(self: &Rc<Self>, asked: Asked) -> (AskId, Answered) {
+    pub fn open(self: &Rc<Self>, asked: AskOrigin) -> (AskId, Answered) {
         let inner = &mut *self.inner.borrow_mut();
         let index = inner.free.pop().unwrap_or_else(|| {
             inner.slots.push(Slot { generation: 0, state: AskState::Free, asked });
@@ -231,7 +231,7 @@ impl Asks {
 
     /// What is known of a question without an answer.
     #[must_use]
-    pub fn asked(&self, id: AskId) -> Asked {
+    pub fn asked(&self, id: AskId) -> AskOrigin {
         let inner = &mut *self.inner.borrow_mut();
         inner.slot(id).expect("an answer comes to a question that was asked").asked
     }
@@ -325,15 +325,15 @@ mod tests {
     #[test]
     fn answers_find_their_question_also_when_nobody_waits() {
         let asks = Rc::new(Asks::default());
-        let (first, first_answer) = asks.open(Asked::default());
-        let (second, mut second_answer) = asks.open(Asked::default());
+        let (first, first_answer) = asks.open(AskOrigin::default());
+        let (second, mut second_answer) = asks.open(AskOrigin::default());
         drop(first_answer);
         asks.answer(first, Answer::Evicted);
         asks.answer(second, Answer::Read(ReadOutcome::Miss));
         let cx = &mut Context::from_waker(Waker::noop());
         let Poll::Ready(answer) = Pin::new(&mut second_answer).poll(cx) else { panic!() };
         assert_eq!(answer, Answer::Read(ReadOutcome::Miss));
-        let (third, _answer) = asks.open(Asked::default());
+        let (third, _answer) = asks.open(AskOrigin::default());
         assert!(third != first && third != second, "slots are reused, names are not");
     }
 }

@@ -40,8 +40,8 @@ pub use measure::{
     VictimCounts,
 };
 pub use message::{
-    Answer, AskId, Asked, Asks, GateName, Links, Message, OperationTimes, ReadOutcome, WriteMode,
-    WriteOutcome,
+    Answer, AskId, AskOrigin, Asks, GateName, Links, Message, OperationTimes, ReadOutcome,
+    WriteMode, WriteOutcome,
 };
 pub use notify::{Notify, yield_now};
 pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::data_path::{Content, Orphans, TransferDone, TransferSpec};
 use super::measure::Direction;
-use super::message::{Answer, Asked, GateName, Message};
+use super::message::{Answer, AskOrigin, GateName, Message};
 use super::notify::yield_now;
 use super::turns::TurnPermit;
 use super::waterfall::HeldGrant;
@@ -64,7 +64,7 @@ impl Shard {
             }
             return outcome;
         }
-        let (ask, answer) = self.asks.open(Asked { begun, bytes: 0 });
+        let (ask, answer) = self.asks.open(AskOrigin { begun, bytes: 0 });
         if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
             return ReadOutcome::Failed(shard_gone(home, Operation::Read));
         }
@@ -103,7 +103,7 @@ impl Shard {
             }
             return outcome;
         }
-        let (ask, answer) = self.asks.open(Asked { begun, bytes });
+        let (ask, answer) = self.asks.open(AskOrigin { begun, bytes });
         let from = self.id;
         if !self.links.send(home, Message::Write { ask, from, key, bytes, urgency, mode }) {
             return WriteOutcome::Failed(shard_gone(home, Operation::Write));

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::measure::Direction;
-use super::message::{Answer, AskId, Asked, GateName, Message};
+use super::message::{Answer, AskId, AskOrigin, GateName, Message};
 use super::{ReadOutcome, Shard, WriteOutcome};
 use crate::key::ShardId;
 
@@ -47,7 +47,7 @@ impl Shard {
     /// Counts an operation that another shard has done for this one, whether or not anybody still
     /// waits for it: from when it was begun here.
     fn count_answer(&self, ask: AskId, answer: Answer) -> Answer {
-        let Asked { begun, bytes: written } = self.asks.asked(ask);
+        let AskOrigin { begun, bytes: written } = self.asks.asked(ask);
         match answer {
             Answer::Read(ReadOutcome::Hit { tier, bytes, times }) => {
                 let times = times.as_asked(begun, self.clock.now());

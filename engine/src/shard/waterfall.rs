@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::data_path::{Content, TransferSpec};
 use super::executor::hear;
 use super::measure::{Direction, VictimCounts};
-use super::message::{Answer, Asked, GateName, Message};
+use super::message::{Answer, AskOrigin, GateName, Message};
 use super::operation::shard_gone;
 use super::{EntryData, Shard, TurnPermit};
 use crate::buffer::Urgency;
@@ -231,7 +231,7 @@ impl Shard {
     }
 
     async fn ask_for_room(self: &Rc<Self>, shard: ShardId, ask: Ask) -> Result<(), IoError> {
-        let (id, answer) = self.asks.open(Asked::default());
+        let (id, answer) = self.asks.open(AskOrigin::default());
         if !self.links.send(shard, Message::Evict { ask: id, from: self.id, need: ask }) {
             return Err(shard_gone(shard, Operation::Write));
         }

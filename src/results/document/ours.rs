@@ -146,8 +146,8 @@ pub struct Ours {
     /// merged results: a recording is compared with a single run.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
     pub validation: OfRun<ValidationReport>,
-    /// Heartbeats of the shards, and how often one was late.
-    pub watchdog: Part<HeartbeatReport>,
+    /// Shards that were overdue, and for how long.
+    pub watchdog: Part<OverdueReport>,
     /// What the engine got from the kernel, and how its space on storage is divided.
     pub engine: Part<EngineReport>,
     /// What the engine counted in the window that no other part holds.
@@ -400,8 +400,8 @@ pub struct WorkloadReport {
 }
 
 figures! {
-/// Heartbeats of the shards, and how often one was late.
-pub struct HeartbeatReport {
+/// Shards that were overdue, and for how long.
+pub struct OverdueReport {
     /// Number of times that a shard stalled: it was overdue for 1 s or more.
     pub stalls: Sum<u64>,
     /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
@@ -496,7 +496,7 @@ impl Ours {
             autoscaler: autoscaling::report(result),
             source: Part(source::report(result)),
             validation: OfRun::maybe(source::validation(result)),
-            watchdog: Part(HeartbeatReport {
+            watchdog: Part(OverdueReport {
                 stalls: Sum::of(watchdog.stalls),
                 overdue_max_ns: Max::of(watchdog.overdue_max_ns),
             }),
