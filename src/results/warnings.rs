@@ -17,7 +17,7 @@ use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
-use crate::results::{RunResult, SteadinessReport};
+use crate::results::{RunResult, steadiness};
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some(text) = deep_queue::told(result) {
         warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
     }
-    if let Some(text) = SteadinessReport::of(result).and_then(|report| report.told()) {
+    if let Some(text) = steadiness::told(result) {
         warnings.push(warning(Code::NotSteady, text, Some("--warmup")));
     }
     if let Some(Err(why)) = &result.block_trace {

@@ -7,7 +7,7 @@ use ringfall_workloads::source::read_validation;
 
 use super::*;
 use crate::config::Traffic;
-use crate::facts::DriveOutcome;
+use crate::facts::{DriveOutcome, TimelineSecond};
 use crate::host::DeviceFacts;
 use crate::results::tests::{busy, nothing};
 use crate::results::{Code, Document, RunResult, Warning, warnings_of};
@@ -173,4 +173,36 @@ fn bytes_that_cross_between_numa_nodes_are_told_by_drive() {
     let unknown = on_two_nodes([None; 2]);
     assert!(!summary(style, &unknown).contains("NUMA"));
     assert_eq!(Document::of(&unknown).ringfall.drives[1].remote_bytes, None);
+}
+
+#[test]
+fn a_drive_that_collapses_is_marked_beside_its_bandwidth() {
+    let mut result = busy();
+    result.warnings = warnings_of(&result);
+    let of = |result: &RunResult| {
+        let document = Document::of(result);
+        let page = html::page_of(&[Named { name: "a".to_owned(), document }]);
+        (summary(Style { colour: false }, result), page)
+    };
+    let (plain, page) = of(&result);
+    assert!(!plain.contains("unsteady") && !page.contains("unsteady"));
+    result.timeline = (1..=10u32)
+        .map(|end_s| {
+            let mut second = TimelineSecond { seconds: 1.0, ..TimelineSecond::default() };
+            second.end_s = f64::from(end_s);
+            second.gauges.in_flight = 64;
+            let read = &mut second.tiers[Tier::Storage.index()].read;
+            read.bytes = if end_s > 6 { GIB / 100 } else { GIB };
+            second
+        })
+        .collect();
+    result.warnings = warnings_of(&result);
+    let (plain, page) = of(&result);
+    let headline = plain.lines().find(|line| line.starts_with("  storage  ")).unwrap();
+    assert!(headline.contains(" GiB/s, unsteady  read "), "{headline}");
+    assert!(headline.chars().count() <= 80, "{headline}");
+    assert!(page.contains("storage read, GiB/s (unsteady)"));
+    for shown in [plain.split_whitespace().collect::<Vec<_>>().join(" "), page] {
+        assert!(shown.contains("1.000, 1.000, 1.000, 0.010, 0.010 GiB/s in its fifths"), "{shown}");
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 use crate::escape;
 use crate::host::Machine;
-use crate::results::Document;
+use crate::results::{Code, Document};
 use crate::results::document::{
     DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
     RequestsOfClass,
@@ -121,10 +121,15 @@ fn head(html: &mut String, named: &Named, several: bool) {
         .and_then(|latency| latency.p95.known());
     let hit_rate = named.document.hit_rate();
     let storage_tokens = Metric::by_key(STORAGE_THROUGHPUT).and_then(|m| m.of(&named.document));
+    let is_uneven = ours.warnings.iter().any(|warning| warning.code == Code::NotSteady);
+    let [read, write] = match is_uneven {
+        true => ["storage read, GiB/s (unsteady)", "storage write, GiB/s (unsteady)"],
+        false => ["storage read, GiB/s", "storage write, GiB/s"],
+    };
     let cards = [
         (optional(summary.cache_stats.decode_bytes_read_gb.known()), "decode read, GiB"),
-        (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
-        (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
+        (optional(ours.io.read.bandwidth_gib_per_s.known()), read),
+        (optional(ours.io.write.bandwidth_gib_per_s.known()), write),
         (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
         (optional(storage_tokens), "storage tokens/s"),
         (optional(summary.total_tokens.number()), "tokens"),
