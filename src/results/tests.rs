@@ -108,6 +108,9 @@ pub(crate) fn busy() -> RunResult {
     result.engine.io_write.bytes = 2 * GIB;
     result.engine.io_write.entry_bytes = 2 * GIB;
     result.engine.io_read.latency.record(MILLISECOND_NS);
+    for io in [&mut result.engine.io_read, &mut result.engine.io_write] {
+        io.sizes[0].bytes = io.bytes;
+    }
     result.engine.evictions[Tier::Cpu.index()].entries = 1;
     result.engine.evictions[Tier::Cpu.index()].bytes = GIB;
     for class in Class::ALL {
@@ -118,7 +121,11 @@ pub(crate) fn busy() -> RunResult {
     result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
     result.cache.record_write(Purpose::Prefill, 100);
     result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
-    result.timeline.push(TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() });
+    let mut second = TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() };
+    (second.requests_completed, second.generated_tokens) = (3, 9);
+    let storage = &mut second.tiers[Tier::Storage.index()];
+    (storage.read.bytes, storage.write.bytes) = (GIB, 2 * GIB);
+    result.timeline.push(second);
     result.kernel = Some(BlockDelta {
         device: "nvme0n1".into(),
         reads: 1,
@@ -132,6 +139,62 @@ pub(crate) fn busy() -> RunResult {
         flushes: None,
     });
     result
+}
+
+/// The same with as many samples of everything as are judged.
+pub(crate) fn judged() -> RunResult {
+    let mut result = busy();
+    for tier in [Tier::Cpu, Tier::Storage] {
+        let tier = &mut result.engine.tiers[tier.index()];
+        for direction in [&mut tier.read, &mut tier.write] {
+            for _ in 1..health::SAMPLES_MIN {
+                direction.total.record(12 * MILLISECOND_NS);
+                direction.device.record(10 * MILLISECOND_NS);
+                direction.host.record(2 * MILLISECOND_NS);
+            }
+        }
+    }
+    for _ in 0..3 {
+        let miss = Outcome::Miss { reads_done: 3 };
+        result.cache.record_read(Purpose::Decode, 4, miss, 100, false);
+        result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
+        result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
+    }
+    result
+}
+
+#[test]
+fn few_samples_are_neither_met_nor_not_met() {
+    let mut result = judged();
+    let storage = &mut result.engine.tiers[Tier::Storage.index()];
+    // One write of 1,281 ms, as with a CPU tier, where nearly all others are demotions.
+    storage.write.device = Histogram::new();
+    storage.write.device.record(1_281 * MILLISECOND_NS);
+    let verdict = health::judge(&result);
+    assert_eq!((&*verdict.overall_status, verdict.total_count), ("PASS", 3), "{verdict:?}");
+    let [few] = &verdict.too_few[..] else { panic!("{verdict:?}") };
+    assert_eq!((&*few.name, few.samples), ("Storage Tier Write Device P95 < 500ms", Some(1)));
+    assert_eq!(
+        verdict.criteria.iter().map(|c| c.samples).collect::<Vec<_>>(),
+        [Some(20), Some(40), Some(24)]
+    );
+}
+
+#[test]
+fn demotions_to_storage_are_writes_that_are_judged() {
+    let mut result = judged();
+    result.engine.tiers[Tier::Storage.index()].write.device = Histogram::new();
+    let demoted = &mut result.engine.evictions[Tier::Cpu.index()].write;
+    (0..30).for_each(|_| demoted.record(600 * MILLISECOND_NS));
+    let past_the_cpu = &mut result.engine.evictions_gpu_to_storage.write;
+    (0..10).for_each(|_| past_the_cpu.record(600 * MILLISECOND_NS));
+    let verdict = health::judge(&result);
+    let write = &verdict.criteria[0];
+    assert_eq!(&*write.name, "Storage Tier Write Device P95 < 500ms");
+    assert_eq!((write.passed, write.samples), (false, Some(40)));
+    // One to another tier is none of them.
+    result.engine.evictions[Tier::Gpu.index()].write.record(1);
+    assert_eq!(health::judge(&result).criteria[0].samples, Some(40));
 }
 
 /// `a.{x,y}.b` as `a.x.b` and `a.y.b`.
@@ -400,10 +463,11 @@ fn health_judges_by_its_profile() {
         health::judge(result).criteria.iter().map(|c| c.name.to_string()).collect()
     };
     assert_eq!(health::judge(&nothing()).overall_status, "NO DATA");
-    let mut result = busy();
+    let mut result = judged();
     assert_eq!(health::judge(&result).overall_status, "PASS");
     assert_eq!(names(&result).len(), 4);
-    result.engine.tiers[Tier::Storage.index()].read.device.record(200 * MILLISECOND_NS);
+    let reads = &mut result.engine.tiers[Tier::Storage.index()].read.device;
+    (0..2).for_each(|_| reads.record(200 * MILLISECOND_NS));
     let verdict = health::judge(&result);
     assert_eq!((&*verdict.overall_status, verdict.passed_count), ("FAIL", 3));
     result.plan.performance_profile = PerformanceProfile::Throughput;
@@ -425,7 +489,7 @@ fn health_judges_by_its_profile() {
 
 #[test]
 fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
-    let mut result = busy();
+    let mut result = judged();
     let verdict = health::judge(&result);
     let names: Vec<&str> = verdict.criteria.iter().map(|c| &*c.name).collect();
     // To the letter as the reference has them.
@@ -455,7 +519,7 @@ fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
 
 #[test]
 fn a_run_whose_requests_were_refused_can_not_pass() {
-    let mut result = busy();
+    let mut result = judged();
     for _ in 0..1_000 {
         result.requests.record(&record(Class::Batch, 60));
     }
