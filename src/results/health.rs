@@ -26,6 +26,10 @@ pub struct Criterion {
     pub unit: Cow<'static, str>,
     /// Whether the criterion was met. Same definition as the reference's.
     pub passed: bool,
+    /// Number of operations that `actual` was worked out from: for a percentile those of the tier,
+    /// for a hit rate the reads; null for a rate over time.
+    #[serde(default)]
+    pub samples: Option<u64>,
 }
 
 /// A number, or the string that the reference has in its place.
@@ -49,9 +53,11 @@ impl std::fmt::Display for Measure {
     }
 }
 
-/// Verdict on the storage. A criterion for which nothing was measured is left out. Differs from the
-/// reference in three ways: a run that measured nothing passes nothing, a run in which requests
-/// were refused has one more criterion, and so has the profile `throughput`, for tokens.
+/// Verdict on the storage. A criterion for which nothing was measured is left out, and one with too
+/// few samples is set aside. Differs from the reference in five ways: a run that measured nothing
+/// passes nothing, fewer than 20 samples are not judged, writes of demotions are judged with those
+/// of prefills, a run in which requests were refused has one more criterion, and so has the profile
+/// `throughput`, for tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
@@ -67,7 +73,16 @@ pub struct Health {
     /// Number of criteria against which the storage was judged. Differs from the reference as
     /// `criteria` does.
     pub total_count: usize,
+    /// Criteria with fewer than 20 samples, which were neither met nor not met (`passed` says how
+    /// they would have been judged): the 95th percentile of so few is their largest value, so that
+    /// one operation would decide.
+    #[serde(default)]
+    pub too_few: Vec<Criterion>,
 }
+
+/// Fewest samples that are judged: of fewer the 95th percentile is the largest value, and one read
+/// moves a hit rate by more than 5 %.
+pub const SAMPLES_MIN: u64 = 20;
 
 /// Share of a run's requests that may have been refused for want of room before the run has failed:
 /// with more, what was measured is another workload than the one asked for.
@@ -82,6 +97,9 @@ pub fn judge(result: &RunResult) -> Health {
         PerformanceProfile::Throughput => throughput(result),
     };
     criteria.extend(refused(result));
+    let is_enough =
+        |criterion: &Criterion| criterion.samples.is_none_or(|samples| samples >= SAMPLES_MIN);
+    let (criteria, too_few): (Vec<_>, Vec<_>) = criteria.into_iter().partition(is_enough);
     let passed_count = criteria.iter().filter(|criterion| criterion.passed).count();
     let total_count = criteria.len();
     let overall_status = match (passed_count, total_count) {
@@ -89,7 +107,7 @@ pub fn judge(result: &RunResult) -> Health {
         (passed, total) if passed == total => "PASS",
         _ => "FAIL",
     };
-    Health { overall_status: overall_status.into(), criteria, passed_count, total_count }
+    Health { overall_status: overall_status.into(), criteria, passed_count, total_count, too_few }
 }
 
 /// Whether nothing was measured that a drive could be judged by.
@@ -111,6 +129,8 @@ fn refused(result: &RunResult) -> Option<Criterion> {
         actual: Measure::Number(share),
         unit: "ratio".into(),
         passed: share <= REFUSED_SHARE_MAX,
+        // Every request was counted, and how many is not a matter of chance.
+        samples: None,
     })
 }
 
@@ -127,6 +147,7 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
             actual: Measure::Number(actual),
             unit: "ms".into(),
             passed: actual < target,
+            samples: Some(histogram.count()),
         })
     };
     let hit_rate = result.cache.hit_rate().map(|actual| Criterion {
@@ -135,11 +156,15 @@ fn latency(result: &RunResult) -> Vec<Criterion> {
         actual: Measure::Number(actual),
         unit: "ratio".into(),
         passed: actual > asked.hit_rate_min,
+        samples: Some(result.cache.hits + result.cache.misses),
     });
-    let (write, read) = (&storage.write.device, &storage.read.device);
+    // With a tier above, nearly all that is written to storage are entries demoted from there.
+    let mut write = storage.write.device.clone();
+    write.merge(&result.engine.evictions[Tier::Cpu.index()].write);
+    write.merge(&result.engine.evictions_gpu_to_storage.write);
     [
-        below("Storage Tier Write Device", asked.write_device_p95_ms, write),
-        below("Storage Tier Read Device", asked.read_device_p95_ms, read),
+        below("Storage Tier Write Device", asked.write_device_p95_ms, &write),
+        below("Storage Tier Read Device", asked.read_device_p95_ms, &storage.read.device),
         below("CPU RAM", asked.cpu_p95_ms, &cpu),
         hit_rate,
     ]
@@ -164,6 +189,7 @@ fn throughput(result: &RunResult) -> Vec<Criterion> {
             actual: Measure::Words(format!("{rate:.2}").into()),
             unit: unit.into(),
             passed: count > 0.0 && rate > min,
+            samples: None,
         }
     };
     let bandwidth = |name: &'static str, min: f64, bytes: u64| {

@@ -9,7 +9,7 @@ use super::*;
 use crate::config::Traffic;
 use crate::facts::{DriveOutcome, TimelineSecond};
 use crate::host::DeviceFacts;
-use crate::results::tests::{busy, nothing};
+use crate::results::tests::{busy, judged, nothing};
 use crate::results::{Code, Document, RunResult, Warning, warnings_of};
 
 fn summary(style: Style, result: &RunResult) -> String {
@@ -56,7 +56,10 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
 
 #[test]
 fn the_summary_fits_a_screen_of_80_columns() {
-    let mut result = busy();
+    let mut result = judged();
+    let writes = &mut result.engine.tiers[Tier::Storage.index()].write.device;
+    *writes = Default::default();
+    writes.record(1_281_000_000);
     let error = IoError {
         kind: ErrorKind::Media,
         operation: Operation::Read,
@@ -93,8 +96,9 @@ fn the_summary_fits_a_screen_of_80_columns() {
         "decode bytes read",
         "wall-clock throughput 0.900 tokens/s",
         "storage throughput 3000 tokens/s",
-        "PASS, passed 4 of 4",
-        "met:     Cache Hit Rate > 30%: 83.3 %",
+        "PASS, passed 3 of 3",
+        "met:     Cache Hit Rate > 30%: 83.3 % of 24 samples",
+        "too few: Storage Tier Write Device P95 < 500ms: 1281.00 ms of 1 sample\n",
     ] {
         assert!(plain.contains(part), "{part} in\n{plain}");
     }
