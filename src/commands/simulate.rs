@@ -121,6 +121,12 @@ fn as_typed(mut error: InputError, args: &SimulateArgs) -> InputError {
     error
 }
 
+/// What the descriptions say against their own numbers.
+fn doubts(devices: &[DeviceFile]) -> Vec<String> {
+    let told = |device: &DeviceFile| Some(format!("{}: {}", device.name, device.doubt.as_ref()?));
+    devices.iter().filter_map(told).collect()
+}
+
 fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     let Some(plan) = plans.first() else { return Ok(Exit::Done) };
     refuse(plan)?;
@@ -130,6 +136,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let mut what_if = WhatIf::new(plan);
+    what_if.doubts = doubts(devices);
     let mut exit = Exit::Done;
     'all: for plan in plans {
         for device in devices {
@@ -250,6 +257,9 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
             let example = format!("{} users on {}: {}", row.users, short(row), row.because);
             wrapped(&mut page, &head, &example);
         }
+    }
+    for doubt in &what_if.doubts {
+        wrapped(&mut page, "  note: ", &terminal(doubt));
     }
     gpu_memory_lines(&mut page, what_if);
     let _infallible = writeln!(page, "\n  table        {}", terminal_path(&plan.output));
