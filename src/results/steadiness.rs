@@ -60,7 +60,6 @@ impl SteadinessReport {
             steady: spread.is_steady(),
         })
     }
-
 }
 
 /// What a reader should know of a run's unevenness; none where it was steady, and where the load
@@ -138,7 +137,8 @@ fn mean(values: &[f64]) -> f64 {
 fn slows_down(fifths: &[f64], looks: &[Vec<f64>; WINDOW]) -> bool {
     let by_rate = |(_, one): &(usize, &f64), (_, other): &(usize, &f64)| one.total_cmp(other);
     let all = || fifths.iter().enumerate();
-    let (Some((slow, lowest)), Some((fast, highest))) = (all().min_by(by_rate), all().max_by(by_rate))
+    let (Some((slow, lowest)), Some((fast, highest))) =
+        (all().min_by(by_rate), all().max_by(by_rate))
     else {
         return false;
     };

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 use crate::escape;
 use crate::host::Machine;
-use crate::results::{Code, Document};
 use crate::results::document::{
     DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
     RequestsOfClass,
 };
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
+use crate::results::{Code, Document};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
