@@ -207,3 +207,77 @@ fn throughput(result: &RunResult) -> Vec<Criterion> {
     criteria.push(above("Token Throughput", asked.tokens_per_s_min, tokens, "tokens/s"));
     criteria
 }
+
+#[cfg(test)]
+mod tests {
+    use ringfall_engine::units::GIB;
+
+    use super::*;
+    use crate::results::tests::judged;
+
+    const MILLISECOND_NS: u64 = 1_000_000;
+
+    #[test]
+    fn few_samples_are_neither_met_nor_not_met() {
+        let mut result = judged();
+        let storage = &mut result.engine.tiers[Tier::Storage.index()];
+        // One write of 1,281 ms, as with a CPU tier, where nearly all others are demotions.
+        storage.write.device = Histogram::new();
+        storage.write.device.record(1_281 * MILLISECOND_NS);
+        let verdict = judge(&result);
+        assert_eq!((&*verdict.overall_status, verdict.total_count), ("PASS", 3), "{verdict:?}");
+        let [few] = &verdict.too_few[..] else { panic!("{verdict:?}") };
+        assert_eq!((&*few.name, few.samples), ("Storage Tier Write Device P95 < 500ms", Some(1)));
+        assert_eq!(
+            verdict.criteria.iter().map(|c| c.samples).collect::<Vec<_>>(),
+            [Some(20), Some(40), Some(24)]
+        );
+    }
+
+    #[test]
+    fn demotions_to_storage_are_writes_that_are_judged() {
+        let mut result = judged();
+        result.engine.tiers[Tier::Storage.index()].write.device = Histogram::new();
+        let demoted = &mut result.engine.evictions[Tier::Cpu.index()].write;
+        (0..30).for_each(|_| demoted.record(600 * MILLISECOND_NS));
+        let past_the_cpu = &mut result.engine.evictions_gpu_to_storage.write;
+        (0..10).for_each(|_| past_the_cpu.record(600 * MILLISECOND_NS));
+        let verdict = judge(&result);
+        let write = &verdict.criteria[0];
+        assert_eq!(&*write.name, "Storage Tier Write Device P95 < 500ms");
+        assert_eq!((write.passed, write.samples), (false, Some(40)));
+        // One to another tier is none of them.
+        result.engine.evictions[Tier::Gpu.index()].write.record(1);
+        assert_eq!(judge(&result).criteria[0].samples, Some(40));
+    }
+
+    #[test]
+    fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
+        let mut result = judged();
+        let verdict = judge(&result);
+        let names: Vec<&str> = verdict.criteria.iter().map(|c| &*c.name).collect();
+        // To the letter as the reference has them.
+        assert_eq!(
+            names,
+            [
+                "Storage Tier Write Device P95 < 500ms",
+                "Storage Tier Read Device P95 < 200ms",
+                "CPU RAM P95 < 150ms",
+                "Cache Hit Rate > 30%"
+            ]
+        );
+        result.plan.workload.health.read_device_p95_ms = 0.5;
+        result.plan.workload.health.hit_rate_min = 0.07;
+        let verdict = judge(&result);
+        assert_eq!(&*verdict.criteria[1].name, "Storage Tier Read Device P95 < 0.5ms");
+        assert_eq!(&*verdict.criteria[3].name, "Cache Hit Rate > 7%");
+        result.plan.performance_profile = PerformanceProfile::Throughput;
+        let read = result.engine.io_read.bytes as f64 / GIB as f64 / result.window.seconds;
+        for (asked, passed) in [(read * 0.99, true), (read * 1.01, false)] {
+            result.plan.workload.health.read_gib_per_s_min = asked;
+            let verdict = judge(&result);
+            assert_eq!(verdict.criteria[0].passed, passed, "{asked} of {read}");
+            assert_eq!(verdict.overall_status == "PASS", passed);
+        }
+    }
+}

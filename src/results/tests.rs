@@ -163,40 +163,6 @@ pub(crate) fn judged() -> RunResult {
     result
 }
 
-#[test]
-fn few_samples_are_neither_met_nor_not_met() {
-    let mut result = judged();
-    let storage = &mut result.engine.tiers[Tier::Storage.index()];
-    // One write of 1,281 ms, as with a CPU tier, where nearly all others are demotions.
-    storage.write.device = Histogram::new();
-    storage.write.device.record(1_281 * MILLISECOND_NS);
-    let verdict = health::judge(&result);
-    assert_eq!((&*verdict.overall_status, verdict.total_count), ("PASS", 3), "{verdict:?}");
-    let [few] = &verdict.too_few[..] else { panic!("{verdict:?}") };
-    assert_eq!((&*few.name, few.samples), ("Storage Tier Write Device P95 < 500ms", Some(1)));
-    assert_eq!(
-        verdict.criteria.iter().map(|c| c.samples).collect::<Vec<_>>(),
-        [Some(20), Some(40), Some(24)]
-    );
-}
-
-#[test]
-fn demotions_to_storage_are_writes_that_are_judged() {
-    let mut result = judged();
-    result.engine.tiers[Tier::Storage.index()].write.device = Histogram::new();
-    let demoted = &mut result.engine.evictions[Tier::Cpu.index()].write;
-    (0..30).for_each(|_| demoted.record(600 * MILLISECOND_NS));
-    let past_the_cpu = &mut result.engine.evictions_gpu_to_storage.write;
-    (0..10).for_each(|_| past_the_cpu.record(600 * MILLISECOND_NS));
-    let verdict = health::judge(&result);
-    let write = &verdict.criteria[0];
-    assert_eq!(&*write.name, "Storage Tier Write Device P95 < 500ms");
-    assert_eq!((write.passed, write.samples), (false, Some(40)));
-    // One to another tier is none of them.
-    result.engine.evictions[Tier::Gpu.index()].write.record(1);
-    assert_eq!(health::judge(&result).criteria[0].samples, Some(40));
-}
-
 /// `a.{x,y}.b` as `a.x.b` and `a.y.b`.
 fn expanded(pattern: &str) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_owned()] };
@@ -267,7 +233,7 @@ fn documents_read_back() {
 
 #[test]
 fn every_key_of_the_specification_is_there() {
-    let document = to_json(&busy());
+    let document = to_json(&judged());
     assert_eq!(missing(&document, KEYS), Vec::<String>::new());
     assert_eq!(missing(&document, MEASURED), Vec::<String>::new());
 }
@@ -485,36 +451,6 @@ fn health_judges_by_its_profile() {
     assert_eq!(verdict.overall_status, "PASS", "this mode never writes");
     let criterion = serde_json::to_value(&verdict.criteria[0]).unwrap();
     assert_eq!((&criterion["target"], &criterion["actual"]), (&json!(">0"), &json!("0.10")));
-}
-
-#[test]
-fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
-    let mut result = judged();
-    let verdict = health::judge(&result);
-    let names: Vec<&str> = verdict.criteria.iter().map(|c| &*c.name).collect();
-    // To the letter as the reference has them.
-    assert_eq!(
-        names,
-        [
-            "Storage Tier Write Device P95 < 500ms",
-            "Storage Tier Read Device P95 < 200ms",
-            "CPU RAM P95 < 150ms",
-            "Cache Hit Rate > 30%"
-        ]
-    );
-    result.plan.workload.health.read_device_p95_ms = 0.5;
-    result.plan.workload.health.hit_rate_min = 0.07;
-    let verdict = health::judge(&result);
-    assert_eq!(&*verdict.criteria[1].name, "Storage Tier Read Device P95 < 0.5ms");
-    assert_eq!(&*verdict.criteria[3].name, "Cache Hit Rate > 7%");
-    result.plan.performance_profile = PerformanceProfile::Throughput;
-    let read = result.engine.io_read.bytes as f64 / GIB as f64 / result.window.seconds;
-    for (asked, passed) in [(read * 0.99, true), (read * 1.01, false)] {
-        result.plan.workload.health.read_gib_per_s_min = asked;
-        let verdict = health::judge(&result);
-        assert_eq!(verdict.criteria[0].passed, passed, "{asked} of {read}");
-        assert_eq!(verdict.overall_status == "PASS", passed);
-    }
 }
 
 #[test]

@@ -233,8 +233,8 @@ fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// The two directions, by the part of the keys that names them.
-struct Direction<'a> {
+/// Figures of one direction, which the part of their keys names.
+struct IoFigures<'a> {
     name: &'static str,
     io: &'a IoDirection,
     engine_bytes: Sum<u64>,
@@ -245,14 +245,14 @@ struct Direction<'a> {
 fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
     let directions = [
-        Direction {
+        IoFigures {
             name: "read",
             io: &ours.io.read,
             engine_bytes: ours.device.engine_read_bytes,
             of_second: |second| &second.tiers.storage.read,
             of_drive: |drive| &drive.read,
         },
-        Direction {
+        IoFigures {
             name: "write",
             io: &ours.io.write,
             engine_bytes: ours.device.engine_write_bytes,
@@ -261,7 +261,7 @@ fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_
         },
     ];
     for (direction, events) in directions.into_iter().zip(events) {
-        let Direction { name, io, engine_bytes, of_second, of_drive } = direction;
+        let IoFigures { name, io, engine_bytes, of_second, of_drive } = direction;
         let place = format!("`ringfall.io.{name}.bytes`");
         let bytes = (&*place, io.bytes.number());
         let key = format!("`ringfall.device.engine_{name}_bytes`");
