@@ -91,7 +91,8 @@ fn figures_that_the_page_cache_had_a_part_in_say_so() {
             .unwrap();
         let page = String::from_utf8(told.stdout).unwrap();
         assert_eq!(page.contains("page cache   --io buffered"), is_cached, "{page}");
-        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        let told = page.lines().skip_while(|line| !line.starts_with("  page cache")).take(2);
+        assert!(told.into_iter().all(|line| line.chars().count() <= 80), "{page}");
     }
 }
 

@@ -37,8 +37,8 @@ pub struct Audit {
     pub read: Read,
     /// Files and directories that were not read, with the reason; the first thousand.
     pub skipped: Vec<Skipped>,
-    /// Files that are no part of a run, such as tables and pictures, by how their names end. Nothing
-    /// of them was read.
+    /// Files that are no part of a run, such as tables and pictures, by how their names end.
+    /// Nothing of them was read.
     pub passed_over: Vec<PassedOver>,
     /// All findings and notes: findings first, the heaviest first.
     pub findings: Vec<Finding>,

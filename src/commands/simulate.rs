@@ -249,6 +249,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         );
     }
     page.push('\n');
+    what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
     let mut reasons: Vec<&str> = Vec::new();
     for row in &what_if.rows {
         if !reasons.contains(&row.binds.name()) {
@@ -257,9 +258,6 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
             let example = format!("{} users on {}: {}", row.users, short(row), row.because);
             wrapped(&mut page, &head, &example);
         }
-    }
-    for doubt in &what_if.doubts {
-        wrapped(&mut page, "  note: ", &terminal(doubt));
     }
     gpu_memory_lines(&mut page, what_if);
     let _infallible = writeln!(page, "\n  table        {}", terminal_path(&plan.output));

@@ -7,9 +7,9 @@ const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 /// What may end a cell in some spreadsheet's settings, so that the next character begins one.
 const SEPARATORS: [char; 5] = [';', '\t', '\r', '\n', '|'];
 
-/// The text of a cell that no spreadsheet takes for a formula and no terminal obeys: where a formula
-/// could begin, an apostrophe stands before it; control characters but tabs and line breaks become
-/// `\u{..}`. Numbers stay as they are. Quoting is the CSV writer's business.
+/// The text of a cell that no spreadsheet takes for a formula and no terminal obeys: where a
+/// formula could begin, an apostrophe stands before it; control characters but tabs and line breaks
+/// become `\u{..}`. Numbers stay as they are. Quoting is the CSV writer's business.
 #[must_use]
 pub fn csv(text: &str) -> String {
     if is_number(text) {

@@ -6,7 +6,8 @@
 //! rises or falls from each fifth to the next, which is no chance. In the other the storage itself
 //! was slower in one fifth than in another: it was never idle in the slow one, and its queue did
 //! not shrink with its bandwidth. By Little's law (in flight = rate × time of an I/O) less load
-//! takes the queue down at least as far as the rate, and a slower drive leaves it as long as it was.
+//! takes the queue down at least as far as the rate, and a slower drive leaves it as long as it
+//! was.
 
 use serde::{Deserialize, Serialize};
 

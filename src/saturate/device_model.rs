@@ -37,9 +37,9 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
         let _infallible = writeln!(
             text,
-            "doubt: >-\n  The speed of this drive varied \
-             while it was measured: a probe had {:.1} MB/s, which\n  later measurements did not, so \
-             don't expect much of predictions from these numbers.",
+            "doubt: >-\n  The speed of this drive varied while it was measured: a probe had {:.1} \
+             MB/s, which\n  later measurements did not, so don't expect much of predictions from \
+             these numbers.",
             fastest.bytes_per_s / 1e6
         );
     }

@@ -30,8 +30,8 @@ pub(in crate::commands) struct CheckpointResult {
     pub target: String,
     /// Kind of storage that the checkpoint is on: `file`, `s3` and so on.
     pub target_kind: &'static str,
-    /// Whether content went through the page cache (`--io buffered`): memory may have taken what was
-    /// written and served what was read, so that no rate is the storage's own.
+    /// Whether content went through the page cache (`--io buffered`): memory may have taken what
+    /// was written and served what was read, so that no rate is the storage's own.
     pub through_page_cache: bool,
     /// Of a comparison, the other place that was written to.
     pub beside: Option<String>,

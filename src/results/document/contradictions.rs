@@ -39,7 +39,7 @@ const WORKED_OUT: &str = "the counts and histograms of the same file";
 pub struct Claim {
     /// Place of the figure: a key in backquotes, or what of a key was added up.
     pub place: String,
-    /// The figure.
+    /// Value that the result gives there.
     pub value: f64,
 }
 
