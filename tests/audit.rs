@@ -8,7 +8,7 @@ use ringfall::audit::{Audit, AuditSettings, Finding, Kind, Level, Value as Given
 use serde_json::{Value, json};
 
 use crate::audit_published::{leaf_of, rank_json, rows};
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, output, text};
 
 /// A run in the published layout whose ranks are copies of one rank file.
 struct Tree {
@@ -397,11 +397,34 @@ fn single_results_are_read_by_themselves_also_ours() {
     let reference = scratch.file("reference.json");
     std::fs::write(&reference, rank_json(&rows()[9], true).to_string()).unwrap();
     std::fs::write(scratch.file("note.json"), "{\"a\": 1}").unwrap();
+    for name in ["rank_samples.csv", "more.CSV", "LICENSE"] {
+        std::fs::write(scratch.file(name), "a").unwrap();
+    }
     let found = audit(std::slice::from_ref(&scratch.path), &AuditSettings::default());
     assert_eq!((found.read.rank_files, found.read.other_json), (2, 1), "{:#?}", found.skipped);
+    // What is no part of a run is named, not said to be nothing.
+    let csv = found.passed_over.iter().find(|others| others.ending == "csv").unwrap();
+    assert_eq!((csv.files, csv.first.file_name().unwrap()), (2, "more.CSV".as_ref()));
+    assert!(found.passed_over.iter().any(|others| others.ending.is_empty()));
+    let page = ringfall::show::audit_page(&found, false);
+    assert!(page.contains("Passed over") && !page.contains("skipped none"), "{page}");
+    assert_valid_as("audit", &serde_json::to_value(&found).unwrap());
+    let contradicting = of(&found, Kind::ContradictsItself);
+    assert!(contradicting.is_empty(), "{contradicting:#?}");
     let groups = &found.runs[0].groups;
     let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
     assert_eq!(labels, ["reference.json", "result.json"]);
+    // One that was changed by hand: all rates of the summary are ten times what they were.
+    let changed = scratch.file("changed.json");
+    let mut file = scratch.json();
+    let rate = &mut file["summary"]["avg_throughput_tokens_per_sec"];
+    *rate = json!(rate.as_f64().unwrap() * 10.0);
+    std::fs::write(&changed, file.to_string()).unwrap();
+    let changed = audit(&[changed], &AuditSettings::default());
+    let finding = one(&changed, Kind::ContradictsItself);
+    let place = "`summary.avg_throughput_tokens_per_sec` says ";
+    assert!(finding.sentence.contains(place), "{}", finding.sentence);
+    assert!((finding.weight - 0.9).abs() < 1e-6, "{finding:#?}");
     // Our bytes are those of the window, by its length.
     let ours = &groups[1].ranks[0];
     assert!(ours.is_ringfall && ours.span_at_least_s == ours.elapsed_s);

@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, finish, output, skipped, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, assert_valid_as, finish, output, skipped, spawn, text, wait_until,
+};
 
 /// `ringfall checkpoint WHAT DIR more`, without progress.
 fn command(scratch: &Scratch, what: &str, more: &[&str]) -> Command {
@@ -26,7 +28,10 @@ fn checkpoint(scratch: &Scratch, what: &str, more: &[&str]) -> Output {
 fn done(scratch: &Scratch, what: &str, more: &[&str]) -> Value {
     let output = checkpoint(scratch, what, &[more, &["--output", "result.json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    serde_json::from_slice(&std::fs::read(scratch.file("result.json")).unwrap()).unwrap()
+    let json =
+        serde_json::from_slice(&std::fs::read(scratch.file("result.json")).unwrap()).unwrap();
+    assert_valid_as("checkpoint", &json);
+    json
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -67,6 +72,27 @@ fn what_is_written_is_restored_to_the_last_byte() {
         let restore = &read["restores"][0];
         assert_eq!((&restore["bytes"], &restore["blocks_bad"]), (&(40 << 20).into(), &0.into()));
         assert_eq!(restore["blocks_checked"], 10 << 10);
+    }
+}
+
+#[test]
+fn figures_that_the_page_cache_had_a_part_in_say_so() {
+    for (io, is_cached) in [("direct", false), ("buffered", true)] {
+        let scratch = Scratch::new("checkpoint-cached");
+        let written = done(&scratch, "write", &[&SMALL[..], &["--io", io]].concat());
+        let read = done(&scratch, "read", &["--io", io]);
+        assert_eq!(written["through_page_cache"], is_cached, "{io}");
+        assert_eq!(read["through_page_cache"], is_cached, "{io}");
+        let store = scratch.store();
+        let words = ["checkpoint", "read", store.to_str().unwrap(), "--io", io];
+        let told = std::process::Command::new(env!("CARGO_BIN_EXE_ringfall"))
+            .args(words)
+            .output()
+            .unwrap();
+        let page = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(page.contains("page cache   --io buffered"), is_cached, "{page}");
+        let told = page.lines().skip_while(|line| !line.starts_with("  page cache")).take(2);
+        assert!(told.into_iter().all(|line| line.chars().count() <= 80), "{page}");
     }
 }
 

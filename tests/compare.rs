@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, text};
 
 fn compare(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -44,6 +44,7 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let output = compare(&scratch.path, &[&trials[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_valid_as("comparison", &json);
     assert_eq!(json["baseline"].as_array().unwrap().len(), 2);
     assert_eq!(json["configuration_differences"][0]["key"], "queue_depth");
     assert!(json["trust"].as_array().unwrap().len() >= 3);

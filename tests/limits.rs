@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
+use crate::support::{
+    Scratch, assert_fails, assert_valid_as, data_bytes, finish, output, spawn, text, wait_until,
+};
 
 fn saturate(scratch: &Scratch, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -25,6 +27,7 @@ fn read(path: &PathBuf) -> Value {
 
 /// What holds of every search, cut short or not, on a device of any speed.
 fn assert_sound(found: &Value) {
+    assert_valid_as("limits", found);
     for limit in found["limits"].as_array().unwrap() {
         for goal in ["bandwidth", "iops"].into_iter().filter(|goal| !limit[goal].is_null()) {
             let best = &limit[goal]["best"];

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, assert_valid, finish, output, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid, assert_valid_as, finish, output, spawn, text, wait_until,
 };
 
 const DEVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices");
@@ -514,4 +514,34 @@ fn a_searched_depth_reaches_the_bandwidth_of_the_usual_one_with_less_in_flight()
         let p50 = |json: &Value| of(json, "/ringfall/io/write/latency_ms/p50");
         assert!(p50(&found) <= p50(&usual), "{device}: {} and {}", p50(&found), p50(&usual));
     }
+}
+
+#[test]
+fn a_doubtful_drive_is_told_in_the_output_and_the_json() {
+    let scratch = Scratch::new("doubtful");
+    let drive = "name: shaky\ndoubt: >-\n  Its speed varied: don't expect\n  much of this\nread: \
+                 {mb_per_s: 900, iops: 9000, latency_us: 9}\nwrite: {mb_per_s: 900, iops: 9000, \
+                 latency_us: 9}\n";
+    std::fs::write(scratch.file("d.yaml"), drive).unwrap();
+    let doubt = "Its speed varied: don't expect much of this";
+    let of = |arguments: &str| {
+        let line = format!("simulate --device d.yaml --model tiny-1b --duration 3 {arguments}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ended = output(ringfall(&scratch, &words));
+        assert_eq!(ended.status.code(), Some(0), "{line}: {}", text(&ended));
+        let shown = text(&ended).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(doubt), "{line}: {shown}");
+    };
+    of("--num-users 2 --output result.json");
+    let warnings = scratch.json()["ringfall"]["warnings"].clone();
+    let warnings = warnings.as_array().unwrap();
+    let found = warnings.iter().find(|warning| warning["code"] == "device_doubtful").unwrap();
+    assert!(found["text"].as_str().unwrap().ends_with(doubt), "{found}");
+    of("--what-if-users 1,2 --output result.json --html-output t.html");
+    let table = std::fs::read(scratch.file("result.json")).unwrap();
+    let table: Value = serde_json::from_slice(&table).unwrap();
+    assert_valid_as("what-if", &table);
+    assert_eq!(table["doubts"], serde_json::json!([format!("shaky: {doubt}")]));
+    let page = std::fs::read_to_string(scratch.file("t.html")).unwrap();
+    assert!(page.contains("much of this</li>"), "{page}");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_fails, assert_valid, text};
+use crate::support::{Scratch, assert_fails, assert_valid, assert_valid_as, text};
 
 /// A suite of small runs in a scratch directory, with its data in `store`.
 fn suite(scratch: &Scratch, store: &Path, workloads: &str) -> Command {
@@ -43,6 +43,7 @@ fn a_workload_that_fails_ends_no_other_and_tiers_left_out_are_absent() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let table = read(&scratch, "out/table/table.json");
+    assert_valid_as("suite", &table);
     let found = verdicts(&table);
     assert_eq!(found[1], ("storage-only", "error"), "{}", text(&output));
     assert_eq!(found[2], ("gpu-cpu", "impossible"));

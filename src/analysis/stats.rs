@@ -16,6 +16,7 @@ const ROWS_MIN: usize = 10;
 
 /// Where a figure lies, with [`CONFIDENCE`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end of the interval.
     pub low: f64,

@@ -10,7 +10,7 @@ use super::iostat::{Iostat, read_iostat};
 use super::leaf::{Group, Leaf, Trial, division_by_path};
 use super::log::Log;
 use super::rank::{NotRead, Rank, read_rank};
-use super::report::{AUDIT_VERSION, Audit, LeafReport, Read, Skipped};
+use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Read, Skipped};
 use super::settings::AuditSettings;
 use super::span::{FromLog, START_DELAY_S};
 use super::summary::read_summary;
@@ -38,6 +38,7 @@ pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
         paths: paths.to_vec(),
         read: Read::default(),
         skipped: Vec::new(),
+        passed_over: Vec::new(),
         findings: Vec::new(),
         runs: Vec::new(),
     };
@@ -52,6 +53,8 @@ pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
     finder.skipped.sort();
     audit.read = finder.read;
     audit.skipped = finder.skipped;
+    finder.passed_over.sort();
+    audit.passed_over = finder.passed_over;
     audit
 }
 
@@ -81,6 +84,7 @@ struct Finder {
     /// Real paths and what was given for them.
     roots: Vec<(PathBuf, PathBuf)>,
     skipped: Vec<Skipped>,
+    passed_over: Vec<PassedOver>,
     read: Read,
 }
 
@@ -109,6 +113,14 @@ impl Finder {
         walk(root, &mut tree);
         for skipped in std::mem::take(&mut tree.skipped) {
             self.skip(&skipped.path, skipped.why);
+        }
+        for (ending, (first, count)) in tree.passed_over {
+            let shown = self.shown(&first);
+            let there = self.passed_over.iter_mut().find(|there| there.ending == ending);
+            match there {
+                Some(there) => there.files += count,
+                None => self.passed_over.push(PassedOver { ending, files: count, first: shown }),
+            }
         }
         for leaf in tree.leaves {
             runs.entry(leaf).or_default();
@@ -270,7 +282,7 @@ impl Finder {
                 Name::Metadata => beside.metadata = Some(path),
                 Name::Iostat => beside.iostat.push(path),
                 Name::Log => beside.logs.push(path),
-                Name::Json | Name::Other => {}
+                Name::Json | Name::Other | Name::Unknown => {}
             }
         }
         beside

@@ -9,6 +9,7 @@ use super::report::path_as_text;
 
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Bytes counted after the time by which they are divided.
@@ -17,6 +18,8 @@ pub enum Kind {
     LatencyBeyondTheRun,
     /// A reported rate that is not the file's own bytes by its own time.
     RateIsNotBytesByTime,
+    /// Figures of one file of which only one can be true.
+    ContradictsItself,
     /// Ranks without a file, or with one that can't be read.
     LostRanks,
     /// Several result files of one rank.
@@ -55,6 +58,7 @@ impl Kind {
             Kind::CountedAfterTheRun => "bytes counted after the run's time",
             Kind::LatencyBeyondTheRun => "requests longer than the run",
             Kind::RateIsNotBytesByTime => "a rate that is not bytes by time",
+            Kind::ContradictsItself => "a result that contradicts itself",
             Kind::LostRanks => "lost ranks",
             Kind::SeveralFilesOfARank => "several files of a rank",
             Kind::RanksWithoutStorage => "ranks that never touched storage",
@@ -75,6 +79,7 @@ impl Kind {
 
 /// Whether a finding puts a figure in question, or only adds what a reader should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// A figure, or a part of it, is in question.
@@ -85,6 +90,7 @@ pub enum Level {
 
 /// A value of an input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Value {
     /// A number, in the input's unit.
@@ -95,6 +101,7 @@ pub enum Value {
 
 /// Something that a finding was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Input {
     /// The file that the value was read from.
     #[serde(serialize_with = "path_as_text")]
@@ -133,6 +140,7 @@ impl Input {
 
 /// Something in published results that calls a figure into question, or is worth knowing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What it is about.
     pub kind: Kind,

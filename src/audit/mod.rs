@@ -37,7 +37,9 @@ mod walk;
 pub use find::audit;
 pub use finding::{Finding, Input, Kind, Level, Value};
 pub use rates::{Direction, Rate};
-pub use report::{AUDIT_VERSION, Audit, GroupReport, LeafReport, RankRow, Read, Skipped, SlaRow};
+pub use report::{
+    AUDIT_VERSION, Audit, GroupReport, LeafReport, PassedOver, RankRow, Read, Skipped, SlaRow,
+};
 pub use settings::AuditSettings;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::json::{Flat, Numbers, Scalar, Shape, read};
 use super::span::{FromLog, Span};
+use crate::results::document::{Contradiction, ResultFile, contradictions};
 
 /// The quality-of-service classes of a result.
 pub(super) const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
@@ -101,6 +102,8 @@ pub(super) struct Rank {
     pub(super) is_ours: bool,
     pub(super) counted: Option<Counted>,
     pub(super) odd: Vec<Odd>,
+    /// Figures of a result of ours that contradict each other.
+    pub(super) contradictions: Vec<Contradiction>,
     /// Set when the trial's log is read.
     pub(super) from_log: Option<FromLog>,
 }
@@ -148,7 +151,14 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, 
         let what = "it sums up several results; give those instead";
         return Err(NotRead::Damaged(what.to_owned()));
     }
-    Ok(rank(&flat, file, index))
+    let mut rank = rank(&flat, file, index);
+    // One that can't be read as a whole, as that of another layout's version, contradicts nothing.
+    if rank.is_ours
+        && let Ok(whole) = ResultFile::read(path)
+    {
+        rank.contradictions = contradictions(&whole.document);
+    }
+    Ok(rank)
 }
 
 /// Takes figures out of a file, and notes those that can't be.
@@ -292,6 +302,7 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
         is_ours,
         counted: if is_ours { from.counted() } else { None },
         odd: Vec::new(),
+        contradictions: Vec::new(),
         from_log: None,
     };
     if is_ours && rank.elapsed_s.is_none() {

@@ -55,6 +55,7 @@ impl Direction {
 
 /// A rate, GiB/s: as reported, and its bounds over the time that really passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rate {
     /// As the results say it, or bytes by `elapsed_time` where they say none.
     pub reported_gib_per_s: f64,

@@ -8,6 +8,7 @@ use super::finding::Finding;
 use super::leaf::{Group, Leaf};
 use super::rank::{CLASSES, Rank, value};
 use super::rates::{Direction, Rate, of_group, of_rank};
+use crate::host::counted;
 
 /// Version of the shape of [`Audit`]: it rises when a key changes its meaning or goes.
 pub const AUDIT_VERSION: u32 = 1;
@@ -23,6 +24,7 @@ fn paths_as_text<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Er
 
 /// An audit. Keys of its JSON are the fields' names; what is unknown is null.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Version of this layout: [`AUDIT_VERSION`].
     pub audit_version: u32,
@@ -35,6 +37,9 @@ pub struct Audit {
     pub read: Read,
     /// Files and directories that were not read, with the reason; the first thousand.
     pub skipped: Vec<Skipped>,
+    /// Files that are no part of a run, such as tables and pictures, by how their names end.
+    /// Nothing of them was read.
+    pub passed_over: Vec<PassedOver>,
     /// All findings and notes: findings first, the heaviest first.
     pub findings: Vec<Finding>,
     /// The runs, by path.
@@ -43,6 +48,7 @@ pub struct Audit {
 
 /// How many files of each kind were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Read {
     /// Results of a rank, or single ones.
     pub rank_files: u64,
@@ -62,6 +68,7 @@ pub struct Read {
 
 /// Something that was not read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// The file or directory.
     #[serde(serialize_with = "path_as_text")]
@@ -70,8 +77,32 @@ pub struct Skipped {
     pub why: String,
 }
 
+/// Files of one ending that are no part of a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PassedOver {
+    /// End of their names after the last dot, in lower case; empty for names without one.
+    pub ending: String,
+    /// Number of such files.
+    pub files: u64,
+    /// The first of them.
+    #[serde(serialize_with = "path_as_text")]
+    pub first: PathBuf,
+}
+
+impl std::fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match &*self.ending {
+            "" => "file without an ending".to_owned(),
+            ending => format!(".{ending} file"),
+        };
+        write!(f, "{} (such as {})", counted(self.files, &what), self.first.display())
+    }
+}
+
 /// What the audit computed for one run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeafReport {
     /// The directory of the run.
     #[serde(serialize_with = "path_as_text")]
@@ -84,6 +115,7 @@ pub struct LeafReport {
 
 /// An option of a run, or a single result.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupReport {
     /// `option 1`, or the file's name.
     pub label: String,
@@ -111,6 +143,7 @@ pub struct GroupReport {
 
 /// How a class of requests met its target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlaRow {
     /// Name of the class: interactive, responsive or batch.
     pub class: &'static str,
@@ -126,6 +159,7 @@ pub struct SlaRow {
 
 /// A rank file. Bounds are over the time that really passed.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankRow {
     /// The file with the rank's result.
     #[serde(serialize_with = "path_as_text")]

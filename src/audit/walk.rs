@@ -1,6 +1,6 @@
 //! The files of a tree of results, by what their names say they are; hostile trees have an end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,8 @@ pub(super) struct Tree {
     pub(super) logs: Vec<PathBuf>,
     /// What was not followed or not read.
     pub(super) skipped: Vec<Skipped>,
+    /// Files that are no part of a run, by how their names end: the first, and how many.
+    pub(super) passed_over: BTreeMap<String, (PathBuf, u64)>,
     /// Everything that was looked at.
     pub(super) entries: usize,
 }
@@ -45,6 +47,8 @@ pub(super) enum Name {
     Log,
     /// The machines, and other files of the harness.
     Other,
+    /// A file that no run of this benchmark writes.
+    Unknown,
 }
 
 /// What the name says.
@@ -72,7 +76,7 @@ pub(super) fn name_of(path: &Path) -> Name {
     } else if name.ends_with(".log") || name.ends_with(".err") {
         Name::Log
     } else {
-        Name::Other
+        Name::Unknown
     }
 }
 
@@ -116,7 +120,7 @@ pub(super) fn walk(root: &Path, tree: &mut Tree) {
             }
         } else if metadata.is_file() {
             tree.file(path);
-        } else if name_of(&path) != Name::Other {
+        } else if !matches!(name_of(&path), Name::Other | Name::Unknown) {
             tree.skip(&path, "it is not a plain file");
         }
     }
@@ -174,6 +178,10 @@ impl Tree {
                 self.skip(&path, what);
             }
             Name::Log => self.logs.push(path),
+            Name::Unknown => {
+                let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+                self.passed_over.entry(ending).or_insert((path, 0)).1 += 1;
+            }
             Name::Iostat | Name::Other => {}
         }
     }
@@ -227,7 +235,8 @@ mod tests {
             ("kvcache_opt1_trial0_x.stdout.log", Name::Other),
             ("host1.iostat.txt", Name::Iostat),
             ("iostat.json", Name::Iostat),
-            ("report.pdf", Name::Other),
+            ("report.pdf", Name::Unknown),
+            ("rank_samples.csv", Name::Unknown),
         ] {
             assert_eq!(name_of(Path::new(name)), expected, "{name}");
         }

@@ -229,6 +229,10 @@ impl Target for FileTarget {
         "file"
     }
 
+    fn is_cached(&self) -> bool {
+        self.io == Io::Buffered
+    }
+
     fn room_bytes(&self) -> Result<Option<u64>, TargetError> {
         let stat = rustix::fs::statvfs(&self.path)
             .map_err(|errno| failed("can't look at", &self.path, &errno.into()))?;

@@ -118,6 +118,7 @@ pub struct Layout {
 
 /// A block that is not what was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BadBlock {
     /// Name of the file that holds the block.
     pub file: String,

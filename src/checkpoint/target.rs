@@ -157,6 +157,11 @@ pub trait Target: Send + Sync {
     /// Its kind in reports: `file`, `s3` and so on.
     fn kind(&self) -> &'static str;
 
+    /// Whether content goes through the page cache, which may then serve reads from memory.
+    fn is_cached(&self) -> bool {
+        false
+    }
+
     /// Bytes that can still be stored there; none where nothing says so.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod discover;
 mod faults;
 mod mlperf;
 mod saturate;
+mod schema;
 mod shared;
 mod simulate;
 mod suite;
@@ -35,6 +36,7 @@ pub use discover::DiscoverArgs;
 pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
+pub use schema::{SchemaArgs, SchemaName};
 pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
@@ -85,8 +87,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Turn results into an HTML page, a workbook, CSV or a fio job; a page can compare several
     Report(ReportArgs),
-    /// Print the JSON Schema of the results
-    Schema,
+    /// Print the JSON Schema of the results, or of something else that ringfall writes as JSON
+    Schema(SchemaArgs),
     /// Print the configuration that `run` would use with these flags, in a form that --config reads
     #[command(args_override_self = true)]
     Config(ConfigArgs),

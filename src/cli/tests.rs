@@ -77,7 +77,12 @@ fn without_a_subcommand_flags_are_those_of_a_run() {
     }
     assert_eq!(options("kv-cache"), Options::default());
     assert!(matches!(parsed("ringfall --version"), Err(Stop::Said(_))));
-    assert!(matches!(parsed("kv-cache schema"), Ok(Cli { command: Command::Schema })));
+    for (line, expected) in
+        [("kv-cache schema", SchemaName::Results), ("kv-cache schema what-if", SchemaName::WhatIf)]
+    {
+        let Ok(Cli { command: Command::Schema(args) }) = parsed(line) else { panic!("{line}") };
+        assert_eq!(args.name, expected);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod ranks;
 
 use ranks::Expanded;
 
-use super::{print, print_json, refuse_input, spread_page};
+use super::{print, print_json, refuse_input, spread_page, tell};
 use crate::analysis::differences::{self, Difference};
 use crate::analysis::merge::{is_one_launch, merge, merge_outlined};
 use crate::analysis::spread::spreads;
@@ -20,7 +20,7 @@ use crate::config::InputError;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::results::document::{FileProblem, InputFacts, ResultFile};
-use crate::results::{Document, write_json, write_text};
+use crate::results::{Code, Document, write_json, write_text};
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///
@@ -32,6 +32,9 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
         Expanded::Results(files) => merge_files(files, args.allow_different, command_line)?,
         Expanded::Trials(trials) => merge_trials(trials, args.allow_different, command_line)?,
     };
+    let warnings = merged.document.ringfall.warnings.iter();
+    let contradicting = warnings.filter(|warning| warning.code == Code::ContradictsItself);
+    tell(&contradicting.map(|warning| warning.text.clone()).collect::<Vec<_>>());
     let is_to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if let Some(output) = args.output.as_ref().filter(|_| !is_to_stdout) {
         refuse_input("--output", output, expanded.files())?;

@@ -12,6 +12,7 @@ pub mod mlperf;
 pub mod report;
 pub mod run;
 pub mod saturate;
+pub mod schema;
 pub mod simulate;
 pub mod suite;
 pub mod sweep;

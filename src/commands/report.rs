@@ -10,7 +10,10 @@ use crate::analysis::iostat;
 use crate::cli::ReportArgs;
 use crate::config::InputError;
 use crate::exit::Exit;
-use crate::results::document::{FileProblem, ResultFile, json_files};
+use crate::results::document::{
+    FileProblem, ResultFile, contradictions, json_files, told_contradictions,
+};
+use crate::results::{Code, Warning};
 use crate::show::{Named, write_html, write_sheet};
 
 /// Makes the report.
@@ -46,9 +49,17 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 /// All results, those of directories too. What lies in a directory and is no result is told and
 /// left out; what is named must be one.
 fn read_all(paths: &[PathBuf], is_table: bool) -> Result<Vec<ResultFile>> {
-    let read = |path: &Path| match is_table {
-        true => ResultFile::read(path),
-        false => ResultFile::read_ours(path),
+    let read = |path: &Path| -> Result<ResultFile, FileProblem> {
+        let mut file = match is_table {
+            true => ResultFile::read(path)?,
+            false => ResultFile::read_ours(path)?,
+        };
+        if let Some(text) = told_contradictions(&contradictions(&file.document)) {
+            tell(&[format!("{}: {text}", file.name())]);
+            let code = Code::ContradictsItself;
+            file.document.ringfall.warnings.push(Warning { code, text, flag_to_try: None });
+        }
+        Ok(file)
     };
     let mut all = Vec::new();
     for path in paths {

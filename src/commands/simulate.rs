@@ -121,6 +121,12 @@ fn as_typed(mut error: InputError, args: &SimulateArgs) -> InputError {
     error
 }
 
+/// What the descriptions say against their own numbers.
+fn doubts(devices: &[DeviceFile]) -> Vec<String> {
+    let told = |device: &DeviceFile| Some(format!("{}: {}", device.name, device.doubt.as_ref()?));
+    devices.iter().filter_map(told).collect()
+}
+
 fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     let Some(plan) = plans.first() else { return Ok(Exit::Done) };
     refuse(plan)?;
@@ -130,6 +136,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let mut what_if = WhatIf::new(plan);
+    what_if.doubts = doubts(devices);
     let mut exit = Exit::Done;
     'all: for plan in plans {
         for device in devices {
@@ -242,6 +249,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         );
     }
     page.push('\n');
+    what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
     let mut reasons: Vec<&str> = Vec::new();
     for row in &what_if.rows {
         if !reasons.contains(&row.binds.name()) {

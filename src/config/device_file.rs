@@ -51,6 +51,8 @@ pub struct DeviceFile {
     pub name: String,
     /// Where the numbers are from.
     pub source: String,
+    /// Why its numbers are not to be relied on, as a sentence; none: nothing is known against them.
+    pub doubt: Option<String>,
     /// How long the drive takes for each I/O: latency, bandwidth, parallelism and cache.
     pub model: DeviceModel,
     /// How many such drives there are.
@@ -67,6 +69,7 @@ struct Text {
     name: String,
     #[serde(default)]
     source: String,
+    doubt: Option<String>,
     read: DirectionText,
     write: DirectionText,
     flush_us: Option<Spanned<f64>>,
@@ -178,6 +181,7 @@ impl DeviceFile {
         Ok(DeviceFile {
             name: shown(parsed.name),
             source: shown(parsed.source),
+            doubt: parsed.doubt.map(shown).filter(|doubt| !doubt.is_empty()),
             model,
             drives: drives.unwrap_or(1),
             memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,

@@ -1,19 +1,22 @@
 //! Text for a cell of comma-separated values.
 
-use super::hidden::is_hidden;
+use super::hidden::{is_hidden, visible};
 
 /// What a spreadsheet begins a formula with, also in the full width that some input methods type.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 /// What may end a cell in some spreadsheet's settings, so that the next character begins one.
 const SEPARATORS: [char; 5] = [';', '\t', '\r', '\n', '|'];
 
-/// The text of a cell that no spreadsheet takes for a formula: where one could begin, an apostrophe
-/// stands before it. Numbers stay as they are. Quoting is the CSV writer's business.
+/// The text of a cell that no spreadsheet takes for a formula and no terminal obeys: where a
+/// formula could begin, an apostrophe stands before it; control characters but tabs and line breaks
+/// become `\u{..}`. Numbers stay as they are. Quoting is the CSV writer's business.
 #[must_use]
 pub fn csv(text: &str) -> String {
     if is_number(text) {
         return text.to_owned();
     }
+    // A terminal that the table is shown on would obey them.
+    let text = &visible(text, |c| "\t\r\n".contains(c));
     let mut cell = String::with_capacity(text.len() + 1);
     // A tab or a line break at the beginning is dropped by some programs, and what is behind it
     // begins the cell.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::hidden::is_hidden;
+use super::hidden::{is_hidden, visible};
 use super::*;
 
 /// Texts that have broken some program.
@@ -121,7 +121,8 @@ proptest! {
         let written = String::from_utf8(writer.into_inner().unwrap()).unwrap();
         prop_assert_eq!(&cells(&written)[1..], std::slice::from_ref(&guarded));
         for (cell, text) in guarded.iter().zip(&texts) {
-            // Apostrophes were added, and nothing else was done.
+            // Apostrophes were added, what is hidden was made visible, and nothing else was done.
+            let text = visible(text, |c| "\t\r\n".contains(c));
             prop_assert_eq!(cell.replace('\'', ""), text.replace('\'', ""));
             let is_number = cell.parse::<f64>().is_ok();
             for part in cell.split([';', '\t', '\r', '\n', '|']) {
@@ -246,6 +247,8 @@ fn ordinary_names_stay_as_they_are() {
         assert_eq!(csv(number), number);
     }
     assert_eq!(csv("-5+cmd"), "'-5+cmd");
+    // A table is also shown on a terminal.
+    assert_eq!(csv("a\u{1b}[31mb\u{202e}\tc\nd"), "a\\u{1b}[31mb\\u{202e}\tc\nd");
 }
 
 #[test]

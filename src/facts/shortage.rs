@@ -4,7 +4,7 @@ use std::fmt;
 
 use ringfall_engine::tier::Tier;
 
-use crate::host::human;
+use crate::host::human_apart;
 
 /// Which tier, how much less, since when and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ impl fmt::Display for TierShortage {
             Tier::Cpu => "CPU tier",
             Tier::Storage => "storage tier",
         };
-        let (given, wanted) = (human(self.given_bytes), human(self.wanted_bytes));
+        let (given, wanted) = human_apart(self.given_bytes, self.wanted_bytes);
         let verb = if self.until_s.is_some() { "held" } else { "holds" };
         write!(f, "the {tier} {verb} {given} instead of {wanted}")?;
         if let Some(since_s) = self.since_s {
@@ -74,6 +74,14 @@ mod tests {
         let text = "the storage tier holds 40.0 GiB instead of 100.0 GiB since 12.3 s into the \
                     measurement, because the file system gave no more";
         assert_eq!(shortage.to_string(), text);
+        shortage.given_bytes = 4_613_734_400;
+        shortage.wanted_bytes = 4_624_220_160;
+        let text = shortage.to_string();
+        assert!(text.contains("holds 4.30 GiB instead of 4.31 GiB since"), "{text}");
+        shortage.wanted_bytes = shortage.given_bytes + 4096;
+        let text = shortage.to_string();
+        assert!(text.contains("holds 4.296875 GiB instead of 4.296879 GiB"), "{text}");
+        (shortage.given_bytes, shortage.wanted_bytes) = (40 * GIB, 100 * GIB);
         shortage.since_s = Some(-3.0);
         assert!(shortage.to_string().contains("since 3.0 s before the measurement, because"));
         shortage.until_s = Some(30.0);

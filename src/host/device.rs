@@ -54,7 +54,8 @@ pub struct ChainLink {
     pub name: String,
     /// Device numbers, as `major:minor`.
     pub numbers: String,
-    /// Kind of device: `partition`, `disk`, `dm`, `md` or `loop`.
+    /// Kind of device: `partition`, `disk`, `dm`, `md` or `loop`; `memory` for a file system in
+    /// memory that holds the file of a loop device, which `name` then names.
     pub kind: String,
     /// Name of the device that stands on this one; null for the topmost.
     pub above: Option<String>,
@@ -173,11 +174,28 @@ fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLin
         below.extend(members.iter().filter_map(|member| text(&member.join("dev"))));
     }
     if let Some(file) = text(&directory.join("loop/backing_file")) {
-        below.extend(device_numbers(Path::new(&file)));
+        let file = Path::new(&file);
+        match memory_file_system(file) {
+            Some(kind) => links.push(ChainLink {
+                name: kind.to_owned(),
+                numbers: String::new(),
+                kind: "memory".to_owned(),
+                above: Some(name.clone()),
+            }),
+            None => below.extend(device_numbers(file)),
+        }
     }
     for numbers in below {
         walk(sys, &numbers, Some(&name), links);
     }
+}
+
+/// The file system in memory that a file is in; none for one on a device.
+fn memory_file_system(file: &Path) -> Option<&'static str> {
+    /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of linux/magic.h.
+    const KINDS: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+    let kind = rustix::fs::statfs(file).ok()?.f_type as u64;
+    KINDS.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name)
 }
 
 /// The PCIe port below which all of these disks (`major:minor`) are, if it is not a root of the

@@ -93,16 +93,37 @@ impl std::fmt::Display for MemoryRoom {
     }
 }
 
+/// Units of sizes, bytes, the largest first.
+const UNITS: [(&str, u64); 4] =
+    [("PiB", GIB << 20), ("TiB", GIB << 10), ("GiB", GIB), ("MiB", GIB >> 10)];
+
 /// Bytes as people read them: `22.3 GiB`, `512.0 MiB`.
 #[must_use]
 pub fn human(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] =
-        [("PiB", GIB << 20), ("TiB", GIB << 10), ("GiB", GIB), ("MiB", GIB >> 10)];
     let fits = UNITS.iter().find(|(_, size)| bytes >= *size);
     match fits {
         Some((unit, size)) => format!("{:.1} {unit}", bytes as f64 / *size as f64),
         None => format!("{} KiB", bytes.div_ceil(1024)),
     }
+}
+
+/// Two different sizes as people read them, with as many digits as tell them apart: `4.31 GiB` and
+/// `4.34 GiB`, where `human` has 4.3 GiB for both. Equal ones are alike.
+#[must_use]
+pub fn human_apart(one: u64, other: u64) -> (String, String) {
+    let plain = (human(one), human(other));
+    if one == other || plain.0 != plain.1 {
+        return plain;
+    }
+    let unit = UNITS.iter().find(|(_, size)| one.min(other) >= *size);
+    let apart = unit.into_iter().flat_map(|(unit, size)| {
+        (2..=9).map(move |digits| {
+            let told = |bytes: u64| format!("{:.digits$} {unit}", bytes as f64 / *size as f64);
+            (told(one), told(other))
+        })
+    });
+    let bytes = (format!("{one} bytes"), format!("{other} bytes"));
+    apart.into_iter().find(|(one, other)| one != other).unwrap_or(bytes)
 }
 
 /// A number of things in words: `1 block`, `2 blocks`, `0 entries`.

@@ -5,7 +5,7 @@
 /// Number of the latest rounds that must agree for bandwidth to count as steady.
 pub const WINDOW: usize = 5;
 /// Largest minus smallest round, of the mean.
-const RANGE_MAX: f64 = 0.20;
+pub const RANGE_MAX: f64 = 0.20;
 /// Rise or fall of the fitted line over the window, of the mean.
 const SLOPE_MAX: f64 = 0.10;
 

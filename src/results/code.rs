@@ -54,7 +54,7 @@ codes! {
         ReadsUnseen = "reads_unseen",
         /// The device's queue was full all the time.
         DeepQueue = "deep_queue",
-        /// Storage bandwidth rose or fell all through the window.
+        /// Storage bandwidth rose or fell all through the window, or the storage changed its speed.
         NotSteady = "not_steady",
         /// The block layer was to be traced, and was not.
         NotTraced = "not_traced",
@@ -128,6 +128,16 @@ codes! {
         /// The ranks did not have one queue depth.
         DepthsDiffer = "depths_differ",
     }
+    /// Those that the description of a simulated drive raises.
+    OF_SIMULATION {
+        /// The description says that its figures are not to be relied on.
+        DeviceDoubtful = "device_doubtful",
+    }
+    /// Those that reading a result back raises.
+    OF_READING {
+        /// The result says two things of one figure.
+        ContradictsItself = "contradicts_itself",
+    }
     /// Those that the trials of a run raise.
     OF_TRIALS {
         /// The trials lie too far apart.
@@ -161,7 +171,9 @@ mod tests {
 
     #[test]
     fn each_code_has_a_name_of_its_own_and_is_found_by_it() {
-        let all = [Code::OF_RUN, Code::OF_RANKS, Code::OF_TRIALS].concat();
+        let all =
+            [Code::OF_RUN, Code::OF_RANKS, Code::OF_SIMULATION, Code::OF_READING, Code::OF_TRIALS]
+                .concat();
         let names: BTreeSet<&str> = all.iter().map(Code::name).collect();
         assert_eq!(names.len(), all.len());
         for code in &all {

@@ -58,7 +58,7 @@ pub enum ColdVerdict {
     Shared,
     /// The devices read less than the engine did: a cache served the rest.
     Cached,
-    /// This machine has no counters that show what the devices read.
+    /// This machine has no counters that show what the devices read, or they are memory.
     Unseen,
 }
 
@@ -119,6 +119,8 @@ impl ColdReads {
         if engine_bytes == 0 {
             return None;
         }
+        // What the kernel counts of memory that looks like a drive is no read of a drive.
+        let kernel_bytes = kernel_bytes.filter(|_| memory(machine).is_none());
         let share = kernel_bytes.map(|bytes| bytes as f64 / engine_bytes as f64);
         let verdict = match share {
             None => ColdVerdict::Unseen,
@@ -219,13 +221,41 @@ fn cached(machine: &Machine) -> String {
     }
 }
 
+/// The memory of this machine that held the data in place of a drive: a file system in memory, or
+/// the block device of that kind that all others stand on; none where there is a drive.
+#[must_use]
+pub(crate) fn memory(machine: &Machine) -> Option<&str> {
+    let file_system = machine.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
+    if matches!(file_system, "tmpfs" | "ramfs" | "devtmpfs") {
+        return Some(file_system);
+    }
+    let links = &machine.device_chain;
+    let is_lowest =
+        |link: &&ChainLink| links.iter().all(|other| other.above.as_ref() != Some(&link.name));
+    let is_memory = |link: &ChainLink| link.kind == "memory" || is_memory_name(&link.name);
+    let mut lowest = links.iter().filter(is_lowest);
+    let first = lowest.next();
+    match (first, &machine.device) {
+        (Some(link), _) => (is_memory(link) && lowest.all(is_memory)).then_some(link.name.as_str()),
+        (None, Some(device)) => is_memory_name(&device.name).then_some(device.name.as_str()),
+        (None, None) => None,
+    }
+}
+
+/// Whether the kernel gives such a name to a block device that is memory: `zram0`, `ram0` (brd),
+/// `nullb0`.
+fn is_memory_name(name: &str) -> bool {
+    let rests = ["nullb", "ram", "zram"].iter().filter_map(|start| name.strip_prefix(start));
+    rests.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// Why nothing was counted.
 fn unseen(machine: &Machine) -> String {
+    if let Some(memory) = memory(machine) {
+        return format!("the data was in memory ({memory}): nothing was read from a drive");
+    }
     let file_system = machine.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
     match file_system {
-        "tmpfs" | "ramfs" | "devtmpfs" => {
-            format!("the data was in memory ({file_system}): nothing was read from a device")
-        }
         name if is_remote(name) => format!(
             "the data was on a network or user-space file system ({name}): this machine can't see \
              whether its server read from a drive or from memory"
@@ -247,9 +277,6 @@ fn below(machine: &Machine) -> Vec<String> {
     let lowest = machine.device_chain.last().map_or(device.name.as_str(), |link| &link.name);
     if machine.device_chain.last().is_some_and(|link| link.kind == "loop") {
         found.push(format!("the file of {lowest} may be in the page cache unseen"));
-    }
-    if ["nullb", "ram", "zram"].iter().any(|start| lowest.starts_with(start)) {
-        found.push(format!("{lowest} is not a drive but memory of this machine"));
     }
     let model = device.model.as_deref().unwrap_or_default().to_lowercase();
     let has = |names: &[&str]| names.iter().any(|name| model.contains(name));
@@ -397,7 +424,29 @@ mod tests {
         let mut far = machine("nvme1n1", "xfs");
         far.device.as_mut().unwrap().transport = Some("tcp".to_owned());
         assert!(told(&far, Some(1000)).contains("nvme1n1 is another machine's (by tcp)"));
-        let zram = told(&machine("zram0", "ext4"), Some(1000));
-        assert!(zram.contains("zram0 is not a drive but memory"), "{zram}");
+    }
+
+    #[test]
+    fn memory_that_looks_like_a_drive_is_none() {
+        for name in ["zram0", "ram1", "nullb0"] {
+            let machine = machine(name, "ext4");
+            let cold = ColdReads::of(1000, Some(1000), &machine, false).unwrap();
+            assert_eq!((cold.verdict, cold.reached_share), (ColdVerdict::Unseen, None), "{name}");
+            let told = format!("the data was in memory ({name}): nothing was read from a drive");
+            assert_eq!(cold.told, told);
+            assert_eq!(memory(&machine), Some(name));
+        }
+        // A loop device over tmpfs; one of two members; and what only sounds like it.
+        let mut chain = machine("loop0", "ext4");
+        chain.device_chain.push(link("tmpfs", "memory", Some("loop0")));
+        assert_eq!(memory(&chain), Some("tmpfs"));
+        let mut raid = machine("md0", "xfs");
+        raid.device_chain.push(link("ram0", "disk", Some("md0")));
+        assert_eq!(memory(&raid), Some("ram0"));
+        raid.device_chain.push(link("sda", "disk", Some("md0")));
+        assert_eq!(memory(&raid), None);
+        for name in ["ramdisk", "nvme0n1", "loop0", ""] {
+            assert_eq!(memory(&machine(name, "ext4")), None, "{name}");
+        }
     }
 }

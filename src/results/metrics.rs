@@ -8,6 +8,7 @@ use crate::results::document::{CLASSES, CacheStatsReport, LatencyMs, SecondRepor
 
 /// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Throughput, amounts of work done.

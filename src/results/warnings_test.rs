@@ -176,6 +176,17 @@ fn drives(result: &mut RunResult) {
     }
 }
 
+/// A loop device whose file is in memory.
+fn memory_below_a_loop() -> Vec<ChainLink> {
+    let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
+        name: name.to_owned(),
+        numbers: String::new(),
+        kind: kind.to_owned(),
+        above: above.map(str::to_owned),
+    };
+    vec![link("loop0", "loop", None), link("tmpfs", "memory", Some("loop0"))]
+}
+
 /// What raises a warning: a change of a run that had none of that name.
 type Raise = fn(&mut RunResult);
 
@@ -280,6 +291,7 @@ const RAISED: &[(Code, Raise)] = &[
         let file_system = "tmpfs".to_owned();
         run.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
     }),
+    (Code::MemoryBacked, |run| run.machine.device_chain = memory_below_a_loop()),
     (Code::NothingCompleted, |run| run.requests = RequestStats::default()),
 ];
 

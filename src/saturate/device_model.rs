@@ -37,8 +37,9 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
         let _infallible = writeln!(
             text,
-            "# Its speed varied: a probe had {:.1} MB/s, which later measurements did not. \
-             Don't\n# expect much of predictions from these numbers.",
+            "doubt: >-\n  The speed of this drive varied while it was measured: a probe had {:.1} \
+             MB/s, which\n  later measurements did not, so don't expect much of predictions from \
+             these numbers.",
             fastest.bytes_per_s / 1e6
         );
     }
@@ -172,7 +173,14 @@ mod tests {
         assert_eq!((file.model.read.bytes_per_s, file.model.write.bytes_per_s), (4e9, 2e9));
         assert_eq!(file.model.read.latency / MICROSECOND, 137);
         assert_eq!(file.model.read.latency_p99 / MICROSECOND, 227);
-        assert_eq!(file.model.burst_period, Nanos::ZERO);
+        assert_eq!((file.model.burst_period, file.doubt), (Nanos::ZERO, None));
+        // A probe was faster than the best that held.
+        let mut doubtful = found.clone();
+        doubtful.limits[0].bandwidth.probes[1].bytes_per_s = 9e9;
+        let read_back = DeviceFile::parse("d.yaml", &device_yaml(&doubtful).unwrap()).unwrap();
+        assert_eq!(read_back.model.read.bytes_per_s, 4e9);
+        let doubt = read_back.doubt.unwrap();
+        assert!(doubt.contains("a probe had 9000.0 MB/s, which later"), "{doubt}");
         // Bursts: the same rate as at any depth, and a few wait for the next one.
         let mut bursts = found.clone();
         let probe = &mut bursts.limits[0].bandwidth.probes[0];

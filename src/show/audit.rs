@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::prose::prose;
-use crate::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Read, Value};
+use crate::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
 use crate::escape::{terminal, terminal_path};
 use crate::host::counted;
 
@@ -166,7 +166,12 @@ fn told(input: &Input) -> String {
 
 fn footer(page: &mut String, audit: &Audit, all: bool) {
     let read = &audit.read;
-    wrapped(page, "Read      ", &what_was_read(read));
+    wrapped(page, "Read      ", &what_was_read(audit));
+    let others: Vec<String> = audit.passed_over.iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        let text = format!("{}: no part of a run, and nothing of them was read", others.join(", "));
+        wrapped(page, "Passed over ", &text);
+    }
     let shown = if all { audit.skipped.len() } else { SKIPPED_SHOWN };
     for skipped in audit.skipped.iter().take(shown) {
         wrapped(page, "Skipped   ", &format!("{}: {}", skipped.path.display(), skipped.why));
@@ -178,7 +183,8 @@ fn footer(page: &mut String, audit: &Audit, all: bool) {
 }
 
 /// `1 rank file, 2 logs; skipped none.` Kinds of file of which there were none are left out.
-fn what_was_read(read: &Read) -> String {
+fn what_was_read(audit: &Audit) -> String {
+    let read = &audit.read;
     let counts = [
         (read.rank_files, counted(read.rank_files, "rank file")),
         (read.summaries, counted(read.summaries, "summary")),
@@ -191,6 +197,7 @@ fn what_was_read(read: &Read) -> String {
     let told = told.collect::<Vec<_>>().join(", ");
     let told = if told.is_empty() { "nothing" } else { &told };
     match read.skipped {
+        0 if !audit.passed_over.is_empty() => format!("{told}."),
         0 => format!("{told}; skipped none."),
         skipped => format!("{told}; skipped {}.", counted(skipped, "file")),
     }

@@ -17,7 +17,7 @@ use crate::remedy::told_io;
 use crate::results::document::{DriveDirection, DriveReport, RequestsReport};
 use crate::results::sla::COMPLIANCE;
 use crate::results::source::ValidationTraceStats;
-use crate::results::{Document, RunResult, Warning, autoscaling, is_without_drive};
+use crate::results::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
 
 /// What fits every terminal.
 pub(super) const COLUMNS: usize = 80;
@@ -278,9 +278,11 @@ fn storage(
     } else {
         let both = rates[0].zip(rates[1]).map(|(read, write)| read + write);
         let total = style.bold(&format!("{} GiB/s", number(both, 3)));
+        let is_uneven = result.warnings.iter().any(|warning| warning.code == Code::NotSteady);
+        let (mark, gap) = if is_uneven { (", unsteady", "  ") } else { ("", "   ") };
         writeln!(
             text,
-            "  storage      {total}   read {}   write {}   ({:.1} GiB moved)",
+            "  storage      {total}{mark}{gap}read {}{gap}write {}{gap}({:.1} GiB moved)",
             number(rates[0], 3),
             number(rates[1], 3),
             gib(read + written)

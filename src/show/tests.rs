@@ -7,9 +7,9 @@ use ringfall_workloads::source::read_validation;
 
 use super::*;
 use crate::config::Traffic;
-use crate::facts::DriveOutcome;
+use crate::facts::{DriveOutcome, TimelineSecond};
 use crate::host::DeviceFacts;
-use crate::results::tests::{busy, nothing};
+use crate::results::tests::{busy, judged, nothing};
 use crate::results::{Code, Document, RunResult, Warning, warnings_of};
 
 fn summary(style: Style, result: &RunResult) -> String {
@@ -56,7 +56,10 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
 
 #[test]
 fn the_summary_fits_a_screen_of_80_columns() {
-    let mut result = busy();
+    let mut result = judged();
+    let writes = &mut result.engine.tiers[Tier::Storage.index()].write.device;
+    *writes = Default::default();
+    writes.record(1_281_000_000);
     let error = IoError {
         kind: ErrorKind::Media,
         operation: Operation::Read,
@@ -93,8 +96,9 @@ fn the_summary_fits_a_screen_of_80_columns() {
         "decode bytes read",
         "wall-clock throughput 0.900 tokens/s",
         "storage throughput 3000 tokens/s",
-        "PASS, passed 4 of 4",
-        "met:     Cache Hit Rate > 30%: 83.3 %",
+        "PASS, passed 3 of 3",
+        "met:     Cache Hit Rate > 30%: 83.3 % of 24 samples",
+        "too few: Storage Tier Write Device P95 < 500ms: 1281.00 ms of 1\n",
     ] {
         assert!(plain.contains(part), "{part} in\n{plain}");
     }
@@ -173,4 +177,36 @@ fn bytes_that_cross_between_numa_nodes_are_told_by_drive() {
     let unknown = on_two_nodes([None; 2]);
     assert!(!summary(style, &unknown).contains("NUMA"));
     assert_eq!(Document::of(&unknown).ringfall.drives[1].remote_bytes, None);
+}
+
+#[test]
+fn a_drive_that_collapses_is_marked_beside_its_bandwidth() {
+    let mut result = busy();
+    result.warnings = warnings_of(&result);
+    let of = |result: &RunResult| {
+        let document = Document::of(result);
+        let page = html::page_of(&[Named { name: "a".to_owned(), document }]);
+        (summary(Style { colour: false }, result), page)
+    };
+    let (plain, page) = of(&result);
+    assert!(!plain.contains("unsteady") && !page.contains("unsteady"));
+    result.timeline = (1..=10u32)
+        .map(|end_s| {
+            let mut second = TimelineSecond { seconds: 1.0, ..TimelineSecond::default() };
+            second.end_s = f64::from(end_s);
+            second.gauges.in_flight = 64;
+            let read = &mut second.tiers[Tier::Storage.index()].read;
+            read.bytes = if end_s > 6 { GIB / 100 } else { GIB };
+            second
+        })
+        .collect();
+    result.warnings = warnings_of(&result);
+    let (plain, page) = of(&result);
+    let headline = plain.lines().find(|line| line.starts_with("  storage  ")).unwrap();
+    assert!(headline.contains(" GiB/s, unsteady  read "), "{headline}");
+    assert!(headline.chars().count() <= 80, "{headline}");
+    assert!(page.contains("storage read, GiB/s (unsteady)"));
+    for shown in [plain.split_whitespace().collect::<Vec<_>>().join(" "), page] {
+        assert!(shown.contains("1.000, 1.000, 1.000, 0.010, 0.010 GiB/s in its fifths"), "{shown}");
+    }
 }

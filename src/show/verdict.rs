@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 
 use super::terminal::{Style, wrapped};
+use crate::host::counted;
 use crate::results::Document;
-use crate::results::health::{Health, Measure};
+use crate::results::health::{Criterion, Health, Measure};
 use crate::results::trust::headlines;
 
 /// Columns before what a label stands for.
@@ -68,17 +69,32 @@ pub(super) fn health(text: &mut String, style: Style, verdict: &Health) -> std::
     }
     for criterion in &verdict.criteria {
         let word = if criterion.passed { "met:" } else { "not met:" };
-        let measured = measured(&criterion.actual, &criterion.unit);
-        writeln!(text, "               {word:<8} {}: {measured}", criterion.name)?;
+        line(text, word, criterion)?;
+    }
+    for criterion in &verdict.too_few {
+        line(text, "too few:", criterion)?;
     }
     Ok(())
 }
 
-/// What was measured of a criterion, with its unit; a ratio as a percentage, like its name.
-pub(super) fn measured(actual: &Measure, unit: &str) -> String {
-    match (actual, unit) {
+/// A criterion with what was measured, and on how many samples.
+fn line(text: &mut String, word: &str, criterion: &Criterion) -> std::fmt::Result {
+    let (before, colour) = (" ".repeat(LABEL), false);
+    let before = format!("{before}{word:<8} ");
+    let sentence = format!("{}: {}", criterion.name, measured(criterion));
+    wrapped(text, Style { colour }, &before, before.len(), &sentence)
+}
+
+/// What was measured of a criterion, with its unit, and of how many samples; a ratio as a
+/// percentage, like its name.
+pub(super) fn measured(criterion: &Criterion) -> String {
+    let actual = match (&criterion.actual, &*criterion.unit) {
         (Measure::Number(ratio), "ratio") => format!("{:.1} %", ratio * 100.0),
-        _ => format!("{actual} {unit}"),
+        (actual, unit) => format!("{actual} {unit}"),
+    };
+    match criterion.samples {
+        Some(samples) => format!("{actual} of {}", counted(samples, "sample")),
+        None => actual,
     }
 }
 

@@ -14,6 +14,7 @@ const WHAT_IF_VERSION: u32 = 1;
 
 /// What simulated runs with several drives, models or numbers of users came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
     /// 1; also tells such a file from others.
     pub ringfall_what_if: u32,
@@ -25,6 +26,8 @@ pub struct WhatIf {
     pub seconds: u64,
     /// Of the CPU tier.
     pub cpu_memory_gib: f64,
+    /// Why the numbers of drives are not to be relied on, as their descriptions say.
+    pub doubts: Vec<String>,
     /// A simulated run each.
     pub rows: Vec<WhatIfRow>,
     /// Number of users that each size of the GPU tier is worth; null unless several were tried.
@@ -33,6 +36,7 @@ pub struct WhatIf {
 
 /// Number of users that a GPU tier of some size is worth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GpuMemoryWorth {
     /// Name of the drive.
     pub device: String,
@@ -55,6 +59,7 @@ pub struct GpuMemoryWorth {
 
 /// What one simulated run came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIfRow {
     /// Name of the drive.
     pub device: String,
@@ -100,6 +105,7 @@ impl WhatIf {
             seed: plan.seed,
             seconds: plan.duration_s,
             cpu_memory_gib: gib(plan.cpu_memory_bytes),
+            doubts: Vec::new(),
             rows: Vec::new(),
             gpu_memory: None,
         }

@@ -13,6 +13,7 @@ use crate::results::trust::{Trust, headlines};
 
 /// How a run came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It met all criteria of its profile.
@@ -63,6 +64,7 @@ pub const FIGURES: [(&str, &str, usize); 13] = [
 
 /// The table of a suite.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
     /// Layout of the file: 1; also tells such a file from others.
     pub ringfall_suite_table: u32,
@@ -76,6 +78,7 @@ pub struct Table {
 
 /// One run of a suite, judged and summarized.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Name of the run.
     pub name: String,
@@ -105,6 +108,7 @@ pub struct Row {
 
 /// A metric to go by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GoBy {
     /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,

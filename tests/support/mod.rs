@@ -127,11 +127,28 @@ pub fn assert_valid(document: &Value) {
     }
 }
 
+/// Holds what a command wrote against the schema of that name, as the program prints it.
+pub fn assert_valid_as(name: &str, document: &Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["schema", name]);
+    let printed = output(command);
+    assert_eq!(printed.status.code(), Some(0), "{name}: {}", text(&printed));
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    let schema = serde_json::from_slice(&printed.stdout).unwrap();
+    compiler.add_resource(name, schema).unwrap();
+    let schema = compiler.compile(name, &mut schemas).unwrap();
+    if let Err(wrong) = schemas.validate(document, schema) {
+        panic!("{name}: {wrong:#}");
+    }
+}
+
 #[test]
 fn a_result_that_is_not_of_the_schema_is_refused() {
     let wrong = std::panic::catch_unwind(|| assert_valid(&serde_json::json!({"summary": 1})));
     let told = *wrong.unwrap_err().downcast::<String>().unwrap();
     assert!(told.contains("summary"), "{told}");
+    let other = serde_json::json!({"format": 1});
+    assert!(std::panic::catch_unwind(|| assert_valid_as("checkpoint", &other)).is_err());
 }
 
 impl Drop for Scratch {

@@ -8,7 +8,9 @@ use super::merge::merge;
 use super::stats::{self, Interval, Slice};
 use crate::results::cold::ColdReads;
 use crate::results::configuration::Configuration;
-use crate::results::document::{FileProblem, Histograms, Kind, ResultFile, SecondReport};
+use crate::results::document::{
+    FileProblem, Histograms, Kind, ResultFile, SecondReport, contradictions, told_contradictions,
+};
 use crate::results::metrics::{Better, Evidence, METRICS, Metric};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Advice, Situation, advise};
@@ -20,6 +22,7 @@ const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
 
 /// What an interval rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// How trials differ from one another.
@@ -44,6 +47,7 @@ impl Basis {
 
 /// What can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The candidate is better, and the interval leaves equality out.
@@ -74,6 +78,7 @@ impl Verdict {
 
 /// One metric of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
@@ -97,6 +102,7 @@ pub struct Row {
 
 /// A comparison of two results, or of two sets of trials, metric by metric.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Files of the baseline.
     pub baseline: Vec<String>,
@@ -120,6 +126,7 @@ pub struct Comparison {
 
 /// Whether the reads of one side reached its device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ColdSide {
     /// Which side it is, `baseline` or `candidate`.
     pub side: &'static str,
@@ -324,6 +331,9 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
     for file in a.files.iter().chain(&b.files) {
         let ours = &file.document.ringfall;
         let mut note = |text: String| notes.push(format!("{}: {text}", file.name()));
+        if let Some(text) = told_contradictions(&contradictions(&file.document)) {
+            note(text);
+        }
         if ours.window.interrupted.known() == Some(true) {
             note("the run was interrupted".to_owned());
         }

@@ -29,10 +29,8 @@ fn record(result: &mut RunResult, at: u64) {
             direction.host.record(ns * factor / 10);
         }
     }
-    result.engine.io_read.bytes += 4096;
-    result.engine.io_read.latency.record(ns / 7);
-    result.engine.io_write.bytes += 8192;
-    result.engine.io_write.latency.record(ns / 5);
+    result.engine.io_read.add(4096, 0, ns / 7);
+    result.engine.io_write.add(8192, 0, ns / 5);
     result.engine.waits.buffer.record(ns / 2);
     result.engine.evictions[Tier::Cpu.index()].entries += 1;
     result.engine.evictions[Tier::Cpu.index()].write.record(ns);
@@ -85,7 +83,11 @@ pub(crate) fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
         flushes: Some(moved),
     });
     result.cost.cpu_user_s = Some(seconds);
-    result.timeline.push(TimelineSecond { end_s: seconds, seconds, ..Default::default() });
+    let mut row = TimelineSecond { end_s: seconds, seconds, ..Default::default() };
+    (row.requests_completed, row.generated_tokens) = (moved, result.requests.generated_tokens);
+    let storage = &mut row.tiers[Tier::Storage.index()];
+    (storage.read.bytes, storage.write.bytes) = (moved * 4096, moved * 8192);
+    result.timeline.push(row);
     result
 }
 

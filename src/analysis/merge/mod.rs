@@ -10,10 +10,11 @@ mod ranks;
 mod told;
 
 use super::spread::spreads;
-use crate::results::Document;
 use crate::results::document::{
     Difference, FileProblem, Fold, Histograms, InputFacts, MergedReport, ResultFile, common_window,
+    contradictions, told_contradictions,
 };
+use crate::results::{Code, Document, Warning};
 pub use ranks::is_one_launch;
 
 /// The results as one document, laid out as a run's, with `ringfall.merged` saying of what.
@@ -50,13 +51,21 @@ pub fn merge_outlined(
         true => Fold::side_by_side(common_window(&documents)),
         false => Fold::one_after_the_other(),
     };
+    let mut contradicting = Vec::new();
     for outline in outlines {
         let document = read(outline)?;
+        let found = told_contradictions(&contradictions(&document));
+        contradicting.extend(found.map(|found| Warning {
+            code: Code::ContradictsItself,
+            text: format!("{}: {found}", outline.name()),
+            flag_to_try: None,
+        }));
         let histograms = Histograms::read(&document, &outline.path)?;
         fold.add(document, &histograms);
     }
     let mut merged = fold.finish(command_line);
     merged.ringfall.warnings = told::together(&documents, is_launch);
+    merged.ringfall.warnings.extend(contradicting);
     if is_launch {
         report.ranks = ranks::rows(&documents);
         report.hosts = ranks::hosts(&documents);

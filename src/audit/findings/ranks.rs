@@ -227,6 +227,37 @@ pub(super) fn impossible(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
+/// Results of ours that say two things of one figure.
+pub(super) fn contradicting(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let ranks = || group.ranks().map(|(_, rank)| rank);
+    let all = || ranks().flat_map(|rank| rank.contradictions.iter().map(move |one| (rank, one)));
+    let (first_rank, first) = all().next()?;
+    let mut finding = about(leaf, Some(group), Kind::ContradictsItself, Level::Finding);
+    finding.sentence = format!(
+        "{}: {} two figures of one file can't both be true. The first, in {}: {first}. It was \
+         changed after the run, or is damaged.",
+        group.begin(),
+        match all().count() {
+            1 => "in one place".to_owned(),
+            count => format!("in {count} places"),
+        },
+        first_rank.file.display()
+    );
+    finding.formula = "figures that are the same by their definitions, held against each other, \
+                       and those that are worked out from others, worked out anew"
+        .to_owned();
+    finding.inputs = all()
+        .flat_map(|(rank, one)| {
+            [&one.one, &one.other]
+                .map(|claim| Input::number(&rank.file, claim.place.clone(), claim.value, ""))
+        })
+        .collect();
+    finding.weight = all().map(|(_, one)| one.share()).fold(0.0, f64::max);
+    finding.weight_is = "largest difference of the two, as a share of the larger";
+    finding.result = Some(all().count() as f64);
+    Some(finding)
+}
+
 /// Classes of requests that missed their target: the result says so itself.
 pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let rows = targets(group);

@@ -2,7 +2,7 @@
 
 mod place;
 mod plan;
-mod result;
+pub(super) mod result;
 mod screen;
 mod table;
 

@@ -16,7 +16,8 @@ const FORMAT_VERSION: u32 = 1;
 
 /// What a command did.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct CheckpointResult {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct CheckpointResult {
     /// Tells such a file from others; always `ringfall-checkpoint-result`.
     pub format: &'static str,
     /// Version of this layout of the file.
@@ -29,6 +30,9 @@ pub(super) struct CheckpointResult {
     pub target: String,
     /// Kind of storage that the checkpoint is on: `file`, `s3` and so on.
     pub target_kind: &'static str,
+    /// Whether content went through the page cache (`--io buffered`): memory may have taken what
+    /// was written and served what was read, so that no rate is the storage's own.
+    pub through_page_cache: bool,
     /// Of a comparison, the other place that was written to.
     pub beside: Option<String>,
     /// Bytes of all shards.
@@ -66,7 +70,8 @@ pub(super) struct CheckpointResult {
 
 /// A training job.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct TrainingFigures {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct TrainingFigures {
     /// For how much of a save training stood still: `sync`, until it was durable, or `async`, until
     /// all content was taken over.
     pub save_mode: &'static str,
@@ -82,7 +87,8 @@ pub(super) struct TrainingFigures {
 
 /// One save.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Save {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct Save {
     /// Of the training job; of a comparison the trial.
     pub step: u32,
     /// How the save was made, `stream` or `generate-first`.
@@ -112,7 +118,8 @@ pub(super) struct Save {
 
 /// One restore.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Restore {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct Restore {
     /// Of the training job.
     pub step: u32,
     /// When it began, since the job began, s.
@@ -137,7 +144,8 @@ pub(super) struct Restore {
 
 /// Latencies, ms; null where nothing was moved.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Latency {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::commands) struct Latency {
     /// Median of the latencies, ms.
     pub p50: Option<f64>,
     /// 99 in 100 took no longer.
@@ -176,6 +184,7 @@ impl CheckpointResult {
             command,
             target: target.name(),
             target_kind: target.kind(),
+            through_page_cache: target.is_cached(),
             beside: None,
             total_bytes: manifest.total_bytes(),
             ranks: manifest.shard_bytes.len(),

@@ -36,10 +36,26 @@ pub(super) fn page(result: &CheckpointResult) -> String {
             result.restores.iter().for_each(|restore| one_restore(&mut page, restore));
         }
     }
+    if result.through_page_cache {
+        cached(&mut page, result);
+    }
     if result.retries > 0 {
         let _infallible = writeln!(page, "  retries      {}", counted(result.retries, "request"));
     }
     page
+}
+
+/// What stood between the figures and the storage.
+fn cached(page: &mut String, result: &CheckpointResult) {
+    let written = match result.durable {
+        true => "writes count until fsync",
+        false => "writes may be in memory still",
+    };
+    let _infallible = writeln!(
+        page,
+        "  page cache   --io buffered: {written}, and reads may come from\n               \
+         memory, so these are not rates of the storage; give --io direct"
+    );
 }
 
 fn shape(result: &CheckpointResult) -> String {

@@ -24,7 +24,8 @@ use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{
-    Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, warnings_of,
+    Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, Warning,
+    warnings_of,
 };
 use crate::run::{self, Assignment, BEGIN, VirtualGpus, VirtualSystem};
 use crate::source::Reading;
@@ -48,6 +49,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         return Err(InputError { sentences: vec![what.to_owned()] }.into());
     }
     let ideal = DeviceFile {
+        doubt: None,
         name: NO_DRIVE.to_owned(),
         source: NO_DRIVE_SOURCE.to_owned(),
         model: DeviceModel::ideal(IDEAL),
@@ -180,6 +182,11 @@ pub fn run(
     let named = (device.name.clone(), device.source.clone());
     result.simulation = Some(SimulationReport::of(named, figures, trace, &result));
     result.warnings = warnings_of(&result);
+    result.warnings.extend(device.doubt.as_ref().map(|doubt| Warning {
+        code: Code::DeviceDoubtful,
+        text: format!("the description of {} says: {doubt}", device.name),
+        flag_to_try: None,
+    }));
     Ok(result)
 }
 

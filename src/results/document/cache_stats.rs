@@ -65,9 +65,10 @@ pub struct CacheStatsReport {
     /// from the reference as `cpu_entries` does: a tier above that holds more demotes less.
     pub offloads_storage: Sum<u64>,
     /// Whether the storage meets what the performance profile asks for; null in merged results.
-    /// Differs from the reference in three ways: a run that measured nothing passes nothing, a run
-    /// in which requests were refused has one more criterion, and so has the profile `throughput`,
-    /// for tokens.
+    /// Differs from the reference in five ways: a run that measured nothing passes nothing, fewer
+    /// than 20 samples are not judged (`too_few`), writes of demotions to storage are judged with
+    /// those of prefills, a run in which requests were refused has one more criterion, and so has
+    /// the profile `throughput`, for tokens.
     pub storage_health: OfRun<Health>,
     /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
     /// a trace, and of ingested chunks of documents. Differs from the reference, which never writes

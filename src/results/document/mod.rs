@@ -9,6 +9,7 @@
 mod cache;
 mod cache_stats;
 mod config;
+mod contradictions;
 mod counted;
 mod damage;
 mod depth;
@@ -35,6 +36,7 @@ mod tracing;
 pub use cache::CacheReport;
 pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
+pub use contradictions::{Claim, Contradiction, contradictions, told as told_contradictions};
 pub use depth::{DepthStepReport, QueueDepthReport};
 pub use drives::{DiskCounters, DriveDirection, DriveReport};
 pub use engine::{

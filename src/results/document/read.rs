@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::de::value::MapDeserializer;
 use serde_json::{Map, Value};
 
 use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary, damage};
@@ -199,12 +200,19 @@ fn fitting<T: Default + DeserializeOwned>(
     is_known: impl Fn(&str) -> bool,
 ) -> T {
     let known = object.into_iter().filter(|(key, _)| is_known(key)).map(whole);
-    let fits = |(key, value): &(String, Value)| {
-        let alone = Map::from_iter([(key.clone(), value.clone())]);
-        T::deserialize(&Value::Object(alone)).is_ok()
+    let mut known = Value::Object(known.collect());
+    // Most results have every figure in our form, and are read once.
+    if let Ok(read) = T::deserialize(&known) {
+        return read;
+    }
+    let fits = |key: &String, value: &mut Value| {
+        let alone = std::iter::once((key.as_str(), &*value));
+        T::deserialize(MapDeserializer::<_, serde_json::Error>::new(alone)).is_ok()
     };
-    let fit: Map<String, Value> = known.filter(fits).collect();
-    T::deserialize(&Value::Object(fit)).unwrap_or_default()
+    if let Value::Object(figures) = &mut known {
+        figures.retain(fits);
+    }
+    T::deserialize(&known).unwrap_or_default()
 }
 
 /// Counts that were written as 30.0 are whole numbers.

@@ -60,6 +60,13 @@ fn page(audit: &Audit) -> String {
         }
         html.push_str("</ul>\n");
     }
+    if !audit.passed_over.is_empty() {
+        html.push_str("<h2>Passed over</h2><ul class=\"notes\">");
+        for others in &audit.passed_over {
+            let _infallible = write!(html, "<li>{}</li>", escape::html(&others.to_string()));
+        }
+        html.push_str("</ul>\n");
+    }
     let _infallible = writeln!(
         html,
         "<footer>Made by ringfall {}.</footer></main></body></html>",

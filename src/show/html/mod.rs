@@ -41,6 +41,12 @@ pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page::page(results).as_bytes())
 }
 
+/// The page of these results.
+#[cfg(test)]
+pub(super) fn page_of(results: &[Named]) -> String {
+    page::page(results)
+}
+
 /// A number as people read it: three digits that count.
 fn shown(value: f64) -> String {
     match value.abs() {

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 use crate::escape;
 use crate::host::Machine;
-use crate::results::Document;
 use crate::results::document::{
     DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
     RequestsOfClass,
 };
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
+use crate::results::{Code, Document};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -123,8 +123,8 @@ fn head(html: &mut String, named: &Named, several: bool) {
     let storage_tokens = Metric::by_key(STORAGE_THROUGHPUT).and_then(|m| m.of(&named.document));
     let cards = [
         (optional(summary.cache_stats.decode_bytes_read_gb.known()), "decode read, GiB"),
-        (optional(ours.io.read.bandwidth_gib_per_s.known()), "storage read, GiB/s"),
-        (optional(ours.io.write.bandwidth_gib_per_s.known()), "storage write, GiB/s"),
+        (optional(ours.io.read.bandwidth_gib_per_s.known()), bandwidth_labels(ours)[0]),
+        (optional(ours.io.write.bandwidth_gib_per_s.known()), bandwidth_labels(ours)[1]),
         (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
         (optional(storage_tokens), "storage tokens/s"),
         (optional(summary.total_tokens.number()), "tokens"),
@@ -156,6 +156,14 @@ fn head(html: &mut String, named: &Named, several: bool) {
     }
     html.push_str("</div>\n");
     notes(html, named);
+}
+
+/// What the bandwidths are called: those of a storage that changed its speed are marked.
+fn bandwidth_labels(ours: &Ours) -> [&'static str; 2] {
+    match ours.warnings.iter().any(|warning| warning.code == Code::NotSteady) {
+        true => ["storage read, GiB/s (unsteady)", "storage write, GiB/s (unsteady)"],
+        false => ["storage read, GiB/s", "storage write, GiB/s"],
+    }
 }
 
 /// How many users there were; of ranks, how many each of them had.

@@ -4,11 +4,11 @@ use ringfall_workloads::contract::Class;
 
 use super::page::page;
 use super::*;
-use crate::results::tests::{busy, nothing};
+use crate::results::tests::{judged, nothing};
 use crate::show::tests::on_two_nodes;
 
 fn named(name: &str) -> Named {
-    let mut result = busy();
+    let mut result = judged();
     result.plan.model = "<script>alert(1)</script> & \"co\"".into();
     result.timeline[0].io[0].record(Nanos::from_ms(3));
     (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
@@ -54,7 +54,7 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
             "tokens generated, all together",
             "PASS, passed 4 of 4",
             "Cache Hit Rate &gt; 30%",
-            "met: 83.3 %",
+            "met: 83.3 % of 24 samples",
             "Latency",
             "finished and unfinished",
             "1 / 30",

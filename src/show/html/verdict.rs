@@ -4,6 +4,7 @@
 use super::page::table;
 use super::{Named, shown};
 use crate::escape;
+use crate::results::health::Criterion;
 use crate::results::trust::{Headline, headlines};
 use crate::show::verdict::measured;
 
@@ -97,12 +98,12 @@ pub(super) fn health(html: &mut String, results: &[Named]) {
                 format!("{}, passed {} of {total}", health.overall_status, health.passed_count)
             }
         };
-        let criterion = |criterion: &crate::results::health::Criterion| {
-            let word = if criterion.passed { "met" } else { "not met" };
-            let cell = format!("{word}: {}", measured(&criterion.actual, &criterion.unit));
-            (criterion.name.to_string(), cell)
+        let cell = |word: &str, criterion: &Criterion| {
+            (criterion.name.to_string(), format!("{word}: {}", measured(criterion)))
         };
-        let criteria = health.criteria.iter().map(criterion);
+        let judged = |one: &Criterion| cell(if one.passed { "met" } else { "not met" }, one);
+        let too_few = health.too_few.iter().map(|criterion| cell("too few to judge", criterion));
+        let criteria = health.criteria.iter().map(judged).chain(too_few);
         std::iter::once(("verdict".to_owned(), verdict)).chain(criteria).collect()
     };
     let profiles = results.iter().filter_map(|named| {

@@ -31,6 +31,10 @@ fn page(what_if: &WhatIf) -> String {
         what_if.seed,
         shown(what_if.cpu_memory_gib)
     );
+    if !what_if.doubts.is_empty() {
+        let notes = what_if.doubts.iter().map(|doubt| format!("<li>{}</li>", escape::html(doubt)));
+        let _infallible = writeln!(html, "<ul class=\"notes\">{}</ul>", notes.collect::<String>());
+    }
     let charts = [
         chart(what_if, "Storage bandwidth by users", "GiB/s", |row| Some(row.storage_gib_per_s)),
         chart(what_if, "Tokens by users", "tokens/s", |row| Some(row.tokens_per_s)),

@@ -5,7 +5,7 @@ use ringfall_workloads::contract::Class;
 use super::*;
 use crate::facts::GpuOutcome;
 use crate::results::Document;
-use crate::results::tests::{busy, nothing};
+use crate::results::tests::{busy, judged, nothing};
 
 fn named(document: Document) -> Named {
     Named { name: "d/a.json".into(), document }
@@ -44,7 +44,7 @@ fn every_column_of_the_reference_is_there_by_its_name_and_ours_come_after_them()
 
 #[test]
 fn the_columns_hold_the_values_of_the_document() {
-    let mut result = busy();
+    let mut result = judged();
     (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
     result.plan.seed = 42;
     result.plan.gpus = 2;

@@ -1,0 +1,32 @@
+//! Arguments of the command `schema`.
+
+use clap::{Args, ValueEnum};
+
+/// Arguments of the command `schema`.
+#[derive(Clone, Debug, Args)]
+pub struct SchemaArgs {
+    /// What the schema describes
+    #[arg(value_name = "NAME", value_enum, default_value_t = SchemaName::Results)]
+    pub name: SchemaName,
+}
+
+/// What the program writes as JSON for others to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SchemaName {
+    /// Results of runs, also merged ones
+    Results,
+    /// Limits of a device, from `saturate`
+    Limits,
+    /// Limits of an object store, from `saturate`
+    ObjectLimits,
+    /// Results of `checkpoint write`, `read`, `run` and `compare`
+    Checkpoint,
+    /// Table of a suite, from `suite` (`table.json`)
+    Suite,
+    /// Table of simulated runs side by side, from `simulate`
+    WhatIf,
+    /// Two results compared, from `compare --json`
+    Comparison,
+    /// Published results audited, from `audit --json`
+    Audit,
+}

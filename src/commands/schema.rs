@@ -1,0 +1,69 @@
+//! `ringfall schema`: the JSON Schemas of all that the program writes for others to read. Each page
+//! is made from the types that are written, by the test below; the program prints the page.
+
+use crate::cli::SchemaName;
+use crate::results::SCHEMA_PAGE;
+
+/// The schema of that name, as JSON Schema 2020-12.
+#[must_use]
+pub const fn page(name: SchemaName) -> &'static str {
+    match name {
+        SchemaName::Results => SCHEMA_PAGE,
+        SchemaName::Limits => include_str!("../../config/schemas/limits.schema.json"),
+        SchemaName::ObjectLimits => include_str!("../../config/schemas/object-limits.schema.json"),
+        SchemaName::Checkpoint => include_str!("../../config/schemas/checkpoint.schema.json"),
+        SchemaName::Suite => include_str!("../../config/schemas/suite.schema.json"),
+        SchemaName::WhatIf => include_str!("../../config/schemas/what-if.schema.json"),
+        SchemaName::Comparison => include_str!("../../config/schemas/comparison.schema.json"),
+        SchemaName::Audit => include_str!("../../config/schemas/audit.schema.json"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+    use schemars::{Schema, schema_for};
+
+    use super::*;
+    use crate::analysis::compare::Comparison;
+    use crate::audit::Audit;
+    use crate::commands::checkpoint::result::CheckpointResult;
+    use crate::facts::Roofline;
+    use crate::saturate::ObjectLimits;
+    use crate::show::WhatIf;
+    use crate::suite::Table;
+
+    /// Schema of the types behind a name; none of the results, which have a test of their own.
+    fn schema(name: SchemaName) -> Option<Schema> {
+        match name {
+            SchemaName::Results => None,
+            SchemaName::Limits => Some(schema_for!(Roofline)),
+            SchemaName::ObjectLimits => Some(schema_for!(ObjectLimits)),
+            SchemaName::Checkpoint => Some(schema_for!(CheckpointResult)),
+            SchemaName::Suite => Some(schema_for!(Table)),
+            SchemaName::WhatIf => Some(schema_for!(WhatIf)),
+            SchemaName::Comparison => Some(schema_for!(Comparison)),
+            SchemaName::Audit => Some(schema_for!(Audit)),
+        }
+    }
+
+    #[test]
+    fn the_schemas_that_are_printed_are_those_of_the_types() {
+        for &name in SchemaName::value_variants() {
+            let Some(schema) = schema(name) else { continue };
+            let typed = name.to_possible_value().expect("none is skipped").get_name().to_owned();
+            let path = format!("config/schemas/{typed}.schema.json");
+            let text = format!("{:#}\n", serde_json::Value::from(schema));
+            if std::env::var_os("RINGFALL_WRITE_SCHEMA").is_some() {
+                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+                std::fs::write(format!("{root}{path}"), text).unwrap();
+                continue;
+            }
+            assert!(
+                page(name) == text,
+                "{path} is old: write it anew with `RINGFALL_WRITE_SCHEMA=1 cargo test -p ringfall \
+                 --lib schema`"
+            );
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Whether a result says the same wherever it says something twice: its summary, histograms, rows
+//! of seconds, drives and ranks, and the kernel's counters. A file changed by hand seldom does.
+//!
+//! Two looks. Counts that stand in several places are held against each other (`counts`), in
+//! results of every version. What is worked out from other figures is worked out anew and compared
+//! (`worked_out`), in results of this version: another one may have defined it otherwise. A figure
+//! that is not there contradicts nothing, so the reference's own results have no contradictions.
+
+use std::fmt;
+use std::path::Path;
+
+use ringfall_engine::units::GIB;
+use serde_json::Value;
+
+use super::figure::Sum;
+use super::histograms::{CLASSES, Histograms};
+use super::list::Timeline;
+use super::timeline::{SecondReport, SecondTierDirection};
+use super::{Document, DriveDirection, DriveReport, IoDirection};
+use crate::results::Code;
+
+/// Share by which two of the same count may part: what is left when doubles are added in another
+/// order, or written by a program that keeps fewer of their digits.
+const ROUNDING: f64 = 1e-6;
+/// Share by which a figure may part from what it is worked out from: a histogram's buckets are
+/// 0.1 % wide, and either end of one may stand for it.
+const BUCKETS: f64 = 0.002;
+/// Factor by which bytes of operations that ended in the window may exceed those of its I/Os: the
+/// I/Os of an operation that began before the window may have completed before it too. In a short
+/// window with a deep queue that is much, and never as much again as the window's own.
+const IN_FLIGHT: f64 = 2.0;
+/// Share by which the kernel may have counted less before a run says so itself.
+const KERNEL: f64 = 0.01;
+/// Place of what is worked out anew.
+const WORKED_OUT: &str = "the counts and histograms of the same file";
+
+/// A figure, and where a result says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Place of the figure: a key in backquotes, or what of a key was added up.
+    pub place: String,
+    /// Value that the result gives there.
+    pub value: f64,
+}
+
+/// Two figures of one result of which only one can be true.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contradiction {
+    /// The figure that more readers look at.
+    pub one: Claim,
+    /// The figure that it does not agree with.
+    pub other: Claim,
+    /// Whether the first may be anything up to the second; otherwise they should be equal.
+    pub is_bound: bool,
+}
+
+impl Contradiction {
+    /// Share of the larger figure by which they part, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let (one, other) = (self.one.value.abs(), self.other.value.abs());
+        (self.one.value - self.other.value).abs() / one.max(other).max(f64::MIN_POSITIVE)
+    }
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = if self.is_bound { "at most " } else { "" };
+        let (one, other) = (&self.one, &self.other);
+        write!(f, "{} says {}, and {} {most}{}", one.place, one.value, other.place, other.value)
+    }
+}
+
+/// What a reader should know of a result that contradicts itself; none of one that does not.
+#[must_use]
+pub fn told(all: &[Contradiction]) -> Option<String> {
+    let first = all.first()?;
+    let more = match all.len() - 1 {
+        0 => String::new(),
+        1 => " (and 1 more contradiction)".to_owned(),
+        more => format!(" (and {more} more contradictions)"),
+    };
+    Some(format!(
+        "this result contradicts itself: {first}{more}; it was changed after the run, or is \
+         damaged, so believe neither figure and run it again (`ringfall audit` lists all)"
+    ))
+}
+
+/// All contradictions of a result, those of counts first.
+#[must_use]
+pub fn contradictions(document: &Document) -> Vec<Contradiction> {
+    let mut found = Vec::new();
+    // One that is damaged is told by whoever needs it.
+    let histograms = Histograms::read(document, Path::new("")).ok();
+    counts(document, histograms.as_ref(), &mut found);
+    if let Some(histograms) = histograms {
+        worked_out(document, &histograms, &mut found);
+    }
+    found
+}
+
+/// Pairs of figures of which both are known.
+struct Pairs<'a>(&'a mut Vec<Contradiction>);
+
+impl Pairs<'_> {
+    fn push(&mut self, one: (&str, f64), other: (&str, f64), is_bound: bool) {
+        let claim = |(place, value): (&str, f64)| Claim { place: place.to_owned(), value };
+        self.0.push(Contradiction { one: claim(one), other: claim(other), is_bound });
+    }
+
+    /// Both are the same count.
+    fn same(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>)) {
+        let (Some(is), Some(should)) = (one.1, other.1) else { return };
+        if !are_alike(is, should, ROUNDING) {
+            self.push((one.0, is), (other.0, should), false);
+        }
+    }
+
+    /// The first is no more than the second.
+    fn at_most(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>), factor: f64) {
+        let (Some(is), Some(most)) = (one.1, other.1) else { return };
+        if is > most * factor * (1.0 + ROUNDING) {
+            self.push((one.0, is), (other.0, most), true);
+        }
+    }
+}
+
+fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
+    (one - other).abs() <= tolerance * one.abs().max(other.abs())
+}
+
+/// What all rows have of a count together; none without rows, or where one does not say.
+fn sum<T>(rows: &[T], count: impl Fn(&T) -> Option<u64>) -> Option<f64> {
+    let all: Option<f64> = rows.iter().map(|row| Some(count(row)? as f64)).sum();
+    all.filter(|_| !rows.is_empty())
+}
+
+/// Counts that stand in more than one place.
+fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<Contradiction>) {
+    let mut pairs = Pairs(found);
+    let events = |names: &[&str]| {
+        let all = histograms.and_then(|histograms| histograms.sum(names));
+        all.map(|all| all.count() as f64)
+    };
+    of_the_requests(document, events(&CLASSES), &mut pairs);
+    of_the_bytes(document, &mut pairs);
+    of_the_io(document, [events(&["io_read"]), events(&["io_write"])], &mut pairs);
+    of_the_steadiness(document, &mut pairs);
+    of_the_kernel(document, &mut pairs);
+}
+
+fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
+    let (summary, ours) = (&document.summary, &document.ringfall);
+    let turns = &summary.multi_turn_stats;
+    let requests = ("`summary.total_requests`", summary.total_requests.number());
+    let tokens = ("`summary.total_tokens`", summary.total_tokens.number());
+    pairs.same(requests, ("`requests_completed`", document.requests_completed.number()));
+    pairs.same(tokens, ("`total_tokens_generated`", document.total_tokens_generated.number()));
+    for (one, other, [is, should]) in [
+        (
+            "`summary.multi_turn_stats.cache_hits`",
+            "`multi_turn_cache_hits`",
+            [turns.cache_hits, document.multi_turn_cache_hits],
+        ),
+        (
+            "`summary.multi_turn_stats.cache_misses`",
+            "`multi_turn_cache_misses`",
+            [turns.cache_misses, document.multi_turn_cache_misses],
+        ),
+    ] {
+        pairs.same((one, is.number()), (other, should.number()));
+    }
+    let window = ("`ringfall.window.seconds`", ours.window.seconds.number());
+    pairs.same(("`summary.elapsed_time`", summary.elapsed_time.number()), window);
+    pairs.same(requests, ("the count of `ringfall.histograms.end_to_end_*`", ended));
+    let rows = "the sum of `requests_completed` over `ringfall.timeline`";
+    pairs.same(requests, (rows, sum(&ours.timeline, |row| row.requests_completed.known())));
+    let rows = "the sum of `generated_tokens` over `ringfall.timeline`";
+    pairs.same(tokens, (rows, sum(&ours.timeline, |row| row.generated_tokens.known())));
+    let merged = ours.merged.as_ref();
+    let rows = merged.map_or(&[][..], |merged| &merged.inputs);
+    let place = "the sum of `requests_completed` over `ringfall.merged.inputs`";
+    pairs.same(requests, (place, sum(rows, |row| row.requests_completed)));
+}
+
+fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
+    let (stats, cache) = (&document.summary.cache_stats, &document.ringfall.cache);
+    let bytes = |gib: Sum<f64>| gib.known().map(|gib| gib * GIB as f64);
+    let read = ("`summary.cache_stats.total_read_bytes`", stats.total_read_bytes.number());
+    let written = ("`summary.cache_stats.total_write_bytes`", stats.total_write_bytes.number());
+    let in_gib = "`summary.cache_stats.total_read_gb` in bytes";
+    pairs.same(read, (in_gib, bytes(stats.total_read_gb)));
+    let in_gib = "`summary.cache_stats.total_write_gb` in bytes";
+    pairs.same(written, (in_gib, bytes(stats.total_write_gb)));
+    let tiers = |tiers: [Sum<f64>; 3]| tiers.into_iter().map(bytes).sum::<Option<f64>>();
+    let moved = tiers([
+        stats.tier_gpu_kv_bytes_read_gb,
+        stats.tier_cpu_kv_bytes_read_gb,
+        stats.tier_storage_kv_bytes_read_gb,
+    ]);
+    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_read_gb` in bytes";
+    let counted = ("`ringfall.cache.moved_read_bytes`", cache.moved_read_bytes.number());
+    pairs.same((place, moved), counted);
+    pairs.at_most(read, counted, IN_FLIGHT);
+    let moved = tiers([
+        stats.tier_gpu_kv_bytes_written_gb,
+        stats.tier_cpu_kv_bytes_written_gb,
+        stats.tier_storage_kv_bytes_written_gb,
+    ]);
+    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_written_gb` in bytes";
+    let counted = ("`ringfall.cache.moved_write_bytes`", cache.moved_write_bytes.number());
+    pairs.same((place, moved), counted);
+    let both = cache.written_bytes.number().zip(cache.ingested_bytes.number());
+    let place = "`ringfall.cache.written_bytes` and `ingested_bytes` together";
+    pairs.at_most(written, (place, both.map(|(written, ingested)| written + ingested)), 1.0);
+    let decoded = "`summary.cache_stats.decode_bytes_read_gb` in bytes";
+    pairs.at_most((decoded, bytes(stats.decode_bytes_read_gb)), read, IN_FLIGHT);
+    for (place, gib, counted, io) in [
+        (
+            "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes",
+            stats.tier_storage_kv_bytes_read_gb,
+            "`ringfall.io.read.entry_bytes`",
+            &document.ringfall.io.read,
+        ),
+        (
+            "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes",
+            stats.tier_storage_kv_bytes_written_gb,
+            "`ringfall.io.write.entry_bytes`",
+            &document.ringfall.io.write,
+        ),
+    ] {
+        pairs.same((place, bytes(gib)), (counted, io.entry_bytes.number()));
+    }
+}
+
+/// Figures of one direction, which the part of their keys names.
+struct IoFigures<'a> {
+    name: &'static str,
+    io: &'a IoDirection,
+    engine_bytes: Sum<u64>,
+    of_second: fn(&SecondReport) -> &SecondTierDirection,
+    of_drive: fn(&DriveReport) -> &DriveDirection,
+}
+
+fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let directions = [
+        IoFigures {
+            name: "read",
+            io: &ours.io.read,
+            engine_bytes: ours.device.engine_read_bytes,
+            of_second: |second| &second.tiers.storage.read,
+            of_drive: |drive| &drive.read,
+        },
+        IoFigures {
+            name: "write",
+            io: &ours.io.write,
+            engine_bytes: ours.device.engine_write_bytes,
+            of_second: |second| &second.tiers.storage.write,
+            of_drive: |drive| &drive.write,
+        },
+    ];
+    for (direction, events) in directions.into_iter().zip(events) {
+        let IoFigures { name, io, engine_bytes, of_second, of_drive } = direction;
+        let place = format!("`ringfall.io.{name}.bytes`");
+        let bytes = (&*place, io.bytes.number());
+        let key = format!("`ringfall.device.engine_{name}_bytes`");
+        pairs.same(bytes, (&key, engine_bytes.number()));
+        let sizes: Vec<_> = io.sizes.values().collect();
+        let key = format!("the sum of `bytes` over `ringfall.io.{name}.sizes`");
+        pairs.same(bytes, (&key, sum(&sizes, |size| size.bytes.known())));
+        let key = format!("the sum of `tiers.storage.{name}.bytes` over `ringfall.timeline`");
+        pairs.same(bytes, (&key, sum(&ours.timeline, |row| of_second(row).bytes.known())));
+        let key = format!("the sum of `{name}.bytes` over `ringfall.drives`");
+        pairs.same(bytes, (&key, sum(&ours.drives, |drive| of_drive(drive).bytes.known())));
+        let count = format!("`ringfall.io.{name}.count`");
+        let key = format!("the count of `ringfall.histograms.io_{name}`");
+        pairs.same((&count, io.count.number()), (&key, events));
+    }
+    let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
+    let ranks = "the sum of `read_bytes` over `ringfall.merged.ranks`";
+    pairs.same(
+        ("`ringfall.io.read.bytes`", ours.io.read.bytes.number()),
+        (ranks, sum(rows, |row| row.read_bytes)),
+    );
+    let ranks = "the sum of `write_bytes` over `ringfall.merged.ranks`";
+    pairs.same(
+        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
+        (ranks, sum(rows, |row| row.write_bytes)),
+    );
+}
+
+fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    if let Some(steadiness) = ours.steadiness.as_ref() {
+        let fifths = &steadiness.fifths_gib_per_s;
+        let mean = fifths.iter().sum::<f64>() / fifths.len().max(1) as f64;
+        let moved = sum(&ours.timeline, |row| {
+            let storage = &row.tiers.storage;
+            Some(storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?))
+        });
+        let end_s = ours.timeline.last().and_then(|row| row.end_s.known());
+        let rate = moved.zip(end_s.filter(|&end_s| end_s > 0.0));
+        let rate = rate.map(|(bytes, end_s)| bytes / end_s / GIB as f64);
+        let place = "the bytes of `ringfall.timeline` by its time in GiB/s";
+        pairs.same(
+            ("the mean of `ringfall.steadiness.fifths_gib_per_s`", Some(mean)),
+            (place, rate),
+        );
+    }
+}
+
+/// A run whose bytes the kernel did not count says so, in a warning.
+fn of_the_kernel(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let says = [Code::KernelDisagrees, Code::ReadsCached, Code::ReadsUnseen];
+    if ours.warnings.iter().any(|warning| says.contains(&warning.code)) {
+        return;
+    }
+    let Some(kernel) = &ours.device.kernel else { return };
+    let place = "the kernel's count, `ringfall.device.kernel.write_bytes`,";
+    pairs.at_most(
+        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
+        (place, kernel.write_bytes.number()),
+        1.0 / (1.0 - KERNEL),
+    );
+}
+
+/// Figures that are worked out from others, worked out anew.
+fn worked_out(document: &Document, histograms: &Histograms, found: &mut Vec<Contradiction>) {
+    if document.ringfall.version.as_ref().is_none_or(|by| by != env!("CARGO_PKG_VERSION")) {
+        return;
+    }
+    let mut said = document.clone();
+    // Nothing of them is worked out, and they are most of the document.
+    said.ringfall.timeline = Timeline::default();
+    said.ringfall.device.series = Timeline::default();
+    said.throughput_timeline = Timeline::default();
+    let mut anew = said.clone();
+    anew.derive(histograms, &[]);
+    for document in [&mut said, &mut anew] {
+        document.end_to_end_latencies = Default::default();
+        document.storage_latencies = Default::default();
+        document.generation_latencies = Default::default();
+        document.prefill_latencies = Default::default();
+        document.decode_latencies = Default::default();
+    }
+    if let (Ok(said), Ok(anew)) = (serde_json::to_value(&said), serde_json::to_value(&anew)) {
+        differing("", &said, &anew, found);
+    }
+}
+
+/// Numbers of which there are two, as far as both are known.
+fn differing(path: &str, said: &Value, anew: &Value, found: &mut Vec<Contradiction>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match (said, anew) {
+        (Value::Object(said), Value::Object(anew)) => {
+            for (name, value) in said {
+                if let Some(other) = anew.get(name) {
+                    differing(&below(name), value, other, found);
+                }
+            }
+        }
+        (Value::Array(said), Value::Array(anew)) if said.len() == anew.len() => {
+            for (index, (value, other)) in said.iter().zip(anew).enumerate() {
+                differing(&below(&index.to_string()), value, other, found);
+            }
+        }
+        (Value::Number(said), Value::Number(anew)) => {
+            let (Some(is), Some(should)) = (said.as_f64(), anew.as_f64()) else { return };
+            if !are_alike(is, should, BUCKETS) {
+                found.push(Contradiction {
+                    one: Claim { place: format!("`{path}`"), value: is },
+                    other: Claim { place: WORKED_OUT.to_owned(), value: should },
+                    is_bound: false,
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::results::document::ResultFile;
+    use crate::results::document::full::full;
+    use crate::results::tests::{busy, nothing};
+
+    fn of(value: Value) -> Vec<String> {
+        let file = ResultFile::from_json(Path::new("a.json"), value).unwrap();
+        contradictions(&file.document).iter().map(ToString::to_string).collect()
+    }
+
+    fn written() -> Value {
+        serde_json::to_value(Document::of(&busy())).unwrap()
+    }
+
+    /// Multiplies all numbers at or below these places by ten.
+    fn tenfold(value: &mut Value) {
+        match value {
+            Value::Number(number) => {
+                *value = match number.as_u64() {
+                    Some(count) => json!(count * 10),
+                    None => json!(number.as_f64().unwrap() * 10.0),
+                }
+            }
+            Value::Array(rows) => rows.iter_mut().for_each(tenfold),
+            Value::Object(rows) => rows.values_mut().for_each(tenfold),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn what_a_run_writes_does_not_contradict_itself() {
+        for result in [nothing(), busy()] {
+            assert_eq!(of(serde_json::to_value(Document::of(&result)).unwrap()), [""; 0]);
+        }
+        assert_eq!(of(json!({ "summary": written()["summary"] })), [""; 0], "the reference's");
+    }
+
+    #[test]
+    fn a_summary_that_was_changed_by_hand_contradicts_the_rest() {
+        let mut changed = written();
+        let stats = changed["summary"]["cache_stats"].as_object_mut().unwrap();
+        for (key, value) in stats.iter_mut() {
+            if key.contains("bandwidth") || key.contains("bytes") || key.ends_with("_gb") {
+                tenfold(value);
+            }
+        }
+        for key in ["avg_throughput_tokens_per_sec", "total_tokens"] {
+            tenfold(&mut changed["summary"][key]);
+        }
+        let found = of(changed);
+        for (key, figures) in [
+            ("`summary.total_tokens`", "says 90, and `total_tokens_generated` 9"),
+            ("`summary.cache_stats.tier_storage_kv_bytes_read_gb`", "`ringfall.io.read"),
+            ("`summary.cache_stats.tier_storage_kv_bytes_written_gb`", "`ringfall.io.write"),
+            ("`summary.cache_stats.total_read_bytes`", "`ringfall.cache.moved_read_bytes` at most"),
+        ] {
+            let told = found.iter().find(|text| text.starts_with(key));
+            assert!(told.is_some_and(|text| text.contains(figures)), "{key}: {found:#?}");
+        }
+    }
+
+    /// Every figure of which a change by hand is seen: the place to change, and the place told.
+    #[test]
+    fn each_figure_that_stands_twice_is_held_against_the_other() {
+        for (place, told) in [
+            ("/summary/total_requests", "`requests_completed`"),
+            ("/summary/elapsed_time", "`ringfall.window.seconds`"),
+            ("/summary/end_to_end_latency_ms/p95", "counts and histograms"),
+            ("/summary/cache_stats/storage_read_device_p95_ms", "counts and histograms"),
+            ("/summary/cache_stats/total_read_gb", "`summary.cache_stats.total_read_bytes`"),
+            ("/summary/avg_throughput_tokens_per_sec", "counts and histograms"),
+            ("/summary/cache_stats/tier_storage_read_bandwidth_gbps", "counts and histograms"),
+            ("/ringfall/io/read/bytes", "`ringfall.device.engine_read_bytes`"),
+            ("/ringfall/io/write/count", "`ringfall.histograms.io_write`"),
+            ("/ringfall/device/kernel/write_bytes", "counts and histograms"),
+            ("/ringfall/device/agreement/total_ratio", "counts and histograms"),
+            ("/ringfall/cost/cpu_s_per_gib", "counts and histograms"),
+        ] {
+            let mut changed = serde_json::to_value(Document::of(&full())).unwrap();
+            let before = of(changed.clone());
+            let there = changed.pointer_mut(place).unwrap_or_else(|| panic!("no {place}"));
+            assert!(there.as_f64().is_some_and(|value| value != 0.0), "{place} is {there}");
+            tenfold(there);
+            let found = of(changed);
+            let new: Vec<_> = found.iter().filter(|text| !before.contains(text)).collect();
+            assert!(new.iter().any(|text| text.contains(told)), "{place}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_figure_that_is_not_there_contradicts_nothing() {
+        let mut older = written();
+        for place in ["/ringfall/io", "/ringfall/device", "/ringfall/cache"] {
+            let parts = older.pointer_mut(place).unwrap().as_object_mut().unwrap();
+            parts.values_mut().for_each(|value| {
+                if value.is_number() {
+                    *value = Value::Null;
+                }
+            });
+        }
+        older["ringfall"]["histograms"] = Value::Null;
+        assert_eq!(of(older), [""; 0]);
+    }
+
+    #[test]
+    fn of_another_version_only_counts_are_held_against_each_other() {
+        let mut other = written();
+        other["ringfall"]["version"] = json!("0.0.1");
+        tenfold(&mut other["summary"]["end_to_end_latency_ms"]["p95"]);
+        assert_eq!(of(other.clone()), [""; 0]);
+        tenfold(&mut other["summary"]["total_tokens"]);
+        let found = of(other);
+        assert!(found.iter().all(|text| text.starts_with("`summary.total_tokens` says 90")));
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
