@@ -8,7 +8,7 @@ use ringfall_workloads::PopulationEstimate;
 use super::auto::CPU_STEP_BYTES;
 use super::resolve::Check;
 use super::values::Auto;
-use super::{Facts, GpuBackend, Plan, Traffic};
+use super::{Facts, GpuBackend, Origin, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
 
@@ -82,28 +82,44 @@ impl Check<'_> {
         ));
     }
 
-    /// Leaves the CPU tier what the rest of the run leaves of the machine's memory. When there is
-    /// not even enough for the rest, that is what is wrong, and not the tier.
+    /// Leaves the CPU tier what the rest of the run, and others, leave of the machine's memory. When
+    /// there is not even enough for the rest of the run, that is what is wrong, and not the tier.
     fn shrink_cpu_tier(&mut self, plan: &mut Plan, facts: &Facts) {
         let parts = self.parts(plan, facts);
         let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
         let wanted = plan.cpu_memory_bytes;
-        let Some(room) = facts.room.lacks(others.saturating_add(wanted)) else { return };
+        let Some(room) = &facts.room.memory else { return };
+        let most = room.tier_bytes_max();
+        if others.saturating_add(wanted) <= most {
+            return;
+        }
         if room.is_address_space() {
             others += (u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS) * THREAD_ADDRESSES;
         }
-        let Some(left) = room.asked_bytes_max().checked_sub(others) else { return };
-        let given = left / CPU_STEP_BYTES * CPU_STEP_BYTES;
+        if others > room.asked_bytes_max() {
+            return;
+        }
+        let given = most.saturating_sub(others) / CPU_STEP_BYTES * CPU_STEP_BYTES;
+        plan.settings.cpu_memory_bytes = given;
+        plan.effective.cpu_mem_gb = Some(Auto::Given(given as f64 / GIB as f64));
+        // Nobody asked for the size of one that is worked out.
+        if self.origins.get("cpu_mem_gb") == Some(&Origin::Computed) {
+            return;
+        }
         let typed = format!("{} {}", self.name_of("cpu_mem_gb"), wanted as f64 / GIB as f64);
+        let left = human(room.bytes - most);
+        let forced = match facts.room.lacks(others.saturating_add(wanted)) {
+            None => "--strict takes all of it",
+            Some(_) => "--strict makes this an error",
+        };
         self.tell(format!(
-            "{typed} is more than this machine has to give, {room}: the rest of the run needs {}, \
-             and the CPU tier gets {}; --strict makes this an error",
+            "{typed} is more than this machine has to give, {room}: {left} are left to others, the \
+             rest of the run needs {}, and the CPU tier takes {}; {forced}",
             human(others),
             human(given)
         ));
-        plan.settings.cpu_memory_bytes = given;
-        plan.effective.cpu_mem_gb = Some(Auto::Given(given as f64 / GIB as f64));
-        plan.cpu_memory_wanted = Some((wanted, format!("this machine has {room} to give")));
+        let why = format!("this machine has {room} to give, of which {left} are left to others");
+        plan.cpu_memory_wanted = Some((wanted, why));
     }
 
     /// Preconditioning is over when the tiers are made: its memory does not add to theirs.

@@ -168,8 +168,10 @@ settings! {
         gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
         /// Capacity of the CPU tier in GiB
         ///
-        /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. Where
-        /// the machine has less, the tier is smaller and the results say so.
+        /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. The
+        /// tier leaves the machine a tenth of its memory, and 2 GiB at least, and its cgroup a tenth
+        /// of its limit. Where that is less than asked for, the tier is smaller and the results say
+        /// so; --strict takes it all.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
         /// Number of GPUs whose memory makes up the GPU tier
@@ -221,6 +223,7 @@ settings! {
         disable_storage as is_without_storage: bool = "false", "BOOL";
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
+        /// The CPU tier then takes what was asked for even where that leaves others little memory.
         /// The check is made once, when the run begins.
         strict: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
