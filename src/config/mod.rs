@@ -54,7 +54,7 @@ pub use plan::{
     PerformanceProfile, Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch,
     TraceKind, Traffic,
 };
-pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
+pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use shared::Taken;
