@@ -64,6 +64,10 @@ settings! {
         max_inflight_requests: Auto<u32> = "auto", "N", in 1..=USERS_MAX,
             auto auto::max_inflight_requests;
         /// Number of prefill writes in progress at the same time; 0 means no limit
+        ///
+        /// The memory of writes is bounded by --io-buffer-mb whatever is given here. The published
+        /// runs told two drives apart best with 0 where there was no CPU tier, and with 4 beside one
+        /// of 4 GiB.
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
@@ -71,9 +75,11 @@ settings! {
         disable_multi_turn: bool = "false", "BOOL";
         /// Do not let requests share system prompts
         disable_prefix_caching: bool = "false", "BOOL";
-        /// Write only: requests have no decode phase, and so no decode reads
+        /// No decode phase: a request writes its entry, and reads only what came before it
         ///
-        /// It cannot be combined with --decode-only.
+        /// As in the reference benchmark, the earlier turns of a conversation and shared system
+        /// prompts are read all the same; with --disable-multi-turn and --disable-prefix-caching
+        /// nothing is. It cannot be combined with --decode-only.
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
