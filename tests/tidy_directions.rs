@@ -52,7 +52,7 @@ const PROGRAM: Table = &[
     ),
     ("faultsim", &["driver", "run", "store"]),
     ("results", &["config", "escape", "facts", "host", "objects", "precondition", "remedy"]),
-    ("audit", &["iostat"]),
+    ("audit", &["host", "iostat"]),
     ("analysis", &["config", "host", "iostat", "results"]),
     ("mlperf", &["analysis", "results"]),
     ("suite", &["escape", "host", "results"]),

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 /// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
 const MEMORY_REST: u64 = 20;
 
-/// Part of the machine's memory, and of a cgroup's limit, that a CPU tier leaves to others: a tenth.
+/// Part of the machine's memory, and of a cgroup's limit, that a CPU tier leaves to others.
 const LEFT_SHARE: u64 = 10;
 /// ... of the machine's at least this, bytes: a run with 1.2 GiB left was killed when another
 /// program took memory.
