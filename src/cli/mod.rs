@@ -38,7 +38,7 @@ pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
-pub use sweep::{Space, SweepArgs};
+pub use sweep::{SweepArgs, SweepSpace};
 
 use crate::config::nearest::nearest;
 use crate::config::{InputError, Options, Preset, SETTINGS, Setting};

@@ -8,7 +8,7 @@ use super::RunArgs;
 
 /// A published set of combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Space {
+pub enum SweepSpace {
     /// The configurations of the study behind the published results.
     Discovery,
     /// The six recommended invocations by model.
@@ -31,7 +31,7 @@ pub struct SweepArgs {
     /// presets: the six presets by model (`ringfall run --preset list`), 300 s each unless
     /// --duration is given.
     #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
-    pub space: Option<Space>,
+    pub space: Option<SweepSpace>,
     /// Directory for the results and logs; the same command continues what was begun there
     #[arg(long, value_name = "DIR", default_value = "results/sweep")]
     pub results: PathBuf,

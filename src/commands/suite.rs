@@ -137,7 +137,8 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
     let mut machine = machine_of(&survey, args.cache_dir.as_deref());
     machine.place = Place::usual(&survey, args.cache_dir.as_deref());
-    let more = given_in(&args.more_flags)?;
+    // What is wrong with them is told with the first run that they would be given to.
+    let more = given_in(&args.more_flags).unwrap_or_default();
     if more.gpu_backend == Some(GpuBackend::Emulated) {
         machine = machine.with_emulated_gpu(more.gpu_mem_gb);
     }

@@ -82,8 +82,9 @@ impl Check<'_> {
         ));
     }
 
-    /// Leaves the CPU tier what the rest of the run, and others, leave of the machine's memory. When
-    /// there is not even enough for the rest of the run, that is what is wrong, and not the tier.
+    /// Leaves the CPU tier what the rest of the run, and others, leave of the machine's memory.
+    /// When there is not even enough for the rest of the run, that is what is wrong, and not the
+    /// tier.
     fn shrink_cpu_tier(&mut self, plan: &mut Plan, facts: &Facts) {
         let parts = self.parts(plan, facts);
         let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));

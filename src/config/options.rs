@@ -66,8 +66,8 @@ settings! {
         /// Number of prefill writes in progress at the same time; 0 means no limit
         ///
         /// The memory of writes is bounded by --io-buffer-mb whatever is given here. The published
-        /// runs told two drives apart best with 0 where there was no CPU tier, and with 4 beside one
-        /// of 4 GiB.
+        /// runs told two drives apart best with 0 where there was no CPU tier, and with 4 beside
+        /// one of 4 GiB.
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
@@ -175,9 +175,9 @@ settings! {
         /// Capacity of the CPU tier in GiB
         ///
         /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. The
-        /// tier leaves the machine a tenth of its memory, and 2 GiB at least, and its cgroup a tenth
-        /// of its limit. Where that is less than asked for, the tier is smaller and the results say
-        /// so; --strict takes it all.
+        /// tier leaves the machine a tenth of its memory, and 2 GiB at least, and its cgroup a
+        /// tenth of its limit. Where that is less than asked for, the tier is smaller and the
+        /// results say so; --strict takes it all.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
         /// Number of GPUs whose memory makes up the GPU tier

@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::space::{Point, check_allowed};
 use crate::batch::Job;
-use crate::cli::{self, Command, RunArgs, Space, SweepArgs};
+use crate::cli::{self, Command, RunArgs, SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
 use crate::config::values::Auto;
 use crate::config::{
@@ -173,7 +173,7 @@ impl Asked {
             Some(Auto::Auto) | None => SEED_DEFAULT,
         };
         let mut options = given;
-        if args.space == Some(Space::Presets) && !varied.contains("duration") {
+        if args.space == Some(SweepSpace::Presets) && !varied.contains("duration") {
             options.duration = options.duration.or(in_file.duration).or(Some(PRESET_DURATION_S));
         }
         // A trial is a run of its own here, whatever the file says.

@@ -1,6 +1,6 @@
 //! What is varied: settings and their values, and all combinations of them.
 
-use crate::cli::Space;
+use crate::cli::SweepSpace;
 use crate::config::nearest::nearest;
 use crate::config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
 
@@ -108,7 +108,7 @@ fn setting(name: &str) -> Result<&'static Setting, InputError> {
 ///
 /// # Errors
 /// An axis is there twice, a value is not in the space, or there are too many combinations.
-pub(super) fn points(space: Option<Space>, axes: &[Axis]) -> Result<Vec<Point>, InputError> {
+pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Point>, InputError> {
     if let Some(twice) =
         (1..axes.len()).find(|&at| axes[..at].iter().any(|axis| axis.key == axes[at].key))
     {
@@ -137,16 +137,16 @@ pub(super) fn points(space: Option<Space>, axes: &[Axis]) -> Result<Vec<Point>, 
 }
 
 /// The combinations of a space: every value of an axis with every value of the others of its group.
-fn groups_of(space: Space) -> Vec<Vec<Axis>> {
+fn groups_of(space: SweepSpace) -> Vec<Vec<Axis>> {
     let axis = |&(key, values): &(&'static str, &[&str])| Axis {
         key,
         values: values.iter().map(|value| (*value).to_owned()).collect(),
     };
     match space {
-        Space::Discovery => {
+        SweepSpace::Discovery => {
             DISCOVERY.iter().map(|group| group.iter().map(axis).collect()).collect()
         }
-        Space::Presets => {
+        SweepSpace::Presets => {
             let of_a_model = PRESETS.iter().filter(|preset| preset.is_of_a_model());
             let group = |preset: &Preset| {
                 let settings = [
@@ -285,7 +285,7 @@ mod tests {
     fn the_study_has_its_combinations_and_can_be_narrowed() {
         let of = |axes: &[&str]| {
             let axes: Vec<Axis> = axes.iter().map(|typed| axis(typed).unwrap()).collect();
-            points(Some(Space::Discovery), &axes)
+            points(Some(SweepSpace::Discovery), &axes)
         };
         assert_eq!(of(&[]).unwrap().len(), (3 * 4 + 7) * 6 * 7 * 2);
         assert_eq!(of(&["cpu-mem-gb=0,4", "generation-mode=none"]).unwrap().len(), 19 * 2 * 7);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_six_presets_by_model_are_one_space() {
-        let all = points(Some(Space::Presets), &[]).unwrap();
+        let all = points(Some(SweepSpace::Presets), &[]).unwrap();
         assert_eq!(all.len(), 6);
         for point in &all {
             let of = |key: &str| &point.iter().find(|(name, _)| *name == key).unwrap().1;
@@ -310,7 +310,7 @@ mod tests {
             };
             assert!(PRESETS.iter().any(|preset| is_it(&preset)), "{point:?}");
         }
-        let stress = points(Some(Space::Presets), &[axis("cpu-mem-gb=0").unwrap()]).unwrap();
+        let stress = points(Some(SweepSpace::Presets), &[axis("cpu-mem-gb=0").unwrap()]).unwrap();
         assert_eq!(stress.len(), 3);
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/discovery_fast.xlsx");
         let runs = Collection::read(Path::new(path)).unwrap().runs;
         assert_eq!(runs.len(), 1411);
-        let all = points(Some(Space::Discovery), &[]).unwrap();
+        let all = points(Some(SweepSpace::Discovery), &[]).unwrap();
         let name = |point: &Point| {
             let of = |key: &str| &point.iter().find(|(name, _)| *name == key).unwrap().1;
             let (model, cpu) = (of("model"), of("cpu_mem_gb"));
