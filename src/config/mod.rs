@@ -3,7 +3,9 @@
 
 mod auto;
 mod bounds;
+mod check;
 mod depth;
+mod derive;
 mod device_file;
 mod effective;
 mod eviction;
@@ -15,6 +17,7 @@ mod idle;
 mod input_error;
 mod judging;
 mod kinds;
+mod names;
 pub mod nearest;
 mod needs;
 mod objects;
