@@ -65,6 +65,26 @@ fn a_merged_result_has_a_page_too() {
     assert!(page.ends_with("</html>\n") && page.contains("<svg"), "a whole page with charts");
 }
 
+/// What a clone without Git LFS has in the place of a large file.
+const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+
+#[test]
+fn a_pointer_of_git_lfs_is_named_wherever_a_file_is_read() {
+    let scratch = Scratch::new("pointer");
+    std::fs::write(scratch.file("p.csv.gz"), LFS_POINTER).unwrap();
+    for flags in [
+        &["--mooncake-trace", "p.csv.gz"][..],
+        &["--use-burst-trace", "--burst-trace-path", "p.csv.gz"],
+        &["--dataset-path", "p.csv.gz"],
+        &["--validation-trace", "p.csv.gz"],
+        &["--replay-trace", "p.csv.gz"],
+        &["--config", "p.csv.gz"],
+    ] {
+        let ran = ringfall(&scratch, &[&["run", "--model", "tiny-1b"], flags].concat());
+        assert_fails(&ran, 2, &["p.csv.gz", "a Git LFS pointer", "`git lfs pull`"]);
+    }
+}
+
 #[test]
 fn what_is_no_result_is_named_with_status_2() {
     let scratch = Scratch::new("foreign");
@@ -77,6 +97,7 @@ fn what_is_no_result_is_named_with_status_2() {
         ("empty.json", b"", "empty"),
         ("foreign.json", b"{\"a\": 1}", "no `summary`"),
         ("list.json", b"[1]", "not an object"),
+        ("pointer.json", LFS_POINTER.as_bytes(), "Git LFS pointer"),
         ("noise.json", b"\x00\xff", "not JSON"),
         ("hollow.json", b"{\"ringfall\": {\"schema_version\": 5}}", "no `summary`"),
         ("older.json", b"{\"ringfall\": {\"schema_version\": 1}}", "its layout is version 1"),

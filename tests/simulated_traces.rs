@@ -161,3 +161,21 @@ fn a_run_says_what_more_of_would_make_it_faster() {
         assert_eq!(simulation["binds"], binds, "{line}: {simulation}");
     }
 }
+
+/// A logical run of a trace was announced as one of 60 s and 100 users, which are the defaults of
+/// settings that it does not heed.
+#[test]
+fn a_logical_run_of_a_trace_announces_the_trace_and_no_users() {
+    let scratch = Scratch::new("announced");
+    let burst = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/burst_sessions.csv");
+    let run = |more: &str| {
+        let line = format!("run --model tiny-1b --io-trace-log t.csv --output result.json {more}");
+        text(&ringfall(&scratch, &line))
+    };
+    let trace = format!("--use-burst-trace --burst-trace-path {burst}");
+    let told = run(&format!("{trace} --trace-speedup 20 --replay-cycles 1"));
+    assert!(told.contains("simulating at most 60 s: burstgpt trace "), "{told}");
+    assert!(told.contains("20 times its speed, seed ") && !told.contains("users, seed"), "{told}");
+    let told = run("--num-users 3 --duration 2");
+    assert!(told.contains("simulating 2 s: 3 users, open arrivals, seed "), "{told}");
+}

@@ -101,6 +101,24 @@ fn a_suite_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
+fn workloads_with_a_gpu_run_where_its_emulation_is_asked_for() {
+    let scratch = Scratch::new("suite-gpu");
+    let mut command = suite(&scratch, &scratch.store(), "gpu-only,gpu-cpu,gpu-cpu-storage");
+    let output = command.args(["--gpu-backend", "emulated", "--gpu-mem-gb", "0.125"]).output();
+    let output = output.unwrap();
+    let table = read(&scratch, "out/table/table.json");
+    for (name, verdict) in verdicts(&table) {
+        assert!(matches!(verdict, "pass" | "fail"), "{name}: {verdict}: {}", text(&output));
+        let result = read(&scratch, &format!("out/{name}.json"));
+        assert_eq!(result["ringfall"]["gpu"]["backend"], "emulated", "{name}");
+        let bytes = result["ringfall"]["gpu"]["capacity_bytes"].as_u64();
+        assert_eq!(bytes, Some(1 << 27), "{name}");
+    }
+    assert_eq!(verdicts(&table).len(), 3);
+    assert!(text(&output).contains("the GPU is emulated in host memory"), "{}", text(&output));
+}
+
+#[test]
 fn what_no_suite_can_be_is_refused_before_anything_runs() {
     let scratch = Scratch::new("suite-refused");
     let store = scratch.store();

@@ -3,11 +3,12 @@
 //! megabytes of raw latencies.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::host::open_plain;
 
 /// Largest file that is read: ten times the largest that is known (a rank of 7,000 requests has
 /// less than 1 MB; raw arrays of a day's run have some 40 MB).
@@ -136,7 +137,7 @@ pub(super) fn read(path: &Path, wanted: &[&str]) -> Result<Flat, String> {
             FILE_BYTES_MAX >> 20
         ));
     }
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = open_plain(path).map_err(|error| error.to_string())?;
     // What it had when it was looked at: a file that grows meanwhile ends there.
     let bounded = std::io::Read::take(file, FILE_BYTES_MAX);
     parse(BufReader::with_capacity(1 << 16, bounded), wanted)

@@ -40,7 +40,7 @@ pub use schema::{SchemaArgs, SchemaName};
 pub use shared::{ContentArgs, ObjectArgs};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
-pub use sweep::SweepArgs;
+pub use sweep::{SweepArgs, SweepSpace};
 
 use crate::config::nearest::nearest;
 use crate::config::{InputError, Options, Preset, SETTINGS, Setting};

@@ -82,7 +82,8 @@ pub struct SuiteArgs {
     /// Print no plan, no progress and no table
     #[arg(long)]
     pub quiet: bool,
-    /// Flags of `ringfall run` for all runs, after `--`; they take precedence over the workloads'
+    /// Flags of `ringfall run` for all runs, after `--`; they take precedence over the workloads'.
+    /// With --gpu-backend emulated, host memory stands in for a GPU
     #[arg(last = true, value_name = "FLAGS")]
     pub more_flags: Vec<String>,
 }
@@ -146,7 +147,7 @@ impl SuiteArgs {
         let mut chosen = Vec::new();
         for name in self.workloads.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
             if name.eq_ignore_ascii_case("all") {
-                chosen.extend(WORKLOADS.iter().map(|row| row.0));
+                chosen.extend(WORKLOADS.iter().map(|row| row.0).filter(|one| one.is_in_all()));
                 continue;
             }
             let names = WORKLOADS.map(|row| row.1);
@@ -167,7 +168,7 @@ impl SuiteArgs {
     /// The list of workloads, for the help.
     #[must_use]
     pub fn list() -> String {
-        let rows = WORKLOADS.iter().map(|row| format!("  {:<20} {}", row.1, row.3));
+        let rows = WORKLOADS.iter().map(|row| format!("  {:<21} {}", row.1, row.3));
         format!("Workloads:\n{}", rows.collect::<Vec<_>>().join("\n"))
     }
 }

@@ -2,9 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::RunArgs;
+
+/// A published set of combinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SweepSpace {
+    /// The configurations of the study behind the published results.
+    Discovery,
+    /// The six recommended invocations by model.
+    Presets,
+}
 
 /// Arguments of the command `sweep`.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,8 +28,10 @@ pub struct SweepArgs {
     ///
     /// discovery: the configurations of the study behind the published results, four models with
     /// their numbers of users, CPU memory, concurrent allocations and generation mode.
-    #[arg(long, value_name = "NAME", value_parser = ["discovery"])]
-    pub space: Option<String>,
+    /// presets: the six presets by model (`ringfall run --preset list`), 300 s each unless
+    /// --duration is given.
+    #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
+    pub space: Option<SweepSpace>,
     /// Directory for the results and logs; the same command continues what was begun there
     #[arg(long, value_name = "DIR", default_value = "results/sweep")]
     pub results: PathBuf,

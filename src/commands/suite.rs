@@ -8,8 +8,10 @@ use anyhow::{Context, Result};
 
 use super::{machine_of, print, print_json};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
-use crate::cli::{self, Command, SuiteArgs};
-use crate::config::{ConfigFile, Facts, InputError, Options, Plan, compact_utc, resolve};
+use crate::cli::{self, Command, RunArgs, SuiteArgs};
+use crate::config::{
+    ConfigFile, Facts, GpuBackend, InputError, Options, Plan, compact_utc, resolve,
+};
 use crate::escape;
 use crate::exit::Exit;
 use crate::host::Room;
@@ -135,6 +137,11 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
     let mut machine = machine_of(&survey, args.cache_dir.as_deref());
     machine.place = Place::usual(&survey, args.cache_dir.as_deref());
+    // What is wrong with them is told with the first run that they would be given to.
+    let more = given_in(&args.more_flags).unwrap_or_default();
+    if more.gpu_backend == Some(GpuBackend::Emulated) {
+        machine = machine.with_emulated_gpu(more.gpu_mem_gb);
+    }
     let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
     let more = (args.cache_dir.clone(), args.more_flags.clone());
     let suite = SavedSuite::new(survey.host.clone(), asked, workloads, more, runs);
@@ -178,6 +185,18 @@ fn in_run(name: &str, error: InputError) -> InputError {
 
 /// What a run with these arguments would be.
 fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
+    let (args, file) = run_args(arguments)?;
+    resolve(&args.typed()?, file.as_ref(), &Facts::look())
+}
+
+/// The settings that these flags give, and below them their file.
+fn given_in(flags: &[String]) -> Result<Options, InputError> {
+    let run = std::iter::once("run".to_owned()).chain(flags.iter().cloned());
+    let (args, file) = run_args(&run.collect::<Vec<_>>())?;
+    Ok(args.typed()?.over(file.map(|file| file.options).unwrap_or_default()))
+}
+
+fn run_args(arguments: &[String]) -> Result<(RunArgs, Option<ConfigFile>), InputError> {
     let words = std::iter::once("ringfall".into()).chain(arguments.iter().map(Into::into));
     let args = match cli::parse(words) {
         Ok(cli::Cli { command: Command::Run(args) }) => args,
@@ -188,7 +207,7 @@ fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
         Err(cli::Stop::Wrong(text)) => return Err(InputError::new(text)),
     };
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    resolve(&args.typed()?, file.as_ref(), &Facts::look())
+    Ok((args, file))
 }
 
 /// What will be run, before it begins.

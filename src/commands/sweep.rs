@@ -33,7 +33,7 @@ const FAILURES_SHOWN: usize = 5;
 pub fn run(args: &SweepArgs) -> Result<Exit> {
     refuse(args)?;
     let axes = args.vary.iter().map(|typed| space::axis(typed)).collect::<Result<Vec<_>, _>>()?;
-    let points = space::points(args.space.as_deref(), &axes)?;
+    let points = space::points(args.space, &axes)?;
     let devices = Described::read(&args.device)?;
     let runs = jobs::runs(args, &points, &devices)?;
     let jobs: Vec<Job> = runs.iter().map(|run| run.job.clone()).collect();

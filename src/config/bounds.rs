@@ -6,9 +6,10 @@ use ringfall_engine::units::GIB;
 use ringfall_workloads::PopulationEstimate;
 
 use super::auto::CPU_STEP_BYTES;
-use super::resolve::Check;
+use super::check::Check;
+use super::names::Names;
 use super::values::Auto;
-use super::{Facts, GpuBackend, Plan, Traffic};
+use super::{Facts, GpuBackend, Origin, Plan, Traffic};
 use crate::host::{MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
 
@@ -48,81 +49,73 @@ struct Part {
     remedy: String,
 }
 
-impl Check<'_> {
-    /// Complains about what `plan` would take and the machine does not have.
-    pub(super) fn fits(&mut self, plan: &mut Plan, facts: &Facts) {
-        if !facts.is_simulated && !plan.strict {
-            self.shrink_cpu_tier(plan, facts);
-        }
-        self.memory_fits(plan, facts);
-        self.preconditioning_fits(plan, facts);
-        if !facts.is_simulated {
-            self.shards_fit(plan, facts);
-        }
-        self.entries_fit(plan);
-        self.population_is_of_use(plan);
-        self.requests_outlast_the_ramp(plan);
-    }
+/// A CPU tier that is smaller than asked for.
+pub(super) struct SmallerCpuTier {
+    wanted_bytes: u64,
+    given_bytes: u64,
+    /// Why: what says how much memory there is.
+    why: String,
+    /// A whole sentence; none where nobody asked for a size.
+    pub(super) told: Option<String>,
+}
 
-    fn memory_fits(&mut self, plan: &Plan, facts: &Facts) {
-        let parts = self.parts(plan, facts);
-        let needed = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
-        let Some(room) = facts.room.lacks(needed) else { return };
-        let Some(largest) = parts.iter().max_by_key(|part| part.bytes) else { return };
-        let others = match needed - largest.bytes {
-            0 => String::new(),
-            rest => format!(", and the rest of the run {}", human(rest)),
-        };
-        self.complain(format!(
-            "{} needs {} of memory {}{others}; this machine has {room} to give: {}",
-            largest.name,
-            human(largest.bytes),
-            largest.what,
-            largest.remedy
-        ));
+impl SmallerCpuTier {
+    /// The plan with that tier.
+    pub(super) fn of(self, mut plan: Plan) -> Plan {
+        plan.settings.cpu_memory_bytes = self.given_bytes;
+        plan.effective.cpu_mem_gb = Some(Auto::Given(self.given_bytes as f64 / GIB as f64));
+        plan.cpu_memory_wanted = self.told.map(|_| (self.wanted_bytes, self.why));
+        plan
     }
+}
 
-    /// Leaves the CPU tier what the rest of the run leaves of the machine's memory. When there is
-    /// not even enough for the rest, that is what is wrong, and not the tier.
-    fn shrink_cpu_tier(&mut self, plan: &mut Plan, facts: &Facts) {
-        let parts = self.parts(plan, facts);
-        let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
-        let wanted = plan.cpu_memory_bytes;
-        let Some(room) = facts.room.lacks(others.saturating_add(wanted)) else { return };
-        if room.is_address_space() {
-            others += (u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS) * THREAD_ADDRESSES;
-        }
-        let Some(left) = room.asked_bytes_max().checked_sub(others) else { return };
-        let given = left / CPU_STEP_BYTES * CPU_STEP_BYTES;
-        let typed = format!("{} {}", self.name_of("cpu_mem_gb"), wanted as f64 / GIB as f64);
-        self.tell(format!(
-            "{typed} is more than this machine has to give, {room}: the rest of the run needs {}, \
-             and the CPU tier gets {}; --strict makes this an error",
-            human(others),
-            human(given)
-        ));
-        plan.settings.cpu_memory_bytes = given;
-        plan.effective.cpu_mem_gb = Some(Auto::Given(given as f64 / GIB as f64));
-        plan.cpu_memory_wanted = Some((wanted, format!("this machine has {room} to give")));
+/// What the rest of the run, and others, leave a CPU tier of the machine's memory; none where that
+/// is as much as was asked for. When there is not even enough for the rest of the run, that is what
+/// is wrong, and not the tier.
+pub(super) fn smaller_cpu_tier(
+    names: &Names<'_>,
+    plan: &Plan,
+    facts: &Facts,
+) -> Option<SmallerCpuTier> {
+    if facts.is_simulated || plan.strict {
+        return None;
     }
-
-    /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
-    fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
-        let Some(asked) = plan.precondition else { return };
-        let needed = u64::from(asked.threads) * THREAD_BYTES;
-        if let Some(room) = facts.room.lacks(needed) {
-            self.wrong(
-                "precondition_threads",
-                format_args!(
-                    "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
-                     fewer, or 0 for one per shard",
-                    asked.threads,
-                    human(needed)
-                ),
-            );
-        }
+    let room = facts.room.memory.as_ref()?;
+    let parts = names.parts(plan, facts);
+    let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+    let (wanted_bytes, most) = (plan.cpu_memory_bytes, room.tier_bytes_max());
+    if others.saturating_add(wanted_bytes) <= most {
+        return None;
     }
+    if room.is_address_space() {
+        others += (u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS) * THREAD_ADDRESSES;
+    }
+    if others > room.asked_bytes_max() {
+        return None;
+    }
+    let given_bytes = most.saturating_sub(others) / CPU_STEP_BYTES * CPU_STEP_BYTES;
+    let typed = format!("{} {}", names.name_of("cpu_mem_gb"), wanted_bytes as f64 / GIB as f64);
+    let left = human(room.bytes - most);
+    let forced = match facts.room.lacks(others.saturating_add(wanted_bytes)) {
+        None => "--strict takes all of it",
+        Some(_) => "--strict makes this an error",
+    };
+    let told = format!(
+        "{typed} is more than this machine has to give, {room}: {left} are left to others, the \
+         rest of the run needs {}, and the CPU tier takes {}; {forced}",
+        human(others),
+        human(given_bytes)
+    );
+    let is_asked = names.origin("cpu_mem_gb") != Some(Origin::Computed);
+    Some(SmallerCpuTier {
+        wanted_bytes,
+        given_bytes,
+        why: format!("this machine has {room} to give, of which {left} are left to others"),
+        told: is_asked.then_some(told),
+    })
+}
 
+impl Names<'_> {
     /// What takes memory.
     fn parts(&self, plan: &Plan, facts: &Facts) -> Vec<Part> {
         let shards = u64::from(plan.shards);
@@ -208,6 +201,55 @@ impl Check<'_> {
             bytes: estimate.list_bytes.saturating_add(kept.saturating_mul(ENTRY_BYTES)),
             what: format!("to list {} entries", estimate.entries),
             remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl Check<'_> {
+    /// What `plan` would take and the machine does not have.
+    pub(super) fn fits(&mut self, plan: &Plan, facts: &Facts) {
+        self.memory_fits(plan, facts);
+        self.preconditioning_fits(plan, facts);
+        if !facts.is_simulated {
+            self.shards_fit(plan, facts);
+        }
+        self.entries_fit(plan);
+        self.population_is_of_use(plan);
+        self.requests_outlast_the_ramp(plan);
+    }
+
+    fn memory_fits(&mut self, plan: &Plan, facts: &Facts) {
+        let parts = self.parts(plan, facts);
+        let needed = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+        let Some(room) = facts.room.lacks(needed) else { return };
+        let Some(largest) = parts.iter().max_by_key(|part| part.bytes) else { return };
+        let others = match needed - largest.bytes {
+            0 => String::new(),
+            rest => format!(", and the rest of the run {}", human(rest)),
+        };
+        self.complain(format!(
+            "{} needs {} of memory {}{others}; this machine has {room} to give: {}",
+            largest.name,
+            human(largest.bytes),
+            largest.what,
+            largest.remedy
+        ));
+    }
+
+    /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
+    fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
+        let Some(asked) = plan.precondition else { return };
+        let needed = u64::from(asked.threads) * THREAD_BYTES;
+        if let Some(room) = facts.room.lacks(needed) {
+            self.wrong(
+                "precondition_threads",
+                format_args!(
+                    "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
+                     fewer, or 0 for one per shard",
+                    asked.threads,
+                    human(needed)
+                ),
+            );
         }
     }
 
@@ -333,14 +375,6 @@ impl Check<'_> {
                      arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
                 ),
             );
-        }
-    }
-
-    /// A setting of the `workload` section and its value, with the file's line where it is found.
-    fn name_in_workload(&self, key: &str, value: u32) -> String {
-        match self.file.and_then(|file| Some((file, file.line_of(key)?))) {
-            Some((file, line)) => format!("{}, line {line}: workload.{key} {value}", file.name),
-            None => format!("workload.{key} {value}"),
         }
     }
 }

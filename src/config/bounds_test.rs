@@ -10,7 +10,7 @@ use crate::config::{ConfigFile, InputError, resolve};
 use crate::host::Room;
 
 fn facts() -> Facts {
-    let memory = MemoryRoom { bytes: 20 * GIB, source: "MemAvailable".to_owned() };
+    let memory = room(20 * GIB, 17 * GIB);
     Facts {
         cores: 2,
         memory_available_bytes: Some(20 * GIB),
@@ -20,6 +20,10 @@ fn facts() -> Facts {
         unix_s: 0,
         random_seed: 1,
     }
+}
+
+fn room(bytes: u64, shared_bytes: u64) -> MemoryRoom {
+    MemoryRoom { bytes, shared_bytes, source: "MemAvailable".to_owned() }
 }
 
 fn resolved(line: &str, yaml: &str, facts: &Facts) -> Result<Plan, InputError> {
@@ -78,17 +82,22 @@ fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
 fn a_cpu_tier_beyond_the_memory_gets_what_the_rest_of_the_run_leaves() {
     let plan = resolved("--cpu-mem-gb 32", "{}", &facts()).unwrap();
     let given = plan.cpu_memory_bytes;
-    // 19 of 20 GiB may be asked for; buffers and shards take some of it.
-    assert!(given > 18 * GIB && given < 19 * GIB && given.is_multiple_of(64 << 20), "{given}");
+    // 17 of 20 GiB may be taken; buffers and shards take some of it.
+    assert!(given > 16 * GIB && given < 17 * GIB && given.is_multiple_of(64 << 20), "{given}");
     let (wanted, why) = plan.cpu_memory_wanted.clone().unwrap();
     assert_eq!(wanted, 32 * GIB);
     assert!(why.contains("20.0 GiB (MemAvailable)"), "{why}");
     let told = advice(&plan).join(" ");
-    let words = ["--cpu-mem-gb 32", "20.0 GiB (MemAvailable)", "18.", "--strict"];
+    let words = ["--cpu-mem-gb 32", "20.0 GiB (MemAvailable)", "16.", "--strict makes this an"];
     assert!(words.iter().all(|word| told.contains(word)), "{told}");
     let again = format!("--cpu-mem-gb {}", given as f64 / GIB as f64);
     let again = resolved(&again, "{}", &facts()).unwrap();
     assert_eq!((again.cpu_memory_bytes, again.cpu_memory_wanted), (given, None), "it fits");
+    let told = advice(&resolved("--cpu-mem-gb 18", "{}", &facts()).unwrap()).join(" ");
+    let words = ["--cpu-mem-gb 18 is more", "3.0 GiB are left to others", "--strict takes all"];
+    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    let forced = resolved("--strict --cpu-mem-gb 18", "{}", &facts()).unwrap();
+    assert_eq!((forced.cpu_memory_bytes, forced.cpu_memory_wanted), (18 * GIB, None));
     let fits = resolved("--strict --cpu-mem-gb 16", "{}", &facts()).unwrap();
     assert_eq!((fits.cpu_memory_bytes, advice(&fits)), (16 * GIB, Vec::new()));
 }
@@ -101,11 +110,11 @@ fn open_files_bound_shards_and_a_simulated_run_has_neither_threads_nor_tiers() {
     let mut simulated = facts().of_no_machine();
     let plan = resolved("--cpu-mem-gb 1000 --shards 512", "{}", &simulated).unwrap();
     assert_eq!((plan.shards, plan.cpu_memory_bytes), (512, 1000 * GIB));
-    simulated.room.memory = Some(MemoryRoom { bytes: 8 * GIB, source: String::new() });
+    simulated.room.memory = Some(room(8 * GIB, 8 * GIB));
     let prompts = "workload:\n  system_prompts: 4294967295\n";
     refused("--cpu-mem-gb 0", prompts, &simulated, &["line 2: workload.system_prompts"]);
     let mut small = facts();
-    small.room.memory = Some(MemoryRoom { bytes: 16 * GIB, source: String::new() });
+    small.room.memory = Some(room(16 * GIB, 16 * GIB));
     let threads = "--cpu-mem-gb 0 --precondition --precondition-threads 1024";
     refused(threads, "{}", &small, &["--precondition-threads 1024 needs 16.0 GiB"]);
 }
@@ -115,9 +124,12 @@ fn the_automatic_sizes_of_a_small_machine_fit_it() {
     for gib in [1, 2, 4, 64] {
         let mut facts = facts();
         facts.memory_available_bytes = Some(gib * GIB);
-        facts.room.memory = Some(MemoryRoom { bytes: gib * GIB, source: String::new() });
+        facts.room.memory = Some(room(gib * GIB, (gib * GIB).saturating_sub(2 * GIB)));
         let plan = resolved("--users 10", "{}", &facts).unwrap();
         assert!(plan.cpu_memory_bytes <= gib * GIB / 2, "{gib} GiB");
+        let told = advice(&plan);
+        assert!(told.iter().all(|line| !line.contains("CPU tier")), "nobody asked: {told:?}");
+        assert_eq!(plan.cpu_memory_wanted, None);
     }
 }
 

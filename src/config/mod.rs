@@ -3,7 +3,9 @@
 
 mod auto;
 mod bounds;
+mod check;
 mod depth;
+mod derive;
 mod device_file;
 mod effective;
 mod eviction;
@@ -15,6 +17,7 @@ mod idle;
 mod input_error;
 mod judging;
 mod kinds;
+mod names;
 pub mod nearest;
 mod needs;
 mod objects;
@@ -54,7 +57,7 @@ pub use plan::{
     PerformanceProfile, Plan, PreconditionAsked, Promotion, Ranks, RooflineFrom, TraceEpoch,
     TraceKind, Traffic,
 };
-pub use preset::{PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
+pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use shared::Taken;

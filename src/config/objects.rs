@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfall_engine::fill::Shape;
 
-use super::resolve::Check;
+use super::check::Check;
 use super::{Origin, Settings, Shared};
 use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 

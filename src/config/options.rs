@@ -64,6 +64,10 @@ settings! {
         max_inflight_requests: Auto<u32> = "auto", "N", in 1..=USERS_MAX,
             auto auto::max_inflight_requests;
         /// Number of prefill writes in progress at the same time; 0 means no limit
+        ///
+        /// The memory of writes is bounded by --io-buffer-mb whatever is given here. The published
+        /// runs told two drives apart best with 0 where there was no CPU tier, and with 4 beside
+        /// one of 4 GiB.
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
@@ -71,9 +75,11 @@ settings! {
         disable_multi_turn: bool = "false", "BOOL";
         /// Do not let requests share system prompts
         disable_prefix_caching: bool = "false", "BOOL";
-        /// Write only: requests have no decode phase, and so no decode reads
+        /// No decode phase: a request writes its entry, and reads only what came before it
         ///
-        /// It cannot be combined with --decode-only.
+        /// As in the reference benchmark, the earlier turns of a conversation and shared system
+        /// prompts are read all the same; with --disable-multi-turn and --disable-prefix-caching
+        /// nothing is. It cannot be combined with --decode-only.
         prefill_only: bool = "false", "BOOL";
         /// Read only: the entries are written before the measurement
         ///
@@ -168,8 +174,10 @@ settings! {
         gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
         /// Capacity of the CPU tier in GiB
         ///
-        /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. Where
-        /// the machine has less, the tier is smaller and the results say so.
+        /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. The
+        /// tier leaves the machine a tenth of its memory, and 2 GiB at least, and its cgroup a
+        /// tenth of its limit. Where that is less than asked for, the tier is smaller and the
+        /// results say so; --strict takes it all.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
         /// Number of GPUs whose memory makes up the GPU tier
@@ -221,6 +229,7 @@ settings! {
         disable_storage as is_without_storage: bool = "false", "BOOL";
         /// Refuse to run with a tier smaller than asked for, instead of reporting it in the results
         ///
+        /// The CPU tier then takes what was asked for even where that leaves others little memory.
         /// The check is made once, when the run begins.
         strict: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one

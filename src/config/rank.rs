@@ -149,6 +149,7 @@ impl Rank {
         room.cores = cores;
         room.memory = room.memory.map(|memory| MemoryRoom {
             bytes: part(memory.bytes),
+            shared_bytes: part(memory.shared_bytes),
             source: match here {
                 1 => memory.source,
                 _ => format!("{}, shared by {here} ranks", memory.source),

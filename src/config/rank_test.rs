@@ -53,7 +53,11 @@ fn memory_is_divided_by_the_ranks_of_the_machine() {
         cores: 8,
         room: crate::host::Room {
             cores: 8,
-            memory: Some(MemoryRoom { bytes: 8 * GIB, source: "MemAvailable".into() }),
+            memory: Some(MemoryRoom {
+                bytes: 8 * GIB,
+                shared_bytes: 6 * GIB,
+                source: "MemAvailable".into(),
+            }),
             ..facts().room
         },
         ..facts()
@@ -64,6 +68,7 @@ fn memory_is_divided_by_the_ranks_of_the_machine() {
     assert_eq!(share.memory_available_bytes, all.memory_available_bytes.map(|bytes| bytes / 4));
     let memory = share.room.memory.unwrap();
     assert_eq!((memory.bytes, &*memory.source), (2 * GIB, "MemAvailable, shared by 4 ranks"));
+    assert_eq!(memory.shared_bytes, 6 * GIB / 4);
     let alone = rank_facts(launcher(5, 8, Some((0, 1))), (0..8).collect(), 8);
     assert_eq!(Rank::of(&alone).share_of(&all), all);
 }

@@ -1,37 +1,23 @@
 //! Where requests come from, when they arrive, and whether users come and go: settings that forbid
 //! each other.
 
-use std::path::PathBuf;
-
-use super::resolve::Check;
+use super::check::Check;
+use super::derive::is_rate_idle;
 use super::words::RagIngestion;
-use super::{Arrival, AutoscalerPlan, Origin, PhaseMode, Settings, TraceKind, Traffic};
+use super::{Arrival, PhaseMode, Plan, Settings, Traffic};
 
 /// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
 /// repository, below the working directory.
 pub const BURST_TRACE: &str = "BurstGPT/data/BurstGPT_1.csv";
-/// Users a shard that the autoscaler begins with when nobody says how many.
-const INITIAL_USERS_A_SHARD: u32 = 2;
-
 impl Check<'_> {
     /// Where requests come from: at most one of the sources may be asked for.
-    pub(super) fn traffic(&mut self, settings: &Settings) -> Traffic {
-        let burst_path = settings.burst_trace_path.clone();
-        let dataset = settings.dataset_path.clone();
-        let mooncake = settings.mooncake_trace.clone();
-        let replay = settings.replay_trace.clone();
-        let burst = match (settings.use_burst_trace, burst_path) {
-            (true, path) => Some(path.unwrap_or_else(|| PathBuf::from(BURST_TRACE))),
-            (false, Some(_)) => {
-                let switch = self.name_of("use_burst_trace");
-                self.wrong("burst_trace_path", format_args!("has no effect without {switch}"));
-                None
-            }
-            (false, None) => None,
-        };
-        let both = burst.is_some() && dataset.is_some();
-        let burst = burst.filter(|_| !both);
-        if both {
+    pub(super) fn traffic(&mut self, settings: &Settings) {
+        if !settings.use_burst_trace && settings.burst_trace_path.is_some() {
+            let switch = self.name_of("use_burst_trace");
+            self.wrong("burst_trace_path", format_args!("has no effect without {switch}"));
+        }
+        let has_dataset = settings.dataset_path.is_some();
+        if settings.use_burst_trace && has_dataset {
             // As in the reference.
             let (trace, dataset) = (self.name_of("use_burst_trace"), self.name_of("dataset_path"));
             self.tell(format!(
@@ -40,35 +26,20 @@ impl Check<'_> {
             ));
         }
         let asked = [
-            ("use_burst_trace", burst.is_some()),
-            ("dataset_path", dataset.is_some()),
-            ("mooncake_trace", mooncake.is_some()),
-            ("replay_trace", replay.is_some()),
+            ("use_burst_trace", settings.use_burst_trace && !has_dataset),
+            ("dataset_path", has_dataset),
+            ("mooncake_trace", settings.mooncake_trace.is_some()),
+            ("replay_trace", settings.replay_trace.is_some()),
         ];
         let mut asked = asked.into_iter().filter(|&(_, is)| is).map(|(key, _)| key);
         if let (Some(one), Some(other)) = (asked.next(), asked.next()) {
             let other = self.name_of(other);
             self.wrong(one, format_args!("and {other} cannot be combined"));
         }
-        let (speedup, cycles) = (settings.trace_speedup, settings.replay_cycles);
-        let trace = |kind, path| Traffic::Trace { kind, path, speedup, cycles };
-        if let Some(path) = replay {
+        if settings.replay_trace.is_some() {
             self.replay(settings);
-            let kind = TraceKind::Io(settings.replay_tiers);
-            return Traffic::Trace { kind, path, speedup, cycles: 1 };
-        }
-        match (burst, mooncake, dataset) {
-            (Some(path), _, _) => trace(TraceKind::BurstGpt, path),
-            (_, Some(path), _) => {
-                self.mooncake(settings);
-                trace(TraceKind::Mooncake, path)
-            }
-            (_, _, Some(path)) => Traffic::ShareGpt {
-                path,
-                conversations_max: settings.max_conversations,
-                tokenizer: settings.tokenizer,
-            },
-            _ => Traffic::Drawn,
+        } else if settings.mooncake_trace.is_some() && (has_dataset || !settings.use_burst_trace) {
+            self.mooncake(settings);
         }
     }
 
@@ -108,98 +79,74 @@ impl Check<'_> {
     }
 
     /// When requests arrive.
-    pub(super) fn arrival(&mut self, settings: &mut Settings, traffic: &Traffic) {
-        let arrival = settings.arrival;
-        let rate = settings.request_rate_per_s;
+    pub(super) fn arrival(&mut self, asked: &Settings, plan: &Plan) {
+        let (arrival, rate) = (asked.arrival, asked.request_rate_per_s);
         if arrival == Arrival::Poisson && rate == 0.0 {
             let flag = self.name_of("request_rate");
             self.wrong("arrival", format_args!("poisson needs a rate: give {flag} too"));
         }
-        match traffic {
-            Traffic::Drawn if rate > 0.0 && arrival != Arrival::Poisson => {
-                // As in the reference, whose published commands give both.
-                let (flag, arrival) = (self.name_of("request_rate"), self.name_of("arrival"));
-                self.tell(format!(
-                    "{flag} {rate} has no effect: simulated users keep their own pace; with \
-                     {arrival} poisson they send {rate} requests per second together"
-                ));
-                settings.request_rate_per_s = 0.0;
-            }
-            // A paced dataset: its users' requests come at random, at this rate together.
-            Traffic::ShareGpt { .. } if rate > 0.0 && arrival == Arrival::Open => {
-                settings.arrival = Arrival::Poisson;
-                self.origins.insert("arrival", Origin::Computed);
-            }
+        if is_rate_idle(asked, &plan.traffic) {
+            // As in the reference, whose published commands give both.
+            let (flag, arrival) = (self.name_of("request_rate"), self.name_of("arrival"));
+            self.tell(format!(
+                "{flag} {rate} has no effect: simulated users keep their own pace; with {arrival} \
+                 poisson they send {rate} requests per second together"
+            ));
+        }
+        match plan.traffic {
             Traffic::ShareGpt { .. } if rate > 0.0 && arrival == Arrival::Closed => {
                 let flag = self.name_of("arrival");
                 self.wrong(
                     "request_rate",
                     format_args!(
-                        "{rate} cannot be combined with {flag} closed, where the answers \
-                                  set the pace"
+                        "{rate} cannot be combined with {flag} closed, where the answers set the \
+                         pace"
                     ),
                 );
             }
-            // Users that come although nobody was answered yet pile up beyond the limit that is
-            // looked for, and the next step would measure what is left of them.
+            Traffic::Trace { .. } if arrival == Arrival::Closed => {
+                let what =
+                    "closed cannot be combined with a trace, which has its own arrival times";
+                self.wrong("arrival", what);
+            }
             Traffic::Drawn | Traffic::ShareGpt { .. }
-                if settings.enable_autoscaling && !self.is_given("arrival") =>
+                if plan.arrival == Arrival::Closed && arrival != Arrival::Closed =>
             {
-                settings.arrival = Arrival::Closed;
-                self.origins.insert("arrival", Origin::Computed);
                 let arrival = self.name_of("arrival");
                 self.tell(format!(
                     "the autoscaler's users wait for their answers ({arrival} closed): give \
                      {arrival} open for users that do not, as in the reference"
                 ));
             }
-            Traffic::Trace { .. } if arrival == Arrival::Closed => {
-                self.wrong(
-                    "arrival",
-                    "closed cannot be combined with a trace, which has its own \
-                            arrival times",
-                );
-            }
             _ => {}
         }
     }
 
-    /// Documents; 0 without retrieval.
-    pub(super) fn rag(&mut self, settings: &Settings, phases: PhaseMode) -> u32 {
-        if !settings.enable_rag {
-            return 0;
+    /// Documents to retrieve from.
+    pub(super) fn rag(&mut self, plan: &Plan) {
+        if !plan.enable_rag {
+            return;
         }
-        if phases == PhaseMode::DecodeOnly && settings.rag_ingestion == RagIngestion::Beside {
+        if plan.phases == PhaseMode::DecodeOnly && plan.rag_ingestion == RagIngestion::Beside {
             let only = self.name_of("decode_only");
             self.wrong(
                 "rag_ingestion",
                 format_args!(
-                    "beside cannot be combined with {only}, which writes nothing: give \
-                              before"
+                    "beside cannot be combined with {only}, which writes nothing: give before"
                 ),
             );
         }
-        if settings.rag_num_docs == 0 {
+        if plan.rag_num_docs == 0 {
             self.wrong("rag_num_docs", "0 leaves nothing to retrieve: give at least 1");
         }
-        settings.rag_num_docs
     }
 
-    /// Whether somebody gave that setting.
-    pub(super) fn is_given(&self, key: &str) -> bool {
-        self.origins.get(key).is_some_and(|origin| *origin >= Origin::File)
-    }
-
-    /// Whether and how users come and go.
-    pub(super) fn autoscaler(
-        &mut self,
-        settings: &mut Settings,
-        traffic: &Traffic,
-    ) -> Option<AutoscalerPlan> {
-        if !settings.enable_autoscaling {
-            return None;
+    /// Whether users can come and go.
+    pub(super) fn autoscaler(&mut self, plan: &Plan) {
+        if plan.autoscaler.is_none() {
+            return;
         }
-        if matches!(traffic, Traffic::Trace { .. }) {
+        if matches!(plan.traffic, Traffic::Trace { .. }) {
             self.wrong(
                 "enable_autoscaling",
                 format_args!(
@@ -210,22 +157,14 @@ impl Check<'_> {
                 ),
             );
         }
-        if settings.arrival == Arrival::Poisson {
+        if plan.arrival == Arrival::Poisson {
             let flag = self.name_of("request_rate");
             self.wrong(
                 "enable_autoscaling",
                 format_args!(
-                    "cannot be combined with {flag}: more users would not send more \
-                              requests"
+                    "cannot be combined with {flag}: more users would not send more requests"
                 ),
             );
         }
-        let given = self.is_given("num_users");
-        let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);
-        Some(AutoscalerPlan {
-            mode: settings.autoscaler_mode,
-            initial_users: if given { settings.num_users } else { of_shards },
-            target_saturation: settings.target_saturation,
-        })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,8 @@ const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How often somebody is told that one that has begun is silent: it may have to unpack, fetch or
 /// think up what comes next, and is waited for as any reader of a pipe does.
 const SILENCE_TOLD: Duration = Duration::from_secs(30);
+/// Beginning of a Git LFS pointer, by the specification of the format.
+const LFS_POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
 /// After how long somebody is told that a writer is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 /// One wait lasts no longer: a process that was stopped meanwhile has seen no silence.
@@ -56,6 +58,7 @@ impl std::fmt::Debug for InputFile {
 /// What the system says, or that nobody writes to the pipe.
 pub fn open_to_read(path: &Path) -> Result<InputFile> {
     let file = open_at_once(path, OpenOptions::new().read(true))?;
+    refuse_pointer(&file)?;
     let is_pipe = file.metadata()?.file_type().is_fifo();
     let file = wait_from_now_on(file)?;
     let path = path.to_path_buf();
@@ -64,6 +67,29 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
         InputFile { file, path, is_pipe, has_begun: false, is_told: false, beside, is_ended };
     file.await_writer(Some(BEGIN_PATIENCE))?;
     Ok(file)
+}
+
+/// Opens a plain file that holds what its name says.
+///
+/// # Errors
+/// What the system says, or that Git LFS keeps what is meant elsewhere.
+pub fn open_plain(path: &Path) -> Result<File> {
+    let file = File::open(path)?;
+    refuse_pointer(&file)?;
+    Ok(file)
+}
+
+/// Says so where a clone without Git LFS has a pointer in the place of the file.
+fn refuse_pointer(file: &File) -> Result<()> {
+    let mut begin = [0; LFS_POINTER.len()];
+    // What can't be read there is no plain file, or its reader will say why.
+    let is_read = file.metadata()?.is_file() && file.read_exact_at(&mut begin, 0).is_ok();
+    match is_read && begin == *LFS_POINTER {
+        true => Err(Error::other(
+            "it is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// All of a text file of settings, which may be a pipe.

@@ -10,6 +10,12 @@ use rustix::process::{Resource, getrlimit};
 /// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
 const MEMORY_REST: u64 = 20;
 
+/// Part of the machine's memory, and of a cgroup's limit, that a CPU tier leaves to others.
+const LEFT_SHARE: u64 = 10;
+/// ... of the machine's at least this, bytes: a run with 1.2 GiB left was killed when another
+/// program took memory.
+const LEFT_BYTES_MIN: u64 = 2 * GIB;
+
 /// What says so where addresses are limited, and not memory.
 const ADDRESS_SPACE: &str = "the limit of address space, ulimit -v";
 
@@ -29,6 +35,9 @@ pub struct Room {
 pub struct MemoryRoom {
     /// Bytes that can still be taken.
     pub bytes: u64,
+    /// Most of them that a CPU tier takes without being forced to, bytes: what leaves the machine,
+    /// and each cgroup, its share.
+    pub shared_bytes: u64,
     /// What says so: `MemAvailable`, a cgroup's limit, `ulimit -v`.
     pub source: String,
 }
@@ -37,10 +46,10 @@ impl Room {
     /// Looks at this machine.
     #[must_use]
     pub fn look() -> Room {
-        let memory = [machine_memory(), cgroup_memory(), address_space()];
+        let memory = tightest([machine_memory(), cgroup_memory(), address_space()]);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Room {
-            memory: memory.into_iter().flatten().min_by_key(|memory| memory.bytes),
+            memory,
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             open_files_max: getrlimit(Resource::Nofile).current,
         }
@@ -52,12 +61,13 @@ impl Room {
         Room { memory: None, cores, open_files_max: None }
     }
 
-    /// Memory that a run under way may still take, bytes, less the rest that is left alone; none
-    /// where nothing says so. Its addresses are taken when it begins, so their limit is not asked.
+    /// Memory that the CPU tier of a run under way may still take, bytes, less what is left to
+    /// others, or alone where the tier is forced; none where nothing says so. Its addresses are
+    /// taken when it begins, so their limit is not asked.
     #[must_use]
-    pub fn memory_left() -> Option<u64> {
-        let memory = [machine_memory(), cgroup_memory()].into_iter().flatten();
-        memory.map(|memory| memory.asked_bytes_max()).min()
+    pub fn memory_left(is_forced: bool) -> Option<u64> {
+        let memory = tightest([machine_memory(), cgroup_memory()])?;
+        Some(if is_forced { memory.asked_bytes_max() } else { memory.tier_bytes_max() })
     }
 
     /// Bytes of memory that can still be taken, where that is known.
@@ -80,10 +90,21 @@ impl MemoryRoom {
         self.source == ADDRESS_SPACE
     }
 
+    /// Of these bytes, all but what is `left` to others may be shared out to a CPU tier.
+    fn leaving(left: u64, bytes: u64, source: String) -> MemoryRoom {
+        MemoryRoom { bytes, shared_bytes: bytes.saturating_sub(left), source }
+    }
+
     /// Most that a run may ask for, bytes.
     #[must_use]
     pub fn asked_bytes_max(&self) -> u64 {
         self.bytes - self.bytes / MEMORY_REST
+    }
+
+    /// Most that a run may take together with a CPU tier that nobody forces, bytes.
+    #[must_use]
+    pub fn tier_bytes_max(&self) -> u64 {
+        self.shared_bytes.min(self.asked_bytes_max())
     }
 }
 
@@ -136,10 +157,22 @@ pub fn counted(count: u64, one: &str) -> String {
     }
 }
 
+/// The least of them; to share out, what leaves each of them its part.
+fn tightest<const N: usize>(rooms: [Option<MemoryRoom>; N]) -> Option<MemoryRoom> {
+    let shared_bytes = rooms.iter().flatten().map(|room| room.shared_bytes).min()?;
+    let least = rooms.into_iter().flatten().min_by_key(|room| room.bytes)?;
+    Some(MemoryRoom { shared_bytes, ..least })
+}
+
 fn machine_memory() -> Option<MemoryRoom> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let bytes = super::machine::kib_of(&meminfo, "MemAvailable")?;
-    Some(MemoryRoom { bytes, source: "MemAvailable".to_owned() })
+    memory_of(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn memory_of(meminfo: &str) -> Option<MemoryRoom> {
+    let bytes = super::machine::kib_of(meminfo, "MemAvailable")?;
+    let total = super::machine::kib_of(meminfo, "MemTotal").unwrap_or(bytes);
+    let left = (total / LEFT_SHARE).max(LEFT_BYTES_MIN);
+    Some(MemoryRoom::leaving(left, bytes, "MemAvailable".to_owned()))
 }
 
 /// `ulimit -v`: what is not mapped yet of the address space that is allowed.
@@ -148,7 +181,7 @@ fn address_space() -> Option<MemoryRoom> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let mapped = super::machine::kib_of(&status, "VmSize")?;
     let source = ADDRESS_SPACE.to_owned();
-    Some(MemoryRoom { bytes: limit.saturating_sub(mapped), source })
+    Some(MemoryRoom::leaving(0, limit.saturating_sub(mapped), source))
 }
 
 fn cgroup_memory() -> Option<MemoryRoom> {
@@ -158,7 +191,7 @@ fn cgroup_memory() -> Option<MemoryRoom> {
         .and_then(|root| tightest_cgroup(&root, own_cgroup(&own)?, cgroup_room));
     let old = old_cgroup_root(&mounts)
         .and_then(|root| tightest_cgroup(&root, own_old_cgroup(&own)?, old_cgroup_room));
-    [unified, old].into_iter().flatten().min_by_key(|room| room.bytes)
+    tightest([unified, old])
 }
 
 /// Where the tree of the memory controller of version 1 is mounted.
@@ -203,7 +236,7 @@ fn tightest_cgroup(
 ) -> Option<MemoryRoom> {
     let own = root.join(own);
     let levels = own.ancestors().take_while(|level| level.starts_with(root));
-    levels.filter_map(room_of).min_by_key(|room| room.bytes)
+    levels.filter_map(room_of).fold(None, |least, room| tightest([least, Some(room)]))
 }
 
 /// A file of a cgroup that holds one number; `max` (no limit) is none.
@@ -227,7 +260,7 @@ fn old_cgroup_room(directory: &Path) -> Option<MemoryRoom> {
     let cache = page_cache(directory, ["total_inactive_file", "total_active_file"]);
     let used = number_in(directory, "memory.usage_in_bytes").unwrap_or(0).saturating_sub(cache);
     let source = format!("the limit {}", directory.join("memory.limit_in_bytes").display());
-    Some(MemoryRoom { bytes: limit.saturating_sub(used), source })
+    Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
 }
 
 /// What one cgroup leaves: its limit, less what is in use and can't be given back.
@@ -239,7 +272,7 @@ fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
     let cache = page_cache(directory, ["inactive_file", "active_file"]);
     let used = number_in(directory, "memory.current").unwrap_or(0).saturating_sub(cache);
     let source = format!("the limit {}", directory.join(name).display());
-    Some(MemoryRoom { bytes: limit.saturating_sub(used), source })
+    Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
 }
 
 #[cfg(test)]
@@ -259,6 +292,7 @@ mod tests {
         write("pod/run/memory.max", "max\n");
         let room = tightest_cgroup(&root, "pod/run", cgroup_room).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 300_000_000);
+        assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
         assert!(room.source.ends_with("pod/memory.max"), "{}", room.source);
         write("pod/run/memory.high", "4096\n");
         assert_eq!(tightest_cgroup(&root, "pod/run", cgroup_room).unwrap().bytes, 4096);
@@ -277,11 +311,26 @@ mod tests {
         write("job/memory.stat", "cache 7\ntotal_inactive_file 100000000\ntotal_active_file 1\n");
         let room = tightest_cgroup(&root, "job", old_cgroup_room).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 399_999_999);
+        assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
         assert!(room.source.ends_with("job/memory.limit_in_bytes"), "{}", room.source);
         std::fs::remove_dir_all(&root).unwrap();
         let own = "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/\n";
         assert_eq!(own_old_cgroup(own), Some("a/b"));
         assert_eq!(own_old_cgroup("5:memoryless:/a\n"), None);
+    }
+
+    #[test]
+    fn a_cpu_tier_leaves_the_machine_a_tenth_of_its_memory_and_two_gib_at_least() {
+        let of = |total_gib: u64, available_gib: u64| {
+            let [total, available] = [total_gib, available_gib].map(|gib| gib << 20);
+            memory_of(&format!("MemTotal: {total} kB\nMemAvailable: {available} kB\n")).unwrap()
+        };
+        assert_eq!(of(200, 150).tier_bytes_max(), 130 * GIB);
+        assert_eq!(of(10, 9).tier_bytes_max(), 7 * GIB);
+        assert_eq!(of(2, 1).tier_bytes_max(), 0);
+        let limit = MemoryRoom::leaving(3 * GIB, 25 * GIB, "the limit".to_owned());
+        let both = tightest([Some(of(200, 30)), Some(limit)]).unwrap();
+        assert_eq!((both.bytes, both.tier_bytes_max()), (25 * GIB, 10 * GIB), "{both:?}");
     }
 
     #[test]
@@ -304,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_leaves_a_rest_and_is_told_in_units_that_people_read() {
-        let memory = MemoryRoom { bytes: 20 * GIB, source: "MemAvailable".to_owned() };
+        let memory = MemoryRoom::leaving(0, 20 * GIB, "MemAvailable".to_owned());
         let room = Room { memory: Some(memory), ..Room::unknown(2) };
         assert_eq!(room.lacks(19 * GIB), None);
         let short = room.lacks(19 * GIB + 1).unwrap();

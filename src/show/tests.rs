@@ -210,3 +210,25 @@ fn a_drive_that_collapses_is_marked_beside_its_bandwidth() {
         assert!(shown.contains("1.000, 1.000, 1.000, 0.010, 0.010 GiB/s in its fifths"), "{shown}");
     }
 }
+
+#[test]
+fn a_published_invocation_shows_what_was_published_of_it() {
+    let mut result = busy();
+    let preset = crate::config::Preset::by_name("llama3.1-8b-stress").unwrap();
+    result.plan.model = preset.model.to_owned();
+    result.plan.cpu_memory_bytes = 0;
+    result.plan.num_users = preset.users;
+    result.plan.users = preset.users;
+    result.plan.max_concurrent_allocs = None;
+    result.plan.generation_mode = crate::config::GenerationMode::None;
+    let style = Style { colour: false };
+    let flat = |result: &RunResult| {
+        summary(style, result).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let shown = flat(&result);
+    let wanted = "published wall-clock throughput of drives of 14,000 and about 3,000 MB/s \
+                  differed 2.70× (llama3.1-8b-stress)";
+    assert!(shown.contains(wanted), "{shown}");
+    result.plan.max_concurrent_allocs = Some(2);
+    assert!(!flat(&result).contains("published"));
+}

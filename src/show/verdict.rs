@@ -4,9 +4,13 @@
 use std::fmt::Write as _;
 
 use super::terminal::{Style, wrapped};
+use crate::config::PUBLISHED_SYSTEMS;
 use crate::host::counted;
 use crate::results::Document;
+use crate::results::configuration::Configuration;
 use crate::results::health::{Criterion, Health, Measure};
+use crate::results::metrics::Metric;
+use crate::results::published::preset_of;
 use crate::results::trust::headlines;
 
 /// Columns before what a label stands for.
@@ -51,6 +55,24 @@ pub(super) fn metrics(text: &mut String, document: &Document) -> std::fmt::Resul
             }
             None => labelled(text, "metric", &format!("{name} {value} {unit}"))?,
         }
+    }
+    published(text, document)
+}
+
+/// What was published of two drives in this configuration, if anything was.
+fn published(text: &mut String, document: &Document) -> std::fmt::Result {
+    let is_measured = !headlines(document).is_empty();
+    let configuration = Configuration::from_result(document).filter(|_| is_measured);
+    let Some(preset) = configuration.as_ref().and_then(preset_of) else { return Ok(()) };
+    for (key, ratio) in preset.published {
+        let title = Metric::by_key(key).map_or(*key, |metric| metric.title);
+        let (name, _) = title.rsplit_once(", ").unwrap_or((title, ""));
+        let sentence = format!(
+            "{name} of {PUBLISHED_SYSTEMS} differed {ratio:.2}× ({}); `ringfall compare` sets two \
+             results beside that",
+            preset.name
+        );
+        labelled(text, "published", &sentence)?;
     }
     Ok(())
 }

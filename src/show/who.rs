@@ -4,7 +4,8 @@ use crate::config::{Arrival, Named as _, Plan, Traffic};
 use crate::host::counted;
 
 /// Who asks when, in a few words.
-pub(super) fn who(plan: &Plan) -> String {
+#[must_use]
+pub fn who(plan: &Plan) -> String {
     let arrival = match (plan.arrival, plan.request_rate_per_s) {
         (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),
         (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),

@@ -23,6 +23,8 @@ pub struct Machine {
     pub memory_room_gib: f64,
     /// Memory of the GPU that a GPU tier can have, GiB; or why there can be no GPU tier.
     pub gpu_gib: Result<f64, String>,
+    /// Whether host memory stands in for that GPU.
+    pub is_gpu_emulated: bool,
     /// Where the data goes.
     pub place: Place,
 }
@@ -66,9 +68,23 @@ impl Machine {
             memory_gib: gib_of(memory.total_bytes),
             memory_room_gib: gib_of(room),
             gpu_gib: gpu_gib(survey),
+            is_gpu_emulated: false,
             place: Place::of(survey, given),
         }
     }
+
+    /// The same with host memory standing in for a GPU: that many GiB of it, or, when nothing is
+    /// said, an eighth of what a process can have.
+    #[must_use]
+    pub fn with_emulated_gpu(self, gib: Option<f64>) -> Machine {
+        let gib = gib.unwrap_or_else(|| half_gib(self.memory_room_gib / 8.0).max(0.5));
+        Machine { gpu_gib: Ok(gib), is_gpu_emulated: true, ..self }
+    }
+}
+
+/// In halves of a GiB, rounded down, so that it prints short.
+pub(super) fn half_gib(gib: f64) -> f64 {
+    (gib * 2.0).floor() / 2.0
 }
 
 /// What a GPU tier could have, or why there is none.

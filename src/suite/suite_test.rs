@@ -111,7 +111,8 @@ fn without_a_gpu_it_is_said_what_is_left_out_and_what_cannot_be_run() {
     let machine = Machine::of(&survey(), None);
     for workload in [Workload::GpuOnly, Workload::GpuCpu, Workload::GpuCpuStorage] {
         let invocation = one(workload, &machine);
-        assert!(invocation.impossible.unwrap().contains("no GPU"));
+        let why = invocation.impossible.unwrap();
+        assert!(why.contains("no GPU") && why.contains("--gpu-backend emulated"), "{why}");
         assert!(invocation.flags.is_empty());
     }
     for workload in [Workload::Production, Workload::Autoscale] {
@@ -124,6 +125,48 @@ fn without_a_gpu_it_is_said_what_is_left_out_and_what_cannot_be_run() {
     with_gpu.gpus.push(Gpu { model: Some("H100".into()), driver, ..Gpu::default() });
     let why = Machine::of(&with_gpu, None).gpu_gib.unwrap_err();
     assert!(why.contains("H100") && why.contains("nothing is known"), "{why}");
+}
+
+#[test]
+fn host_memory_stands_in_for_a_gpu_where_it_is_asked_to_and_is_named_as_such() {
+    let machine = Machine::of(&survey(), None).with_emulated_gpu(Some(0.25));
+    for workload in [Workload::GpuOnly, Workload::GpuCpu, Workload::GpuCpuStorage] {
+        let invocation = one(workload, &machine);
+        assert_eq!(invocation.impossible, None);
+        assert!(flags(&invocation).contains("--gpu-mem-gb 0.25"), "{}", flags(&invocation));
+        assert!(invocation.title.ends_with("(the GPU is emulated in host memory)"));
+    }
+    assert_eq!(one(Workload::Production, &machine).left_out, None);
+    assert!(!one(Workload::CpuOnly, &machine).title.contains("emulated"));
+    let unsaid = Machine::of(&survey(), None).with_emulated_gpu(None);
+    assert!(flags(&one(Workload::GpuOnly, &unsaid)).contains("--gpu-mem-gb 7.5"));
+}
+
+#[test]
+fn the_fourth_published_invocation_runs_when_it_is_named() {
+    let machine = Machine::of(&survey(), None);
+    let fourth = flags(&one(Workload::by_name("mlperf_throughput_70b").unwrap(), &machine));
+    let wanted = "--num-users 20 --cpu-mem-gb 4 --max-concurrent-allocs 4";
+    assert!(fourth.contains("llama3.1-70b-instruct") && fourth.contains(wanted), "{fourth}");
+    let in_all = WORKLOADS.iter().filter(|row| row.0.is_in_all());
+    assert_eq!(in_all.count(), 11, "as many as the reference's wrapper has");
+}
+
+#[test]
+fn the_large_model_is_not_said_to_have_the_largest_entries() {
+    use ringfall_workloads::model::MODELS;
+    let bytes = |name: &str| {
+        let (_, spec) = MODELS.iter().find(|(known, _)| *known == name).unwrap();
+        spec.bytes_per_token().unwrap()
+    };
+    let large = bytes("llama3.1-70b-instruct");
+    assert_eq!((large, 2 * large), (320 << 10, 5 * bytes("llama3.1-8b")));
+    assert!(bytes("llama2-7b") > large);
+    let machine = Machine::of(&survey(), None);
+    let all = WORKLOADS.iter().flat_map(|row| invocations(row.0, &Asked::default(), &machine));
+    for flag in all.flat_map(|invocation| invocation.flags) {
+        assert!(!flag.reason.contains("largest"), "{}: {}", flag.flag, flag.reason);
+    }
 }
 
 #[test]

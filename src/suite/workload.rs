@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
+use super::machine::{Machine, half_gib};
 
 /// A workload that a suite can run, which chooses its flags for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,10 +32,12 @@ pub enum Workload {
     CapacityAutoscale,
     /// The invocations that were found to tell drives apart.
     MlperfSubmission,
+    /// The fourth of these, which the reference's wrapper no longer runs.
+    MlperfThroughput70b,
 }
 
 /// All of them: name, other names of the reference's wrapper, and what each is.
-pub const WORKLOADS: [(Workload, &str, &[&str], &str); 11] = [
+pub const WORKLOADS: [(Workload, &str, &[&str], &str); 12] = [
     (Workload::GpuOnly, "gpu-only", &["gpu"], "the whole cache in GPU memory"),
     (Workload::CpuOnly, "cpu-only", &["cpu"], "the whole cache in host memory"),
     (Workload::StorageOnly, "storage-only", &["storage"], "the whole cache on storage"),
@@ -72,6 +74,12 @@ pub const WORKLOADS: [(Workload, &str, &[&str], &str); 11] = [
         &["mlperf", "mlperf-submission"],
         "the three invocations that were found to tell drives apart",
     ),
+    (
+        Workload::MlperfThroughput70b,
+        "mlperf_throughput_70b",
+        &["mlperf-70b-throughput"],
+        "a fourth: the large model with 4 GiB of host memory; not part of all",
+    ),
 ];
 
 impl From<Workload> for String {
@@ -99,6 +107,12 @@ impl Workload {
     #[must_use]
     pub fn summary(self) -> &'static str {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.3)
+    }
+
+    /// Whether `all` stands for it too: it does for those that the reference's wrapper runs.
+    #[must_use]
+    pub fn is_in_all(self) -> bool {
+        self != Workload::MlperfThroughput70b
     }
 
     /// The workload of a name, in any case, with `-` and `_` alike.
@@ -206,10 +220,39 @@ const USERS_HIGH_MAX: f64 = 300.0;
 const CPU_BUFFER_GIB: f64 = 4.0;
 /// Random seed of all of them, so that results of two machines can be compared.
 const SEED: u32 = 42;
-/// The large model, whose entries are the largest of the reference's.
+/// The large model of the reference's wrapper.
 const LARGE_MODEL: &str = "llama3.1-70b-instruct";
+const LARGE_MODEL_WHY: &str = "a large model: 320 KiB a token, 2.5 times as much as llama3.1-8b";
 /// Length of the invocations that were published, s.
 const PUBLISHED_S: u32 = 300;
+
+/// An invocation that was published.
+struct PublishedRun {
+    name: &'static str,
+    model: &'static str,
+    users: u32,
+    cpu_gib: f64,
+    allocations: u32,
+}
+
+const fn published(
+    name: &'static str,
+    model: &'static str,
+    users: u32,
+    cpu_gib: f64,
+    allocations: u32,
+) -> PublishedRun {
+    PublishedRun { name, model, users, cpu_gib, allocations }
+}
+
+/// The reference's wrapper has these three.
+const SUBMISSION: [PublishedRun; 3] = [
+    published("mlperf_stress_8b", "llama3.1-8b", 200, 0.0, 16),
+    published("mlperf_throughput_8b", "llama3.1-8b", 100, CPU_BUFFER_GIB, 0),
+    published("mlperf_stress_70b", LARGE_MODEL, 70, 0.0, 4),
+];
+/// It once had a fourth, of the large model with a CPU tier: the recommended invocation.
+const FOURTH: PublishedRun = published("mlperf_throughput_70b", LARGE_MODEL, 20, CPU_BUFFER_GIB, 4);
 
 /// Makes the invocations of workloads.
 struct Maker<'a> {
@@ -225,6 +268,11 @@ pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<
     let mut all = made(workload, &maker);
     for invocation in &mut all {
         maker.limit_storage(invocation);
+        if machine.is_gpu_emulated
+            && invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb")
+        {
+            invocation.title.push_str(" (the GPU is emulated in host memory)");
+        }
     }
     all
 }
@@ -241,7 +289,8 @@ fn made(workload: Workload, maker: &Maker<'_>) -> Vec<Invocation> {
         Workload::Production => vec![maker.production()],
         Workload::Autoscale => vec![maker.autoscale()],
         Workload::CapacityAutoscale => vec![maker.capacity()],
-        Workload::MlperfSubmission => maker.submission(),
+        Workload::MlperfSubmission => SUBMISSION.map(|one| maker.published(workload, &one)).into(),
+        Workload::MlperfThroughput70b => vec![maker.published(workload, &FOURTH)],
     }
 }
 
@@ -251,11 +300,6 @@ fn flag(flag: &'static str, value: impl ToString, reason: impl Into<String>) -> 
 
 fn switch(flag: &'static str, reason: impl Into<String>) -> Flag {
     Flag { flag: flag.to_owned(), value: None, reason: reason.into() }
-}
-
-/// In halves of a GiB, rounded down, so that it prints short.
-fn half_gib(gib: f64) -> f64 {
-    (gib * 2.0).floor() / 2.0
 }
 
 impl Maker<'_> {
@@ -334,11 +378,7 @@ impl Maker<'_> {
     }
 
     /// What all of one length and model begin with.
-    fn base(&self, duration_s: u32, model: &str) -> Vec<Flag> {
-        let why = match model == self.asked.model {
-            true => "the model whose cache is simulated",
-            false => "its entries are the largest, and load the drive the most",
-        };
+    fn base(duration_s: u32, model: &str, why: &str) -> Vec<Flag> {
         vec![flag("--model", model, why), flag("--duration", duration_s, "seconds of measurement")]
     }
 
@@ -370,7 +410,8 @@ impl Maker<'_> {
         duration_s: u32,
         flags: impl IntoIterator<Item = Flag>,
     ) -> Invocation {
-        let mut all = self.base(duration_s, &self.asked.model);
+        let why = "the model whose cache is simulated";
+        let mut all = Maker::base(duration_s, &self.asked.model, why);
         all.extend(flags);
         all.extend(self.retrieval());
         all.push(self.seed());
@@ -393,10 +434,13 @@ impl Maker<'_> {
         flags: impl FnOnce(Flag) -> Vec<Flag>,
     ) -> Invocation {
         match &self.machine.gpu_gib {
-            Ok(gib) => self.made(workload, duration_s, flags(gpu(*gib))),
+            Ok(gib) => self.made(workload, duration_s, flags(self.gpu(*gib))),
             Err(why) => Invocation {
                 flags: Vec::new(),
-                impossible: Some(format!("it needs a GPU tier: {why}")),
+                impossible: Some(format!(
+                    "it needs a GPU tier: {why}; `ringfall suite ... -- --gpu-backend emulated` \
+                     has host memory stand in for one"
+                )),
                 ..self.made(workload, duration_s, [])
             },
         }
@@ -407,7 +451,7 @@ impl Maker<'_> {
         let mut all = Vec::new();
         let left_out = match &self.machine.gpu_gib {
             Ok(gib) => {
-                all.push(gpu(*gib));
+                all.push(self.gpu(*gib));
                 None
             }
             Err(why) => Some(format!("the GPU tier is left out: {why}")),
@@ -477,7 +521,7 @@ impl Maker<'_> {
     /// Without retrieval, as in the reference's wrapper: its model is not the one asked for.
     fn capacity(&self) -> Invocation {
         let duration_s = self.asked.autoscale_s;
-        let mut flags = self.base(duration_s, LARGE_MODEL);
+        let mut flags = Maker::base(duration_s, LARGE_MODEL, LARGE_MODEL_WHY);
         flags.extend([
             flag("--num-users", 10, "the search begins with these, for a gentle rise"),
             self.cpu_buffer(),
@@ -491,43 +535,39 @@ impl Maker<'_> {
         Invocation { flags, ..self.made(workload, duration_s, []) }
     }
 
-    /// The reference's wrapper has these three.
-    fn submission(&self) -> Vec<Invocation> {
-        let rows = [
-            ("mlperf_stress_8b", "llama3.1-8b", 200, 0.0, 16),
-            ("mlperf_throughput_8b", "llama3.1-8b", 100, CPU_BUFFER_GIB, 0),
-            ("mlperf_stress_70b", LARGE_MODEL, 70, 0.0, 4),
-        ];
-        let made = rows.map(|(name, model, users, cpu_gib, allocations)| {
-            let metrics = match cpu_gib > 0.0 {
-                true => "storage throughput is the metric to go by with it",
-                false => "decode bytes read and wall-clock throughput are the metrics to go by",
-            };
-            let mut flags = self.base(PUBLISHED_S, model);
-            flags.extend([
-                flag("--num-users", users, "as published"),
-                flag("--cpu-mem-gb", cpu_gib, metrics),
-                flag("--max-concurrent-allocs", allocations, "as published"),
-                self.cache_dir(),
-                self.no_generation(),
-                self.seed(),
-            ]);
-            let large = if model == LARGE_MODEL { "large model" } else { "8B model" };
-            let what = if cpu_gib > 0.0 { "storage throughput" } else { "storage stress" };
-            Invocation {
-                name: name.to_owned(),
-                workload: Workload::MlperfSubmission,
-                title: format!("{what}, {large}, as published"),
-                flags,
-                duration_s: PUBLISHED_S,
-                left_out: None,
-                impossible: None,
-            }
-        });
-        made.to_vec()
+    fn published(&self, workload: Workload, row: &PublishedRun) -> Invocation {
+        let metrics = match row.cpu_gib > 0.0 {
+            true => "storage throughput is the metric to go by with it",
+            false => "decode bytes read and wall-clock throughput are the metrics to go by",
+        };
+        let mut flags = Maker::base(PUBLISHED_S, row.model, "as published");
+        flags.extend([
+            flag("--num-users", row.users, "as published"),
+            flag("--cpu-mem-gb", row.cpu_gib, metrics),
+            flag("--max-concurrent-allocs", row.allocations, "as published"),
+            self.cache_dir(),
+            self.no_generation(),
+            self.seed(),
+        ]);
+        let large = if row.model == LARGE_MODEL { "large model" } else { "8B model" };
+        let what = if row.cpu_gib > 0.0 { "storage throughput" } else { "storage stress" };
+        Invocation {
+            name: row.name.to_owned(),
+            workload,
+            title: format!("{what}, {large}, as published"),
+            flags,
+            duration_s: PUBLISHED_S,
+            left_out: None,
+            impossible: None,
+        }
     }
-}
 
-fn gpu(gib: f64) -> Flag {
-    flag("--gpu-mem-gb", half_gib(gib), "the memory that the GPU has to give")
+    fn gpu(&self, gib: f64) -> Flag {
+        match self.machine.is_gpu_emulated {
+            true => {
+                flag("--gpu-mem-gb", gib, "host memory that stands in for a GPU's, as asked for")
+            }
+            false => flag("--gpu-mem-gb", half_gib(gib), "the memory that the GPU has to give"),
+        }
+    }
 }

@@ -209,7 +209,8 @@ fn checkpoint(path: &Path) -> Result<String, String> {
 
 /// As no machine in particular.
 fn facts() -> Facts {
-    let memory = MemoryRoom { bytes: 8 << 30, source: "the test".to_owned() };
+    let memory =
+        MemoryRoom { bytes: 8 << 30, shared_bytes: 8 << 30, source: "the test".to_owned() };
     Facts {
         cores: 4,
         memory_available_bytes: Some(8 << 30),

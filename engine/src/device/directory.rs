@@ -17,10 +17,8 @@ const MARKER: &str = "ringfall store v1";
 const LOCK_MAX_BYTES: u64 = 64 << 10;
 
 /// Directories nobody's benchmark belongs in, with everything below them.
-const SYSTEM_TREES: [&str; 9] =
-    ["/etc", "/bin", "/sbin", "/usr", "/boot", "/sys", "/proc", "/lib", "/lib64"];
-/// Directories that are refused themselves, but may hold a store below.
-const SYSTEM_ROOTS: [&str; 2] = ["/", "/root"];
+const SYSTEM_TREES: [&str; 10] =
+    ["/etc", "/bin", "/sbin", "/usr", "/boot", "/sys", "/proc", "/lib", "/lib64", "/root"];
 
 /// A locked store directory. [`CacheDir::remove`] (or drop) deletes what it made, nothing else.
 #[derive(Debug)]
@@ -290,7 +288,7 @@ fn resolve_missing(path: &Path) -> PathBuf {
 }
 
 fn refuse_system_directory(path: &Path) -> Result<(), SetupError> {
-    let refused = SYSTEM_ROOTS.iter().any(|root| path == Path::new(root))
+    let refused = path == Path::new("/")
         || SYSTEM_TREES.iter().any(|tree| path.starts_with(tree))
         || (path.starts_with("/dev") && !is_below(path, "/dev/shm"));
     if refused {
@@ -332,6 +330,7 @@ mod tests {
             "/dev",
             "/dev/shm",
             "/root",
+            "/root/x",
             "/tmp/../etc/new",
             "/boot/x/y",
         ] {

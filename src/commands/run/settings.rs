@@ -52,7 +52,10 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .promote_on_hit(plan.promotion == Promotion::OnHit)
         .cpu_bytes(plan.cpu_memory_bytes)
         .watermarks(plan.workload.eviction.watermarks())
-        .memory_gauge(MemoryGauge::new(Room::memory_left))
+        .memory_gauge({
+            let is_forced = plan.strict;
+            MemoryGauge::new(move || Room::memory_left(is_forced))
+        })
         .submission_thread(plan.sqpoll)
         .polled(plan.iopoll)
         .passthrough(plan.nvme_passthrough)

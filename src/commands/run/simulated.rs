@@ -17,10 +17,12 @@ use super::{
     unless_reader_left, write_results,
 };
 use crate::config::values::Auto;
-use crate::config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
+use crate::config::{
+    Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch, Traffic,
+};
+use crate::escape;
 use crate::exit::Exit;
 use crate::facts::DriveOutcome;
-use crate::host::counted;
 use crate::interrupt::Interrupt;
 use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use crate::results::{
@@ -28,6 +30,7 @@ use crate::results::{
     warnings_of,
 };
 use crate::run::{self, Assignment, BEGIN, VirtualGpus, VirtualSystem};
+use crate::show::who;
 use crate::source::Reading;
 
 /// What an I/O takes when no drive is simulated: something, or users without pauses would do
@@ -83,10 +86,13 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     check_outputs(plan)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     if !plan.quiet {
+        let ends_early = plan.max_requests.is_some()
+            || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. });
         let what = format!(
-            "simulating {} s of {}, seed {}…",
+            "simulating {}{} s: {}, seed {}…",
+            if ends_early { "at most " } else { "" },
             plan.duration_s,
-            counted(plan.users.into(), "user"),
+            escape::terminal(&who(plan)),
             plan.seed
         );
         unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;

@@ -9,10 +9,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::space::{Point, check_allowed};
 use crate::batch::Job;
-use crate::cli::{self, Command, RunArgs, SweepArgs};
+use crate::cli::{self, Command, RunArgs, SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
 use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, Plan};
+use crate::config::{
+    self, ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
+};
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
@@ -145,7 +147,8 @@ impl Asked {
         for key in in_file.given() {
             check_allowed(key)?;
         }
-        for key in &args.run.options.given() {
+        let given = args.run.typed()?;
+        for key in &given.given() {
             check_allowed(key)?;
             if varied.contains(key) {
                 let flag = key.replace('_', "-");
@@ -153,7 +156,7 @@ impl Asked {
                 return Err(InputError::new(what));
             }
         }
-        let typed = args.run.options.trials.or(in_file.trials).unwrap_or(1);
+        let typed = given.trials.or(in_file.trials).unwrap_or(1);
         // The bounds of the setting itself.
         let trials = u32::try_from(typed).ok().filter(|trials| (1..=1_000).contains(trials));
         let trials = trials.ok_or_else(|| {
@@ -165,11 +168,14 @@ impl Asked {
                         trial is a run with another seed: leave one of the two out";
             return Err(InputError::new(what));
         }
-        let seed = match args.run.options.seed.or(in_file.seed) {
+        let seed = match given.seed.or(in_file.seed) {
             Some(Auto::Given(seed)) => seed,
             Some(Auto::Auto) | None => SEED_DEFAULT,
         };
-        let mut options = args.run.options.clone();
+        let mut options = given;
+        if args.space == Some(SweepSpace::Presets) && !varied.contains("duration") {
+            options.duration = options.duration.or(in_file.duration).or(Some(PRESET_DURATION_S));
+        }
         // A trial is a run of its own here, whatever the file says.
         (options.trials, options.seed, options.quiet) = (in_file.trials.map(|_| 1), None, None);
         let config = args.run.config.clone();
@@ -357,7 +363,7 @@ mod tests {
         let cli = cli::parse(typed.chain(vary).map(Into::into)).unwrap();
         let Command::Sweep(args) = cli.command else { panic!("no sweep") };
         let axes: Result<Vec<_>, _> = args.vary.iter().map(|typed| axis(typed)).collect();
-        let points = points(args.space.as_deref(), &axes?)?;
+        let points = points(args.space, &axes?)?;
         runs(&args, &points, &Described::read(&args.device)?)
     }
 
@@ -428,6 +434,23 @@ mod tests {
         let one =
             asked(&[&BASE[..], &["--device=config/devices/slow-vmfs.yaml"]].concat(), &["users=2"]);
         assert!(collections(&one.unwrap(), Path::new("r")).is_empty());
+    }
+
+    #[test]
+    fn the_presets_last_as_long_as_published_and_one_preset_can_be_varied() {
+        let length = |flags: &[&str], vary: &[&str]| {
+            let runs = asked(flags, vary).unwrap();
+            let is_length = |flag: &&String| flag.starts_with("--duration=");
+            let of = |run: &SweepRun| run.job.arguments.iter().find(is_length).cloned();
+            (runs.len(), of(&runs[0]))
+        };
+        let presets = ["--space=presets", "--cpu-mem-gb=0"];
+        assert_eq!(length(&presets[..1], &[]), (6, Some("--duration=300".to_owned())));
+        assert_eq!(length(&["--space=presets", "--duration=9"], &[]).1.unwrap(), "--duration=9");
+        assert!(told(asked(&presets, &[])).contains("--cpu-mem-gb is given and varied"));
+        // A preset was accepted here and came to nothing.
+        let one = length(&["--preset=llama3.1-8b-stress"], &["queue-depth=4,8"]);
+        assert_eq!(one, (2, Some("--duration=300".to_owned())));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What is varied: settings and their values, and all combinations of them.
 
+use crate::cli::SweepSpace;
 use crate::config::nearest::nearest;
-use crate::config::{InSweep, InputError, Options, SETTINGS, Setting};
+use crate::config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
 
 /// Combinations that a sweep may have, before trials and drives.
 const POINTS_MAX: usize = 20_000;
@@ -107,7 +108,7 @@ fn setting(name: &str) -> Result<&'static Setting, InputError> {
 ///
 /// # Errors
 /// An axis is there twice, a value is not in the space, or there are too many combinations.
-pub(super) fn points(space: Option<&str>, axes: &[Axis]) -> Result<Vec<Point>, InputError> {
+pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Point>, InputError> {
     if let Some(twice) =
         (1..axes.len()).find(|&at| axes[..at].iter().any(|axis| axis.key == axes[at].key))
     {
@@ -116,9 +117,10 @@ pub(super) fn points(space: Option<&str>, axes: &[Axis]) -> Result<Vec<Point>, I
         return Err(InputError::new(what));
     }
     let groups = match space {
-        Some(_) => narrowed(DISCOVERY, axes)?,
+        Some(space) => narrowed(&groups_of(space), axes)?,
         None if axes.is_empty() => {
-            let what = "nothing is varied: give --vary FLAG=VALUES, or --space discovery";
+            let what =
+                "nothing is varied: give --vary FLAG=VALUES, or --space discovery or presets";
             return Err(InputError::new(what));
         }
         None => vec![axes.to_vec()],
@@ -134,19 +136,44 @@ pub(super) fn points(space: Option<&str>, axes: &[Axis]) -> Result<Vec<Point>, I
     Ok(groups.iter().flat_map(|group| product(group)).collect())
 }
 
+/// The combinations of a space: every value of an axis with every value of the others of its group.
+fn groups_of(space: SweepSpace) -> Vec<Vec<Axis>> {
+    let axis = |&(key, values): &(&'static str, &[&str])| Axis {
+        key,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    match space {
+        SweepSpace::Discovery => {
+            DISCOVERY.iter().map(|group| group.iter().map(axis).collect()).collect()
+        }
+        SweepSpace::Presets => {
+            let of_a_model = PRESETS.iter().filter(|preset| preset.is_of_a_model());
+            let group = |preset: &Preset| {
+                let settings = [
+                    ("model", preset.model.to_owned()),
+                    ("cpu_mem_gb", preset.cpu_memory_gib.to_string()),
+                    ("num_users", preset.users.to_string()),
+                    ("max_concurrent_allocs", preset.max_concurrent_allocs.to_string()),
+                    ("generation_mode", "none".to_owned()),
+                ];
+                settings.map(|(key, value)| Axis { key, values: vec![value] }).into()
+            };
+            of_a_model.map(group).collect()
+        }
+    }
+}
+
 /// The groups of a space with only the values that the axes leave, and the other axes added.
-fn narrowed(
-    space: &[&[(&'static str, &[&str])]],
-    axes: &[Axis],
-) -> Result<Vec<Vec<Axis>>, InputError> {
-    let is_of_space = |key: &str| space.iter().flat_map(|group| *group).any(|of| of.0 == key);
+fn narrowed(space: &[Vec<Axis>], axes: &[Axis]) -> Result<Vec<Vec<Axis>>, InputError> {
+    let is_of_space = |key: &str| space.iter().flatten().any(|of| of.key == key);
     for axis in axes.iter().filter(|axis| is_of_space(axis.key)) {
-        let known: Vec<&str> = space
-            .iter()
-            .flat_map(|group| *group)
-            .filter(|of| of.0 == axis.key)
-            .flat_map(|of| of.1.iter().copied())
-            .collect();
+        let of_space = space.iter().flatten().filter(|of| of.key == axis.key);
+        let mut known: Vec<&str> = Vec::new();
+        for value in of_space.flat_map(|of| &of.values) {
+            if !known.contains(&value.as_str()) {
+                known.push(value);
+            }
+        }
         if let Some(strange) = axis.values.iter().find(|value| !known.contains(&value.as_str())) {
             let flag = axis.key.replace('_', "-");
             return Err(InputError::new(format!(
@@ -158,11 +185,10 @@ fn narrowed(
     }
     let mut groups = Vec::new();
     for group in space {
-        let of_space = group.iter().map(|(key, values)| {
+        let of_space = group.iter().map(|Axis { key, values }| {
             let chosen = axes.iter().find(|axis| axis.key == *key);
-            let is_left =
-                |value: &&&str| chosen.is_none_or(|axis| axis.values.iter().any(|v| v == **value));
-            Axis { key, values: values.iter().filter(is_left).map(|v| (*v).to_owned()).collect() }
+            let is_left = |value: &&String| chosen.is_none_or(|axis| axis.values.contains(value));
+            Axis { key, values: values.iter().filter(is_left).cloned().collect() }
         });
         let added = axes.iter().filter(|axis| !is_of_space(axis.key)).cloned();
         let group: Vec<Axis> = of_space.chain(added).collect();
@@ -259,7 +285,7 @@ mod tests {
     fn the_study_has_its_combinations_and_can_be_narrowed() {
         let of = |axes: &[&str]| {
             let axes: Vec<Axis> = axes.iter().map(|typed| axis(typed).unwrap()).collect();
-            points(Some("discovery"), &axes)
+            points(Some(SweepSpace::Discovery), &axes)
         };
         assert_eq!(of(&[]).unwrap().len(), (3 * 4 + 7) * 6 * 7 * 2);
         assert_eq!(of(&["cpu-mem-gb=0,4", "generation-mode=none"]).unwrap().len(), 19 * 2 * 7);
@@ -271,11 +297,29 @@ mod tests {
     }
 
     #[test]
+    fn the_six_presets_by_model_are_one_space() {
+        let all = points(Some(SweepSpace::Presets), &[]).unwrap();
+        assert_eq!(all.len(), 6);
+        for point in &all {
+            let of = |key: &str| &point.iter().find(|(name, _)| *name == key).unwrap().1;
+            let is_it = |preset: &&Preset| {
+                preset.model == of("model")
+                    && preset.cpu_memory_gib.to_string() == *of("cpu_mem_gb")
+                    && preset.users.to_string() == *of("num_users")
+                    && preset.max_concurrent_allocs.to_string() == *of("max_concurrent_allocs")
+            };
+            assert!(PRESETS.iter().any(|preset| is_it(&preset)), "{point:?}");
+        }
+        let stress = points(Some(SweepSpace::Presets), &[axis("cpu-mem-gb=0").unwrap()]).unwrap();
+        assert_eq!(stress.len(), 3);
+    }
+
+    #[test]
     fn the_study_has_every_configuration_of_its_published_results() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/discovery_fast.xlsx");
         let runs = Collection::read(Path::new(path)).unwrap().runs;
         assert_eq!(runs.len(), 1411);
-        let all = points(Some("discovery"), &[]).unwrap();
+        let all = points(Some(SweepSpace::Discovery), &[]).unwrap();
         let name = |point: &Point| {
             let of = |key: &str| &point.iter().find(|(name, _)| *name == key).unwrap().1;
             let (model, cpu) = (of("model"), of("cpu_mem_gb"));

@@ -1,11 +1,12 @@
 //! The reference benchmark's `config.yaml`, read as `--config`: known by its sections, mapped to
 //! settings of ours where one has the same meaning. The rest is told in one line, so that no figure
-//! seems to count that doesn't.
+//! seems to count that doesn't. Settings of ours may stand beside its sections, and win over them.
 
 mod models;
 mod sections;
 
 use ringfall_workloads::config::{Persona, RagDistribution};
+use serde_json::Value;
 
 use self::models::models;
 use self::sections::{QosProfile, Rag, Retrieval, SECTIONS, Sections, UserTemplate};
@@ -18,13 +19,50 @@ const CHARS_A_TOKEN: u32 = 4;
 /// The section that makes a text a file of the reference's, if one does: settings of ringfall may
 /// have the name of one, but have a value where a section has keys.
 pub(super) fn section_of(text: &str) -> Option<&'static str> {
-    let top = |line: &&str| !line.starts_with([' ', '\t', '#']);
-    let has_keys = |line: &&str| {
-        let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
-        value.is_empty() || value.starts_with(['#', '{'])
-    };
-    let mut keys = text.lines().filter(top).filter(has_keys).filter_map(key_of);
-    keys.find_map(|key| SECTIONS.into_iter().find(|section| *section == key))
+    text.lines().filter(|line| is_top(line)).find_map(section_begun)
+}
+
+fn is_top(line: &str) -> bool {
+    !line.starts_with([' ', '\t', '#'])
+}
+
+/// The section that a line at the top begins.
+fn section_begun(line: &str) -> Option<&'static str> {
+    let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
+    let has_keys = value.is_empty() || value.starts_with(['#', '{']);
+    let key = key_of(line).filter(|_| has_keys)?;
+    SECTIONS.into_iter().find(|section| *section == key)
+}
+
+/// The reference's sections, and our settings beside them: each with empty lines in the place of
+/// the other's, so that lines keep their numbers.
+fn parted(text: &str) -> (String, String) {
+    let (mut theirs, mut ours) = (String::new(), String::new());
+    let mut is_ours = false;
+    for line in text.lines() {
+        if let (true, Some(key)) = (is_top(line), key_of(line)) {
+            is_ours = section_begun(line).is_none() && Options::KEYS.contains(&key);
+        }
+        let (to, other) = if is_ours { (&mut ours, &mut theirs) } else { (&mut theirs, &mut ours) };
+        to.push_str(line);
+        to.push('\n');
+        other.push('\n');
+    }
+    (theirs, ours)
+}
+
+/// What stands in one, over what stands in the other: key by key where both have keys.
+fn laid_over(upper: Value, lower: Value) -> Value {
+    match (upper, lower) {
+        (Value::Object(upper), Value::Object(mut lower)) => {
+            for (key, value) in upper {
+                let below = lower.remove(&key).unwrap_or(Value::Null);
+                lower.insert(key, laid_over(value, below));
+            }
+            Value::Object(lower)
+        }
+        (upper, _) => upper,
+    }
 }
 
 /// Reads such a text: its settings, and what is to be told about it.
@@ -36,20 +74,34 @@ pub(super) fn parse(
     text: &str,
     section: &str,
 ) -> Result<(Options, Vec<String>), InputError> {
-    let sections: Sections = serde_saphyr::from_str(text).map_err(|error| {
-        let all = format!(
-            "the section {section:?} makes this a file in the reference benchmark's layout, which \
-             has no such key; settings of ringfall go on the command line, or in a file without \
-             such sections"
-        );
-        InputError::new(explain(name, text, &error, &all))
-    })?;
-    let models = models(&sections).map_err(|what| InputError::new(format!("{name}: {what}")))?;
+    let (theirs, ours) = parted(text);
+    let all = format!(
+        "the section {section:?} makes this a file in the reference benchmark's layout, which has \
+         no such key, and ringfall has no such setting (`ringfall config --defaults` lists all)"
+    );
+    let wrong = |error: &serde_saphyr::Error| InputError::new(explain(name, text, error, &all));
+    let sections: Sections = serde_saphyr::from_str(&theirs).map_err(|error| wrong(&error))?;
+    let own: Options = match ours.trim() {
+        "" => Options::default(),
+        _ => serde_saphyr::from_str(&ours).map_err(|error| wrong(&error))?,
+    };
+    let mut models =
+        models(&sections).map_err(|what| InputError::new(format!("{name}: {what}")))?;
+    models.extend(own.models.clone().unwrap_or_default());
     let told = told(name, &without_effect(&sections));
+    let mut workload = workload(&sections);
+    if own.workload.is_some() {
+        let unmerged =
+            |what: &dyn std::fmt::Display| InputError::new(format!("{name}: workload: {what}"));
+        let given: Value = serde_saphyr::from_str(&ours).map_err(|error| wrong(&error))?;
+        let below = serde_json::to_value(&workload).map_err(|error| unmerged(&error))?;
+        let both = laid_over(given["workload"].clone(), below);
+        workload = serde_json::from_value(both).map_err(|error| unmerged(&error))?;
+    }
     let options = Options {
         models: Some(models).filter(|models| !models.is_empty()),
-        workload: Some(workload(&sections)),
-        ..Options::default()
+        workload: Some(workload),
+        ..own
     };
     Ok((options, told))
 }

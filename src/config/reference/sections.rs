@@ -17,7 +17,8 @@ macro_rules! sections {
     )+};
 }
 
-/// Names of all sections, by which such a file is known. None is a key of our own files.
+/// Names of all sections, by which such a file is known. The setting `gpu_backend` of our own files
+/// has a value in the place of keys.
 pub(super) const SECTIONS: [&str; 15] = [
     "autoscaler",
     "conversation",

@@ -159,7 +159,8 @@ fn what_has_no_effect_is_told_in_one_line_and_nothing_else_is() {
 fn a_slip_in_such_a_file_is_named_with_its_line() {
     for (text, line, part) in [
         ("rag:\n  top_k_chunk: 3\n", 2, "did you mean \"top_k_chunks\"?"),
-        ("decode: {batch_size: 3}\nnum_users: 3\n", 2, "reference benchmark's layout"),
+        ("decode: {batch_size: 3}\nnum_urchins: 3\n", 2, "reference benchmark's layout"),
+        ("decode: {batch_size: 3}\nnum_users: many\n", 2, "not a whole number"),
         ("decode: {batch_size: 3}\nevict: {}\n", 2, "did you mean \"eviction\"?"),
         ("decode:\n  batch_size: many\n", 2, "not a whole number"),
         ("rag:\n  retrieval_distribution: normal\n", 2, "normal"),
@@ -181,4 +182,31 @@ fn the_printed_configuration_holds_what_such_a_file_says() {
     assert_eq!(before.workload, after.workload);
     assert_eq!((before.model_spec, before.users), (after.model_spec, after.users));
     assert_eq!(after.told, [""; 0]);
+}
+
+/// `workload:` beside the reference's sections was refused, and half of its settings have no flag.
+#[test]
+fn settings_of_ours_stand_beside_the_reference_s_sections_and_win_over_them() {
+    let ours = "num_users: 20
+workload:
+  history_counts_queued_turns: true
+  system_prompts_written: false
+  eviction: {large_entry_limit_ratio: 0.6}
+gpu_backend: emulated
+";
+    for text in [format!("{VARIED}{ours}"), format!("---\n# mine\n{ours}{VARIED}")] {
+        let plan = planned("", &text).unwrap();
+        assert_eq!((plan.users, plan.gpu_backend), (20, crate::config::GpuBackend::Emulated));
+        let workload = &plan.workload;
+        assert!(workload.history_counts_queued_turns && !workload.system_prompts_written);
+        let eviction = workload.eviction;
+        assert_eq!((eviction.large_entry_limit_ratio, eviction.target_usage_ratio), (0.6, 0.7));
+        assert_eq!(workload.rag.top_k, 3, "the reference's stay");
+        assert_eq!(planned("--num-users 7", &text).unwrap().users, 7);
+    }
+    let wrong = planned("", &format!("{VARIED}workload:\n  history_counts_queud_turns: true\n"));
+    let wrong = wrong.map(|_| ()).unwrap_err();
+    assert!(wrong.contains("did you mean \"history_counts_queued_turns\"?"), "{wrong}");
+    let line = VARIED.lines().count() + 2;
+    assert!(wrong.contains(&format!("theirs.yaml, line {line}")), "{wrong}");
 }

@@ -1,6 +1,7 @@
 //! Reading one JSON result: ringfall's or the reference benchmark's, and saying what is wrong with
 //! anything else.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary, damage};
 use crate::escape::{terminal, terminal_path};
+use crate::host::open_plain;
 use crate::results::figures::figure::Part;
 
 /// A file that is not what it should be: named, with what is wrong and what would be right.
@@ -246,7 +248,9 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     if metadata.len() > FILE_BYTES_MAX {
         return Err(format!("{} bytes are more than any result has", metadata.len()));
     }
-    std::fs::read(path).map_err(|error| error.to_string())
+    let mut bytes = Vec::new();
+    let read = open_plain(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::{Row, Skipped};
+use super::{Row, Skipped, shown};
 use crate::error::Error;
 
 /// Longest line kept; a row of any known trace is far shorter.
@@ -93,14 +93,13 @@ pub(crate) fn next_row<R: BufRead>(
     let mut unusable = Unusable::default();
     while let Some((number, line)) = lines.next()? {
         unusable.pass(number, &line)?;
-        let parsed = match line {
-            Line::TooLong => Err(too_long()),
-            Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-            Line::Whole(line) => parse(line),
-        };
-        match parsed {
-            Ok(row) => return Ok(Some(row)),
-            Err(why) => skipped.count(number, || why),
+        match line {
+            Line::TooLong => skipped.count(number, too_long),
+            Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Whole(line) => match parse(line) {
+                Ok(row) => return Ok(Some(row)),
+                Err(why) => skipped.count(number, || unread(line, &why)),
+            },
         }
     }
     Ok(None)
@@ -132,6 +131,11 @@ impl Unusable {
             UNUSABLE_BYTES_MAX >> 20
         )))
     }
+}
+
+/// Why a line is no row, and the line.
+pub(crate) fn unread(line: &[u8], why: &str) -> String {
+    format!("{why}; the line is {}", shown(line))
 }
 
 /// Why a line is not read.

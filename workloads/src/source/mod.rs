@@ -134,6 +134,12 @@ fn seconds_as_ns(name: &str, value: f64) -> Result<u64, String> {
     }
 }
 
+/// What is wrong with a text of JSON that is one line of a file: the parser's own number of the
+/// line, which is always 1, is left out.
+fn json_problem(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
+}
+
 /// Text from a file, fit for a message: short, printable.
 fn shown(text: &[u8]) -> String {
     const CHARS_MAX: usize = 60;

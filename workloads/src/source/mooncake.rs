@@ -3,9 +3,10 @@
 use std::io::BufRead;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::lines::{Lines, next_row};
-use super::{Row, Rows, Skipped, seconds_as_ns, tokens};
+use super::{Row, Rows, Skipped, json_problem, seconds_as_ns, tokens};
 use crate::error::Error;
 use crate::key::PART_MAX;
 
@@ -18,6 +19,13 @@ struct Record {
     input_length: u64,
     output_length: u64,
     hash_ids: Vec<u64>,
+}
+
+/// A trace of kv-cache-tester, which has prefix blocks too, as far as it is told apart.
+#[derive(Deserialize)]
+struct KvCacheTester {
+    #[serde(rename = "requests")]
+    _requests: Vec<IgnoredAny>,
 }
 
 /// A file of Mooncake rows.
@@ -44,7 +52,18 @@ impl<R: BufRead + Send> Rows for Mooncake<R> {
 }
 
 fn row(line: &[u8]) -> Result<Row, String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let record: Record =
+        serde_json::from_slice(line).map_err(|error| {
+            match serde_json::from_slice::<KvCacheTester>(line) {
+                Ok(_) => {
+                    "it is a whole trace of kv-cache-tester, one object with all \"requests\"; \
+                      a Mooncake trace has an object a line, with timestamp, input_length, \
+                      output_length and hash_ids"
+                        .to_owned()
+                }
+                Err(_) => json_problem(&error),
+            }
+        })?;
     let input_tokens = tokens("input_length", record.input_length)?;
     let blocks = record.hash_ids.len() as u64;
     if blocks != u64::from(input_tokens.div_ceil(BLOCK_TOKENS)) {

@@ -75,7 +75,20 @@ fn rows_that_do_not_parse_are_counted_and_the_first_is_told() {
     let (rows, skipped) = mooncake(text.as_bytes()).unwrap();
     assert_eq!((rows.len(), skipped.rows), (1, 6));
     assert_eq!(rows[0].blocks.as_deref(), Some(&[1, 2][..]));
-    assert!(skipped.first.unwrap().starts_with("line 2: input_length is 513"));
+    let first = skipped.first.unwrap();
+    assert!(first.starts_with("line 2: input_length is 513"), "{first}");
+    assert!(first.contains("the line is \"{\\\"timestamp\\\":1,"), "{first}");
+}
+
+#[test]
+fn a_trace_of_another_kind_is_shown_and_named_where_it_is_known() {
+    let (_, skipped) = mooncake(b"{\"id\":\"x\",\"requests\":[{\"t\":0},{\"t\":1}]}\n").unwrap();
+    let first = skipped.first.unwrap();
+    assert!(first.contains("kv-cache-tester") && first.contains("hash_ids"), "{first}");
+    let (_, skipped) = mooncake(b"\nnot json\n").unwrap();
+    let first = skipped.first.unwrap();
+    assert!(first.starts_with("line 2: ") && first.contains("at column 2; "), "{first}");
+    assert!(first.ends_with("the line is \"not json\"") && !first.contains("line 1"), "{first}");
 }
 
 #[test]

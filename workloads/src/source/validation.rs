@@ -9,8 +9,8 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::bounded::Bounded;
-use super::lines::{LINE_BYTES_MAX, Line, Lines, Unusable, too_long};
-use super::{Skipped, shown};
+use super::lines::{LINE_BYTES_MAX, Line, Lines, Unusable, too_long, unread};
+use super::{Skipped, json_problem, shown};
 use crate::error::Error;
 
 /// What a validation trace says.
@@ -123,7 +123,7 @@ struct Record {
 
 impl Record {
     fn of(json: &[u8]) -> Result<Row, String> {
-        let record: Record = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let record: Record = serde_json::from_slice(json).map_err(|error| json_problem(&error))?;
         let figures = [
             record.context_tokens,
             record.generation_tokens,
@@ -252,7 +252,8 @@ impl<'de> Visitor<'de> for Rows {
                 Err(why) => {
                     unusable.pass(number, &Line::Whole(row)).map_err(A::Error::custom)?;
                     trace.skipped.rows += 1;
-                    trace.skipped.first.get_or_insert_with(|| format!("row {number}: {why}"));
+                    let told = || format!("row {number}: {}", unread(row, &why));
+                    trace.skipped.first.get_or_insert_with(told);
                 }
             }
         }
@@ -296,7 +297,7 @@ fn of_lines(reader: impl BufRead) -> Result<ValidationTrace, Error> {
                 unusable = Unusable::default();
                 trace.count(&row);
             }
-            Err(why) => trace.skipped.count(number, || why),
+            Err(why) => trace.skipped.count(number, || unread(line, &why)),
         }
     }
     Ok(trace)

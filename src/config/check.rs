@@ -1,0 +1,340 @@
+//! What can't be meant, or is something else than it seems: every sentence about settings that
+//! forbid each other, none of which changes anything.
+
+use std::path::PathBuf;
+
+use ringfall_engine::units::{GIB, MIB};
+
+use super::depth::SEARCH_WARMUP_S;
+use super::names::Names;
+use super::needs::Lack;
+use super::options::SETTINGS;
+use super::values::Size;
+use super::{Facts, Options, Origin, Plan, Ranks, RooflineFrom, Settings, WorkloadSection};
+
+/// Farthest that a start may lie ahead, s: a day.
+const START_AHEAD_MAX_S: u64 = 86_400;
+
+/// Collects what is wrong, and what is to be told.
+pub(super) struct Check<'a> {
+    names: &'a Names<'a>,
+    /// Whole sentences about what is wrong: with any of them there is no run.
+    pub(super) sentences: Vec<String>,
+    /// Whole sentences about what has no effect, or another than it seems.
+    pub(super) told: Vec<String>,
+}
+
+impl<'a> std::ops::Deref for Check<'a> {
+    type Target = Names<'a>;
+
+    fn deref(&self) -> &Names<'a> {
+        self.names
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(names: &'a Names<'a>) -> Check<'a> {
+        Check { names, sentences: Vec::new(), told: Vec::new() }
+    }
+
+    pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
+        let sentence = format!("{} {what}", self.name_of(key));
+        self.complain(sentence);
+    }
+
+    /// A whole sentence about what is wrong.
+    pub(super) fn complain(&mut self, sentence: String) {
+        self.sentences.push(sentence);
+    }
+
+    /// A whole sentence about what has no effect, or another than it seems.
+    pub(super) fn tell(&mut self, sentence: String) {
+        self.told.push(sentence);
+    }
+
+    /// Everything about the plan that depends on no machine. `asked` has each setting as it was
+    /// asked for, before anything followed from the others.
+    pub(super) fn plan(&mut self, asked: &Settings, plan: &Plan, facts: &Facts) {
+        let settings = &plan.settings;
+        self.rank(asked, plan);
+        self.starts_in_time(settings, facts);
+        self.traffic(settings);
+        self.arrival(asked, plan);
+        self.judging(settings, &plan.workload);
+        self.autoscaler(plan);
+        self.polling(settings);
+        self.gpu(plan);
+        self.buffers_suffice(settings);
+        self.outputs_and_trials(settings);
+        self.drives(settings);
+        self.phases(settings);
+        self.rag(plan);
+        self.precondition(&plan.typed);
+        self.needs(settings, &plan.typed);
+        self.objects(settings);
+        self.idle(settings, &plan.typed, facts);
+        self.queue_depth(asked, plan);
+        if self.sentences.is_empty()
+            && let Err(error) = plan.workload_config().validate()
+        {
+            self.complain(format!("workload: {error}"));
+        }
+    }
+
+    fn phases(&mut self, settings: &Settings) {
+        if settings.prefill_only && settings.decode_only {
+            let other = self.name_of("decode_only");
+            self.wrong("prefill_only", format_args!("and {other} cannot be combined"));
+        }
+    }
+
+    /// Ways of polling that do not go together.
+    fn polling(&mut self, settings: &Settings) {
+        let others = [("sqpoll", settings.sqpoll), ("nvme_passthrough", settings.nvme_passthrough)];
+        for (key, _) in others.into_iter().filter(|(_, is_given)| *is_given && settings.iopoll) {
+            let other = self.name_of(key);
+            self.wrong("iopoll", format_args!("and {other} cannot be combined"));
+        }
+    }
+
+    /// GPUs that do not go together.
+    fn gpu(&mut self, plan: &Plan) {
+        let (gpus, parallel) = (plan.gpus, plan.tensor_parallel);
+        if parallel > gpus {
+            let other = self.name_of("num_gpus");
+            self.wrong(
+                "tensor_parallel",
+                format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
+            );
+        }
+        let is_reducible = plan.dedupe_ratio > 1.0 || plan.compress_ratio > 1.0;
+        if is_reducible && plan.gpu_memory_bytes_each > 0 {
+            let key = if plan.dedupe_ratio > 1.0 { "dedupe_ratio" } else { "compress_ratio" };
+            let other = self.name_of("gpu_mem_gb");
+            self.wrong(
+                key,
+                format_args!(
+                    "cannot be combined with {other}: GPUs make content that cannot be reduced"
+                ),
+            );
+        }
+        if plan.gpu_indices.is_some() {
+            self.gpu_devices(plan.gpu_devices.trim(), gpus);
+        }
+    }
+
+    /// The numbers of the GPUs to use, as a list.
+    fn gpu_devices(&mut self, list: &str, gpus: u32) {
+        let mut indices = Vec::new();
+        for word in list.split(',').map(str::trim) {
+            match word.parse::<u32>() {
+                Ok(index) if !indices.contains(&index) => indices.push(index),
+                Ok(_) => self.wrong("gpu_devices", format_args!("{list} names GPU {word} twice")),
+                Err(_) => self.wrong(
+                    "gpu_devices",
+                    format_args!(
+                        "{list}: {word:?} is not the number of a GPU: give numbers as `nvidia-smi \
+                         -L` shows them, such as 0,1, or auto"
+                    ),
+                ),
+            }
+        }
+        if indices.len() != gpus as usize {
+            let other = self.name_of("num_gpus");
+            self.wrong(
+                "gpu_devices",
+                format_args!("{list} does not name as many GPUs as {other} ({gpus})"),
+            );
+        }
+    }
+
+    /// Two results in one file: the second would overwrite the first.
+    fn outputs_differ(&mut self, settings: &Settings) {
+        let outputs = settings.written();
+        for (place, &(key, path)) in outputs.iter().enumerate() {
+            if self.names.file.is_some_and(|file| path.as_os_str() == file.name.as_str()) {
+                let same = path.display();
+                self.wrong(key, format_args!("{same} would overwrite the configuration"));
+            }
+            for (other, _) in outputs[place + 1..].iter().filter(|(_, two)| *two == path) {
+                let flag = self.name_of(other);
+                let same = path.display();
+                self.wrong(key, format_args!("and {flag} are the same file, {same}"));
+            }
+        }
+    }
+
+    /// The buffers hold one I/O of each shard at least.
+    fn buffers_suffice(&mut self, settings: &Settings) {
+        let (shards, io_size) = (settings.shards, u64::from(settings.io_size_bytes));
+        let least = io_size * u64::from(shards);
+        if settings.io_buffer_bytes < least {
+            self.wrong(
+                "io_buffer_mb",
+                format_args!(
+                    "{} is too little: {shards} shards need one I/O of {} each, {} MiB",
+                    settings.io_buffer_bytes / MIB,
+                    Size(io_size),
+                    least.div_ceil(MIB)
+                ),
+            );
+        }
+    }
+
+    /// A depth that is searched for, and the time that takes.
+    fn queue_depth(&mut self, asked: &Settings, plan: &Plan) {
+        if plan.depth_search.is_none() {
+            return;
+        }
+        if plan.autoscaler.is_some() {
+            let other = self.name_of("enable_autoscaling");
+            self.wrong(
+                "queue_depth",
+                format_args!(
+                    "auto and {other} cannot be combined: the depth would be tuned for the initial \
+                     users and limit those added later; give a number"
+                ),
+            );
+        }
+        if asked.warmup_s < SEARCH_WARMUP_S {
+            let (name, other) = (self.name_of("queue_depth"), self.name_of("warmup"));
+            self.tell(format!(
+                "{name} auto needs {SEARCH_WARMUP_S} s before the measurement to find the depth: \
+                 the warm-up lasts that long, and not {} s as {other} says",
+                asked.warmup_s
+            ));
+        }
+    }
+
+    /// The targets, the autoscaler's steps and the limits of one's own.
+    fn judging(&mut self, settings: &Settings, workload: &WorkloadSection) {
+        if let Some(what) = workload.judging_is_wrong() {
+            self.complain(format!("workload: {what}"));
+        }
+        for (key, what) in workload.limits.passed(settings) {
+            self.wrong(key, what);
+        }
+    }
+
+    /// Where a rank keeps its data, and how it meets the others.
+    fn rank(&mut self, asked: &Settings, plan: &Plan) {
+        let Some(rank) = &plan.rank else { return };
+        if let Some(what) = rank.is_misplaced(asked) {
+            self.wrong("cache_dir", what);
+        }
+        if plan.ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
+            self.wrong("ranks", super::rank::NO_MPI);
+        }
+        if rank.meeting().is_none() && plan.start_at_unix_s.is_none() {
+            let why = match rank.several() {
+                None => "the launcher does not say how many there are",
+                Some(_) => "their results do not go to a directory where they could meet",
+            };
+            self.tell(format!(
+                "the ranks do not wait for each other, since {why}: give all of them --start-at to \
+                 have them measure at the same time"
+            ));
+        }
+    }
+
+    /// A start in the past can't be met, and one that is far away is a slip.
+    fn starts_in_time(&mut self, settings: &Settings, facts: &Facts) {
+        let Some(start) = settings.start_at_unix_s.filter(|_| !facts.is_simulated) else { return };
+        let now = facts.unix_s;
+        let what = match start.checked_sub(now) {
+            None | Some(0) => format!("{} s ago", now - start),
+            Some(ahead) if ahead > START_AHEAD_MAX_S => format!("{ahead} s ahead"),
+            Some(_) => return,
+        };
+        self.wrong(
+            "start_at",
+            format_args!(
+                "{start} is {what}: give a time within the next {START_AHEAD_MAX_S} s, such as \
+                 that of `date -d '+2 minutes' +%s`"
+            ),
+        );
+    }
+
+    /// What was given and has no effect as the rest stands. A configuration that was printed names
+    /// every setting: of a file's, those that are not the default are told.
+    fn idle(&mut self, settings: &Settings, typed: &Options, facts: &Facts) {
+        for setting in SETTINGS {
+            let is_asked = match self.names.origins.get(setting.key) {
+                Some(Origin::CommandLine) => true,
+                Some(Origin::File) => !setting.is_default(typed),
+                _ => false,
+            };
+            if is_asked && let Some(why) = (setting.idle)(settings, facts) {
+                let name = self.name_of(setting.key);
+                self.tell(format!("{name} has no effect {why}"));
+            }
+        }
+    }
+
+    /// What is asked of storage that is left out, or is no drive.
+    fn needs(&mut self, settings: &Settings, typed: &Options) {
+        for setting in SETTINGS {
+            let Some(lack) = (setting.needs)(settings) else { continue };
+            if setting.is_default(typed) {
+                continue;
+            }
+            match lack {
+                Lack::Storage => {
+                    let other = self.name_of("disable_storage");
+                    let what = format!("has no effect with {other}: leave one of them out");
+                    self.wrong(setting.key, what);
+                }
+                Lack::Drive(url) => self.wrong(
+                    setting.key,
+                    format_args!("works with a drive, not with an object store ({url})"),
+                ),
+            }
+        }
+    }
+
+    /// Whether each output can be written, is one of its own, and goes with the trials.
+    fn outputs_and_trials(&mut self, settings: &Settings) {
+        self.outputs_differ(settings);
+        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
+        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
+            let path = path.display();
+            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
+        }
+        let trials = settings.trials;
+        let pages =
+            [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)];
+        for (key, _) in pages.into_iter().filter(|(_, path)| trials > 1 && path.is_some()) {
+            let flag = self.name_of("trials");
+            self.wrong(
+                key,
+                format_args!(
+                    "cannot be combined with {flag} {trials}: each trial keeps its own JSON, from \
+                     which `ringfall report` makes a page or a workbook"
+                ),
+            );
+        }
+    }
+
+    /// What is measured or traced of one drive only.
+    fn drives(&mut self, settings: &Settings) {
+        let count = settings.cache_dirs.len();
+        if count < 2 {
+            return;
+        }
+        let what = format!("works with one drive, and {count} are named");
+        if settings.roofline == Some(RooflineFrom::Fresh) {
+            self.wrong("roofline", format_args!("fresh {what}"));
+        }
+        if settings.latency_tracing {
+            self.wrong("enable_latency_tracing", what);
+        }
+    }
+
+    fn precondition(&mut self, typed: &Options) {
+        let size_gib = typed.precondition_size_gb.unwrap_or_default();
+        // Not by the bytes: a size that is out of bounds, which was told, counts as none.
+        if size_gib > 0.0 && size_gib < MIB as f64 / GIB as f64 {
+            self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));
+        }
+    }
+}
