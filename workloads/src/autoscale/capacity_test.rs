@@ -49,6 +49,19 @@ fn a_climb_ends_at_the_most_users() {
 
 #[test]
 fn a_step_on_the_way_back_that_pays_does_not_begin_another_climb() {
+    let climb = [(10, 100.0), (20, 200.0), (40, 200.0), (80, 200.0)];
+    assert_eq!(wish(&climb), step(14));
+    assert_eq!(wish(&[&climb[..], &[(14, 250.0)]].concat()), step(17));
+}
+
+#[test]
+fn a_first_step_at_the_peak_is_followed_by_fewer_users() {
+    assert_eq!(wish(&[(10, 200.0), (20, 200.0), (40, 200.0)]), step(5));
+    assert_eq!(wish(&[(1, 200.0), (2, 200.0), (4, 200.0)]), Wish::Stop);
+}
+
+#[test]
+fn a_summit_is_sought_only_where_throughput_falls_again_beyond_the_best() {
     let climb = |rates: [f64; 4]| {
         let steps: Vec<(u32, f64)> = [10, 20, 40, 80].into_iter().zip(rates).collect();
         wish(&steps)
