@@ -84,7 +84,8 @@ proptest! {
         let ours = histogram_of(&all);
         let mut crates = Histogram::new().to_hdr();
         for latency_ns in &all {
-            crates.saturating_record((*latency_ns).min(HIGHEST_NS));
+            // 0 shares the counter of 1, and of zeros alone the crate takes none for its highest.
+            crates.saturating_record((*latency_ns).clamp(1, HIGHEST_NS));
         }
         prop_assert_eq!(&ours.to_hdr(), &crates);
         let steps = crates.iter_recorded();
@@ -270,6 +271,97 @@ fn text_that_would_inflate_without_end_or_overflow_is_refused() {
     assert_eq!(negative, Err(HistogramDecodeError::Format("a count out of range".into())));
 }
 
+/// What is wrong with a text, in words, whatever the crate would have made of it.
+#[test]
+fn each_check_of_a_text_has_its_own_message() {
+    let bytes = STANDARD.decode(histogram_of(&[MILLISECOND.as_ns()]).to_base64_v2()).unwrap();
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&bytes[8..]), &mut plain)
+        .unwrap();
+    let other = |bytes: &[u8], at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let outside = |at: usize| STANDARD.encode(other(&bytes, at));
+    let inside = |at: usize| packed(&other(&plain, at));
+    for (text, why) in [
+        (STANDARD.encode(&bytes[..7]), "shorter than its header"),
+        (outside(0), "another cookie"),
+        (outside(3), "another cookie"),
+        (outside(4), "a length that is not its length"),
+        (outside(7), "a length that is not its length"),
+        (packed(&plain[..39]), "counts shorter than their header"),
+        (inside(0), "another cookie inside"),
+        (inside(3), "another cookie inside"),
+        (inside(4), "a length inside that is not its length"),
+        (inside(7), "a length inside that is not its length"),
+    ] {
+        let error = Histogram::from_base64_v2(&text, 0).unwrap_err();
+        assert_eq!(error, HistogramDecodeError::Format(why.into()), "{why}");
+    }
+    // Each number of the bounds, from its first byte to its last.
+    let ours = (LOWEST_NS, HIGHEST_NS, 3);
+    for (at, bounds) in [
+        (12, (ours.0, ours.1, 3 ^ 1 << 24)),
+        (15, (ours.0, ours.1, 2)),
+        (16, (ours.0 ^ 1 << 56, ours.1, 3)),
+        (23, (ours.0 ^ 1, ours.1, 3)),
+        (24, (ours.0, ours.1 ^ 1 << 56, 3)),
+        (31, (ours.0, ours.1 ^ 1, 3)),
+    ] {
+        let (lowest_ns, highest_ns, digits) = bounds;
+        let error = Histogram::from_base64_v2(&inside(at), 0).unwrap_err();
+        assert_eq!(error, HistogramDecodeError::Bounds { lowest_ns, highest_ns, digits }, "{at}");
+    }
+}
+
+#[test]
+fn histograms_are_equal_when_both_their_counts_and_their_sums_are() {
+    let one = histogram_of(&[1_000_000_001]);
+    assert_eq!(one, histogram_of(&[1_000_000_001]));
+    // The same bucket; the same sum.
+    assert_ne!(one, histogram_of(&[1_000_000_002]));
+    assert_ne!(one, histogram_of(&[1_000_000_000, 1]));
+}
+
+#[test]
+fn a_latency_recorded_many_times_is_recorded_as_often() {
+    for latency_ns in [0, 700, HIGHEST_NS, HIGHEST_NS + 5] {
+        let mut at_once = histogram_of(&[600]);
+        at_once.record_n(latency_ns, 3);
+        assert_eq!(at_once, histogram_of(&[600, latency_ns, latency_ns, latency_ns]));
+        assert_eq!(at_once.max_ns(), Some(latency_ns.clamp(600, HIGHEST_NS)));
+    }
+    let mut never = Histogram::new();
+    never.record_n(7, 0);
+    assert_eq!((never.count(), never.max_ns()), (0, None));
+    let mut first = Histogram::new();
+    first.record_n(7, 1);
+    assert_eq!((first.count(), first.max_ns()), (1, Some(7)));
+}
+
+#[test]
+fn a_decoded_histogram_takes_no_maximum_but_that_of_its_last_bucket() {
+    let decoded = |latencies_ns: &[u64]| {
+        let histogram = histogram_of(latencies_ns);
+        Histogram::from_base64_v2(&histogram.to_base64_v2(), histogram.sum_ns()).unwrap()
+    };
+    let mut one = decoded(&[351_472_000]);
+    assert!(!one.set_max_ns(351_000_000) && !one.set_max_ns(351_600_000));
+    assert!(one.set_max_ns(351_472_000));
+    assert_eq!(one.max_ns(), Some(351_472_000));
+    // Nothing longer than an hour is told apart from an hour.
+    let mut longest = decoded(&[HIGHEST_NS]);
+    assert!(!longest.set_max_ns(HIGHEST_NS + 1) && longest.set_max_ns(HIGHEST_NS));
+    // One without events has none, and adds none.
+    let mut empty = decoded(&[]);
+    assert!(!empty.set_max_ns(0));
+    empty.merge(&histogram_of(&[0]));
+    assert_eq!(empty.max_ns(), Some(0));
+    assert_eq!(longest.count_at_most(u64::MAX), 1);
+}
+
 fn error(errno: i32, offset_bytes: u64) -> IoError {
     IoError {
         kind: ErrorKind::of_errno(errno),
@@ -390,11 +482,17 @@ fn errors_are_counted_by_kind_operation_and_errno_and_the_first_is_kept() {
     let mut other = Metrics::default();
     other.record_error(&error(libc::EIO, 1 << 30));
     other.record_error(&error(libc::ENOSPC, 0));
+    // The same of another tier is another row.
+    let of_gpu = IoError { tier: Tier::Gpu, ..error(libc::EIO, 0) };
+    metrics.record_error(&of_gpu);
+    other.record_error(&of_gpu);
+    let of_cpu = IoError { tier: Tier::Cpu, ..error(libc::EIO, 0) };
+    other.record_error(&of_cpu);
     metrics.merge(&other);
     let counts: Vec<_> = metrics.errors.iter().map(|row| (row.errno, row.count)).collect();
-    let expected = [(libc::EIO, 3), (libc::EREMOTEIO, 1), (libc::EIO, 1), (libc::ENOSPC, 1)];
-    assert_eq!(counts, expected);
-    assert_eq!(metrics.error_count(), 6);
+    let own = [(libc::EIO, 3), (libc::EREMOTEIO, 1), (libc::EIO, 1), (libc::EIO, 2)];
+    assert_eq!(counts, [&own[..], &[(libc::ENOSPC, 1), (libc::EIO, 1)]].concat());
+    assert_eq!(metrics.error_count(), 9);
     assert_eq!(metrics.errors[0].first.offset_bytes, 4096);
 }
 
@@ -405,4 +503,54 @@ fn each_tier_has_its_own_counters() {
         metrics.tiers[tier.index()].read.entry_bytes = tier.index() as u64 + 1;
     }
     assert_eq!(Tier::ALL.map(|tier| metrics.tier(tier).read.entry_bytes), [1, 2, 3]);
+}
+
+#[test]
+fn an_io_is_counted_with_all_its_bytes_and_in_its_octave() {
+    let mut io = IoMetrics::default();
+    io.add(4_096, 4_000, 700);
+    io.add(4_096, 4_096, 900);
+    io.add(1 << 20, 1, 5);
+    let sums = (io.bytes, io.entry_bytes, io.latency.count(), io.latency.sum_ns());
+    assert_eq!(sums, (8_192 + (1 << 20), 8_097, 3, 1_605));
+    let mut sizes = [SizeCount::default(); SIZE_CLASSES];
+    sizes[0] = SizeCount { count: 2, bytes: 8_192 };
+    sizes[8] = SizeCount { count: 1, bytes: 1 << 20 };
+    assert_eq!(io.sizes, sizes);
+    let classes = [0, 1, 4_096, 8_191, 8_192, 16_383, 16_384, 64 << 20, 128 << 20, 1 << 40];
+    assert_eq!(classes.map(size_class), [0, 0, 0, 0, 1, 1, 2, 14, 14, 14]);
+}
+
+#[test]
+fn what_left_the_gpu_tier_counts_past_the_cpu_tier_too() {
+    let mut metrics = Metrics::default();
+    for (index, eviction) in metrics.evictions.iter_mut().enumerate() {
+        (eviction.entries, eviction.bytes) = (10 + index as u64, 100 + index as u64);
+    }
+    let past = &mut metrics.evictions_gpu_to_storage;
+    (past.entries, past.bytes) = (5, 50);
+    assert_eq!(Tier::ALL.map(|tier| metrics.evicted_entries(tier)), [15, 11, 12]);
+    assert_eq!(Tier::ALL.map(|tier| metrics.evicted_bytes(tier)), [150, 101, 102]);
+}
+
+#[test]
+fn what_moved_up_to_a_tier_is_the_sum_over_all_below() {
+    let mut metrics = Metrics::default();
+    for (from, to, entries) in [(Tier::Storage, Tier::Gpu, 3), (Tier::Cpu, Tier::Gpu, 4)] {
+        let bytes = entries * 10;
+        metrics.promotions[from.index()][to.index()] = PromotionMetrics { entries, bytes };
+    }
+    let expected = PromotionMetrics { entries: 7, bytes: 70 };
+    assert_eq!(metrics.promoted_to(Tier::Gpu), expected);
+    assert_eq!(metrics.promoted_to(Tier::Cpu), PromotionMetrics::default());
+}
+
+#[test]
+fn a_drive_has_counters_once_it_is_asked_for() {
+    let mut metrics = Metrics::default();
+    metrics.drive(1).errors = 7;
+    assert_eq!(metrics.drives.len(), 2);
+    metrics.drive(0).errors = 5;
+    let errors: Vec<u64> = metrics.drives.iter().map(|drive| drive.errors).collect();
+    assert_eq!(errors, [5, 7]);
 }

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::allocator::ExtentAllocator;
-use super::extent::ExtentList;
+use super::allocator::{ExtentAllocator, SpaceFigures};
+use super::extent::{Extent, ExtentList, ExtentListBuilder};
+use super::spaces::Spaces;
 use crate::drive::DriveId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,4 +166,90 @@ fn an_entry_larger_than_segments_is_contiguous_in_fresh_space() {
     let list = allocator.allocate(100).unwrap();
     assert_eq!(list.as_slice().len(), 1);
     assert_eq!(list.blocks(), 100);
+}
+
+/// The free pieces of 5, 20 and 40 blocks, in segments of 64 that are otherwise in use.
+fn with_pieces() -> ExtentAllocator {
+    let mut allocator = ExtentAllocator::new(DriveId(3), 64);
+    for (number, piece) in [(300, 5), (5, 20), (700, 40)] {
+        allocator.add_segment(number, 64);
+        allocator.allocate(64 - piece).unwrap();
+    }
+    allocator
+}
+
+/// Blocks of each extent, and the segment that it lies in.
+fn places(list: &ExtentList) -> Vec<(u64, u64)> {
+    let place = |start_block| (start_block - DriveId(3).first_block()) / 64;
+    list.as_slice().iter().map(|extent| (extent.blocks, place(extent.start_block))).collect()
+}
+
+/// A good fit leaves the larger pieces whole, whatever they are.
+#[test]
+fn an_allocation_takes_the_smallest_piece_that_surely_fits() {
+    for (blocks, number) in [(5, 300), (4, 300), (6, 5), (20, 5), (21, 700), (33, 700), (40, 700)] {
+        let list = with_pieces().allocate(blocks).unwrap();
+        assert_eq!(places(&list), [(blocks, number)], "{blocks} blocks");
+    }
+}
+
+#[test]
+fn an_allocation_in_pieces_takes_the_largest_first() {
+    let list = with_pieces().allocate(58).unwrap();
+    assert_eq!(places(&list), [(40, 700), (18, 5)]);
+    let list = with_pieces().allocate(65).unwrap();
+    assert_eq!(places(&list), [(40, 700), (20, 5), (5, 300)]);
+    assert!(with_pieces().allocate(66).is_none());
+}
+
+#[test]
+fn extents_are_counted_and_given_back_on_any_drive() {
+    let mut allocator = with_pieces();
+    assert_eq!((allocator.used_blocks(), allocator.live_extents()), (192 - 65, 3));
+    let list = allocator.allocate(65).unwrap();
+    assert_eq!((allocator.used_blocks(), allocator.free_blocks()), (192, 0));
+    assert_eq!(allocator.live_extents(), 6);
+    list.as_slice().iter().for_each(|&extent| allocator.free(extent));
+    assert_eq!((allocator.live_extents(), allocator.figures().free_extents), (3, 3));
+    assert_eq!(allocator.figures().largest_free_blocks, 40);
+}
+
+#[test]
+fn lists_keep_each_extent_in_order_and_join_only_those_that_touch() {
+    let extent = |start_block, blocks| Extent { start_block, blocks };
+    let built = |extents: &[Extent]| {
+        let mut list = ExtentListBuilder::default();
+        extents.iter().for_each(|&extent| list.push(extent));
+        (list.len(), list.finish())
+    };
+    let apart = [extent(10, 2), extent(20, 3), extent(30, 4), extent(5, 1)];
+    for count in 0..=4 {
+        let (len, list) = built(&apart[..count]);
+        assert_eq!((len, list.as_slice()), (count, &apart[..count]));
+        assert_eq!(list.only(), (count == 1).then_some(apart[0]));
+        assert_eq!(list.is_empty(), count == 0);
+    }
+    let (len, list) = built(&[extent(10, 2), extent(12, 8), extent(20, 1), extent(30, 1)]);
+    assert_eq!((len, list.as_slice()), (2, &[extent(10, 11), extent(30, 1)][..]));
+}
+
+#[test]
+fn the_figures_of_several_drives_are_their_sum_and_their_largest_piece() {
+    let mut spaces = Spaces::new(2, 64);
+    for (drive, segments) in [(0, 1), (1, 3)] {
+        (0..segments).for_each(|number| spaces.on_mut(drive).add_segment(number, 64));
+    }
+    let list = spaces.allocate(&[60, 70]);
+    let figures = SpaceFigures {
+        leased_blocks: 256,
+        free_blocks: 126,
+        free_extents: 3,
+        largest_free_blocks: 64,
+        live_extents: 2,
+        leased_segments: 4,
+        free_segments: 1,
+    };
+    assert_eq!(spaces.figures(), figures);
+    spaces.free(&list);
+    assert_eq!((spaces.figures().live_extents, spaces.figures().free_segments), (0, 4));
 }

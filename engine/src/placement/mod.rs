@@ -17,6 +17,8 @@ mod allocator;
 #[cfg(test)]
 mod allocator_test;
 #[cfg(test)]
+mod decisions_test;
+#[cfg(test)]
 mod drives_test;
 mod entry;
 mod extent;

@@ -204,3 +204,27 @@ fn threads_never_hold_the_same_segment() {
     let numbers: BTreeSet<u64> = (0..lot.full).map(|_| pool.claim_number(0, 4)).collect();
     assert_eq!(numbers.len() as u64, SEGMENTS);
 }
+
+#[test]
+fn a_pool_that_is_told_of_less_than_it_has_keeps_what_it_has() {
+    let pool = StoragePool::new(130, 1, 100);
+    assert_eq!(
+        (pool.available_blocks(), pool.grown_blocks(), pool.blocks_to_come()),
+        (100, 100, 30)
+    );
+    pool.grow_to(40);
+    assert_eq!((pool.available_blocks(), pool.grown_blocks()), (100, 100));
+    pool.grow_to(101);
+    assert_eq!((pool.available_blocks(), pool.grown_blocks()), (101, 101));
+    // Each is there once.
+    assert_eq!(pool.try_lease(101).map(|lot| (lot.full, lot.short)), Some((101, false)));
+    let numbers: BTreeSet<u64> = (0..101).map(|_| pool.claim_number(0, 1)).collect();
+    assert_eq!(numbers, (0..101).collect());
+}
+
+#[test]
+fn a_shards_segments_lie_in_its_part_of_the_space() {
+    let pool = StoragePool::new(4 * 64, 1, u64::MAX);
+    assert_eq!(pool.try_lease(4).map(|lot| lot.full), Some(4));
+    assert_eq!([0, 1, 2, 3].map(|part| pool.claim_number(part, 4)), [0, 64, 128, 192]);
+}

@@ -246,6 +246,32 @@ mod tests {
         assert!(parts.iter().sum::<u64>() == 250 && parts.iter().all(|&part| part > 0));
     }
 
+    #[test]
+    fn what_a_drive_lacks_for_its_part_goes_to_the_others() {
+        let rooms = [5, 1_000, 1_000].map(|free| Room { capacity: 1_000, ..room(free, 0) });
+        // Full for entries of 600: by size 200 each, of which the first has none. A unit at a time
+        // as often as there are drives, then all.
+        assert_eq!(divide(EntryLayout::Stripe, 600, &rooms), Some(vec![0, 220, 380]));
+        let rooms = [room(0, 0), room(1_000, 0), room(1_000, 0)];
+        assert_eq!(divide(EntryLayout::Stripe, 29, &rooms), Some(vec![0, 19, 10]));
+    }
+
+    #[test]
+    fn parts_go_by_size_only_where_less_than_four_entries_have_room() {
+        let rooms =
+            [(100, 100), (1_000, 300)].map(|(capacity, free)| Room { capacity, ..room(free, 0) });
+        // A quarter and three quarters of what is free; a unit is left over.
+        assert_eq!(divide(EntryLayout::Stripe, 100, &rooms), Some(vec![30, 70]));
+        assert_eq!(divide(EntryLayout::Stripe, 110, &rooms), Some(vec![10, 100]));
+    }
+
+    #[test]
+    fn an_entry_of_one_part_does_not_heed_what_waits_and_a_smaller_one_does() {
+        let rooms = [room(1_000, 200), room(1_000, 0)];
+        assert_eq!(divide(EntryLayout::Stripe, 10, &rooms), Some(vec![10, 0]));
+        assert_eq!(divide(EntryLayout::Stripe, 9, &rooms), Some(vec![0, 9]));
+    }
+
     proptest! {
         /// All of it or nothing, never more than a drive has, and nothing only where it must be.
         #[test]

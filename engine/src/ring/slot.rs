@@ -281,4 +281,69 @@ mod tests {
         drop(future);
         slots.complete(token, 0, at(3));
     }
+
+    /// A waker that counts.
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicU32);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn the_completion_wakes_whoever_polled_last() {
+        let slots = Slots::new();
+        let (token, mut future) = slots.insert(Some(()), at(1));
+        let woken: [std::sync::Arc<Woken>; 2] = Default::default();
+        // Twice the same, then another.
+        for index in [0, 0, 1] {
+            let waker = Waker::from(std::sync::Arc::clone(&woken[index]));
+            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        slots.complete(token, 1, at(2));
+        let count = |woken: &Woken| woken.0.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!([count(&woken[0]), count(&woken[1])], [0, 1]);
+        assert!(poll(&mut future).is_ready());
+    }
+
+    #[test]
+    fn ios_in_flight_together_have_slots_of_their_own() {
+        let slots = Slots::new();
+        let (first, mut one) = slots.insert(Some("one"), at(1));
+        let (second, mut two) = slots.insert(Some("two"), at(2));
+        slots.handed_over(second, at(3));
+        assert_eq!(
+            slots.with_owned(first, |owned, is_live| (owned.copied(), is_live)),
+            (Some("one"), true)
+        );
+        slots.complete(second, 22, at(5));
+        assert!(poll(&mut one).is_pending());
+        slots.complete(first, 11, at(4));
+        let completion = |result, submitted, completed| Completion {
+            result,
+            submitted: at(submitted),
+            completed: at(completed),
+        };
+        assert_eq!(poll(&mut one), Poll::Ready((completion(11, 1, 4), Some("one"))));
+        assert_eq!(poll(&mut two), Poll::Ready((completion(22, 3, 5), Some("two"))));
+        // The slots are used again, by I/Os that end as the first ones did.
+        let (third, mut three) = slots.insert(Some("three"), at(6));
+        slots.complete(third, 33, at(7));
+        assert_eq!(poll(&mut three), Poll::Ready((completion(33, 6, 7), Some("three"))));
+    }
+
+    #[test]
+    #[should_panic(expected = "a completion comes once")]
+    fn a_completion_of_the_slots_user_before_is_a_bug_that_shows() {
+        let slots = Slots::<()>::new();
+        let (first, future) = slots.insert(None, at(1));
+        slots.complete(first, 0, at(2));
+        drop(future);
+        let (second, _pending) = slots.insert(None, at(3));
+        assert_eq!(first.index(), second.index());
+        slots.complete(first, 0, at(4));
+    }
 }

@@ -7,3 +7,5 @@ pub(crate) mod described;
 pub mod figure;
 pub mod list;
 pub mod merge;
+#[cfg(test)]
+mod tests;

@@ -179,3 +179,7 @@ pub(super) fn is_more(before: (f64, f64), now: (f64, f64)) -> bool {
     }
     now.0 / before.0 - 1.0 > GAIN_MIN.max(before.1.hypot(now.1))
 }
+
+#[cfg(test)]
+#[path = "capacity_test.rs"]
+mod tests;

@@ -83,3 +83,7 @@ impl Slo {
         (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
     }
 }
+
+#[cfg(test)]
+#[path = "slo_test.rs"]
+mod tests;

@@ -228,3 +228,7 @@ fn pays(best: &Point, now: &Point) -> bool {
     let of = |point: &Point| (point.load.bytes_per_s, point.uncertainty);
     capacity::is_more(of(best), of(now))
 }
+
+#[cfg(test)]
+#[path = "storage_test.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use crate::rng::mix64;
 
 /// Latencies as a plain list.
 #[derive(Clone, Debug, Default)]
-struct List(Vec<u64>);
+pub(super) struct List(pub(super) Vec<u64>);
 
 impl Latencies for List {
     fn add(&mut self, other: &Self) {
@@ -74,7 +74,7 @@ impl<X: Fn(f64) -> f64, S: Fn(f64) -> f64> Model<X, S> {
     }
 }
 
-fn settings(mode: Mode, initial_users: u32) -> Settings {
+pub(super) fn settings(mode: Mode, initial_users: u32) -> Settings {
     Settings {
         mode,
         initial_users,
@@ -89,6 +89,27 @@ fn settings(mode: Mode, initial_users: u32) -> Settings {
             write_p95_ns: 500_000_000,
             queue_depth: 100,
         },
+    }
+}
+
+/// A steady step of a second, of which nothing is known but its throughput.
+pub(super) fn step_at(users: u32, bytes_per_s: f64) -> StepResult {
+    StepResult {
+        users,
+        window_s: 1.0,
+        end_s: 1.0,
+        steady: true,
+        bytes_per_s,
+        uncertainty: 0.0,
+        tokens_per_s: 0.0,
+        requests_per_s: 0.0,
+        read_ns: None,
+        write_ns: None,
+        class_p95_ns: [None; 3],
+        storage: StorageLoad { bytes_per_s, ..StorageLoad::default() },
+        saturation: None,
+        worst: None,
+        time: TimeShares::default(),
     }
 }
 
@@ -381,4 +402,79 @@ fn qos_answers_zero_when_even_one_user_saturates_and_names_the_part() {
     while autoscaler.observe(&queue) != Decision::Stop {}
     let conclusion = autoscaler.conclude();
     assert_eq!(qos(&conclusion).broke.as_ref().unwrap().part, Some(Part::RequestQueue));
+}
+
+#[test]
+fn the_next_count_is_at_least_one_more_or_one_less_and_within_the_bounds() {
+    let bounds = Settings { users_min: 5, users_max: 30, ..settings(Mode::Slo, 5) };
+    assert_eq!([1, 10, 20, 30].map(|users| bounds.more(users)), [2, 20, 30, 30]);
+    let slow = Settings { scale_up_factor: 1.01, ..bounds };
+    assert_eq!([1, 10, 20].map(|users| slow.more(users)), [2, 11, 21]);
+    assert_eq!([20, 10, 6, 5].map(|users| bounds.fewer(users)), [Some(10), Some(5), Some(5), None]);
+    let none = Settings { users_min: 0, ..bounds };
+    assert_eq!([2, 1].map(|users| none.fewer(users)), [Some(1), None]);
+}
+
+#[test]
+fn half_way_is_on_a_logarithmic_scale_strictly_between_and_beyond_the_tolerance() {
+    assert_eq!([between(1, 3, 0.0), between(7, 8, 0.0), between(8, 7, 0.0)], [Some(2), None, None]);
+    assert_eq!([between(10, 40, 0.05), between(0, 10, 0.05)], [Some(20), Some(3)]);
+    assert_eq!(between(100, 106, 0.05), Some(103));
+    // 95 is within 5 % of 100, and 94 is not.
+    assert_eq!([between(95, 100, 0.05), between(94, 100, 0.05)], [None, Some(97)]);
+}
+
+/// Samples until each change of users, and the users from then on.
+#[test]
+fn requests_of_as_many_users_as_there_were_or_will_be_end_before_each_window() {
+    let mut autoscaler: Autoscaler<List> =
+        Autoscaler::new(Settings { target_saturation: 0.8, ..settings(Mode::Qos, 10) });
+    let (mut changes, mut samples) = (Vec::new(), 0);
+    for _ in 0..200 {
+        let users = autoscaler.users();
+        let p95_ms = if users < 19 { 100 } else { 900 };
+        let sample = Sample {
+            length_ns: 1_000_000_000,
+            storage_bytes: 1_000,
+            classes: [List(vec![1; 5]), List::default(), List::default()],
+            read_device: List(vec![p95_ms * 1_000_000; 20]),
+            ..Sample::default()
+        };
+        samples += 1;
+        let before = autoscaler.entries().len();
+        let decision = autoscaler.observe(&sample);
+        if autoscaler.entries().len() > before {
+            changes.push((samples, autoscaler.users()));
+            samples = 0;
+        }
+        if decision == Decision::Stop {
+            break;
+        }
+    }
+    // Five requests end a sample, and three samples are a window, nine of a patient one. The users
+    // of the last step are those of the one before it: one sample is passed over.
+    let wanted =
+        [(2 + 3, 20), (4 + 3, 14), (4 + 3, 17), (4 + 3, 18), (4 + 3, 19), (4 + 3, 18), (4 + 9, 18)];
+    assert_eq!(changes, wanted);
+    let entries = autoscaler.entries().len();
+    assert_eq!(autoscaler.observe(&Sample::default()), Decision::Stop);
+    assert_eq!((autoscaler.entries().len(), autoscaler.conclude().conclusive), (entries, true));
+}
+
+/// Where the next step has as many users, nothing has to end first.
+#[test]
+fn a_longer_window_at_the_same_users_begins_after_one_sample() {
+    let settings = Settings { target_saturation: 0.8, users_max: 10, ..settings(Mode::Qos, 10) };
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+    let mut decisions = Vec::new();
+    while decisions.last() != Some(&Decision::Stop) && decisions.len() < 100 {
+        let ended = if autoscaler.entries().is_empty() { 5 } else { 0 };
+        decisions.push(autoscaler.observe(&Sample {
+            length_ns: 1_000_000_000,
+            classes: [List(vec![1; ended]), List::default(), List::default()],
+            ..Sample::default()
+        }));
+    }
+    assert_eq!(decisions.len(), 2 + 3 + 1 + 9);
+    assert_eq!(autoscaler.entries()[0].act, Act::Hold);
 }

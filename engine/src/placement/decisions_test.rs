@@ -1,0 +1,433 @@
+//! Single decisions of the placement, at their borders (tests only).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::*;
+use crate::clock::Nanos;
+use crate::drive::DriveId;
+use crate::key::{EntryKey, ShardId, Tier};
+use crate::units::{BLOCK_BYTES, MIB};
+
+const CONFIG: BudgetConfig = BudgetConfig {
+    shards: 2,
+    gpu_bytes: 0,
+    cpu_bytes: 0,
+    storage_blocks: 16,
+    segment_blocks: 4,
+    watermarks: Watermarks { evict_target_permille: 800, skip_permille: 950 },
+};
+
+fn at(ns: u64) -> Nanos {
+    Nanos::from_ns(ns)
+}
+
+fn shards(shared: &Arc<SharedBudgets>) -> [Placement<Rc<u8>>; 2] {
+    [0, 1].map(|shard| Placement::new(Arc::clone(shared), ShardId(shard)))
+}
+
+fn granted<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
+    let Admission::Granted(mut grant) = placement.admit(&mut AdmitState::new(bytes)) else {
+        panic!("there is room");
+    };
+    assert_eq!(placement.enter(&mut grant, false), Enter::Entered);
+    grant
+}
+
+/// An entry of that key and size, last used at `ns`.
+fn write(placement: &mut Placement<Rc<u8>>, key: u128, bytes: u64, ns: u64) -> EntryId {
+    let grant = granted(placement, bytes);
+    let id = placement.insert_writing(EntryKey(key), grant, Rc::new(0), at(ns));
+    placement.write_done(id, at(ns));
+    id
+}
+
+/// What an admission with the tier's baton in hand is told.
+fn with_baton<D>(placement: &mut Placement<D>, tier: Tier, bytes: u64) -> Admission {
+    let mut request = AdmitState::new(bytes);
+    request.tier = tier;
+    request.baton_acquired(tier);
+    placement.admit(&mut request)
+}
+
+#[track_caller]
+fn asks(admission: &Admission) -> (ShardId, u64) {
+    let Admission::AskShard { shard, ask } = admission else { panic!("{admission:?}") };
+    (*shard, ask.need_bytes / BLOCK_BYTES)
+}
+
+#[test]
+fn who_comes_later_does_not_slip_in_before_the_holder_of_a_baton() {
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    for (tier, bytes) in [(Tier::Cpu, 100), (Tier::Storage, 2_000)] {
+        assert!(shared.baton(tier).try_acquire());
+        let admission = first.admit(&mut AdmitState::new(bytes));
+        assert!(matches!(admission, Admission::NeedBaton(t) if t == tier), "{admission:?}");
+        assert_eq!(shared.baton(tier).release(), None);
+        let _ = granted(&mut first, bytes);
+    }
+}
+
+#[test]
+fn room_that_came_while_the_baton_was_awaited_is_taken_although_it_is_above_the_target() {
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    write(&mut first, 1, 700, 1);
+    let admission = with_baton(&mut first, Tier::Cpu, 200);
+    assert!(matches!(&admission, Admission::Granted(grant) if grant.tier == Tier::Cpu));
+    // Once it evicts, it goes on to the target, room or not.
+    let mut request = AdmitState::new(200);
+    request.tier = Tier::Cpu;
+    request.baton_acquired(Tier::Cpu);
+    let Admission::Granted(grant) = admission else { unreachable!() };
+    assert!(matches!(first.admit(&mut request), Admission::Evict(_)));
+    first.cancel(grant);
+    let next = first.admit(&mut request);
+    assert!(matches!(next, Admission::Granted(_)), "{next:?}");
+}
+
+#[test]
+fn a_shard_asks_for_what_it_lacks_beyond_its_own_free_blocks() {
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, mut second] = shards(&shared);
+    write(&mut second, 1, 12 * BLOCK_BYTES, 1);
+    write(&mut first, 2, 2 * BLOCK_BYTES, 2);
+    // Two of its four blocks are free.
+    let admission = with_baton(&mut first, Tier::Storage, 5 * BLOCK_BYTES);
+    assert_eq!(asks(&admission), (ShardId(1), 3));
+}
+
+/// Two drives, all leased to the second shard but what the first holds for an entry of a block.
+fn full_drives(layout: EntryLayout) -> [Placement<Rc<u8>>; 2] {
+    let drives = [DriveBudget { blocks: 8, grown_blocks: 8 }; 2];
+    let shared = SharedBudgets::on_drives(&CONFIG, u64::MAX, &drives, layout, 1);
+    let [mut first, mut second] = shards(&shared);
+    write(&mut first, 1, BLOCK_BYTES, 5);
+    let left = shared.unleased_blocks() * BLOCK_BYTES;
+    assert_eq!(left, 12 * BLOCK_BYTES);
+    write(&mut second, 2, 8 * BLOCK_BYTES, 1);
+    write(&mut second, 3, 4 * BLOCK_BYTES, 2);
+    [first, second]
+}
+
+#[test]
+fn a_whole_entry_needs_all_of_its_blocks_on_one_drive() {
+    let [mut first, _] = full_drives(EntryLayout::Whole);
+    let admission = with_baton(&mut first, Tier::Storage, 6 * BLOCK_BYTES);
+    assert_eq!(asks(&admission), (ShardId(1), 6));
+    // One that is larger than any drive lies on several, as stripes do.
+    let admission = with_baton(&mut first, Tier::Storage, 9 * BLOCK_BYTES);
+    assert_eq!(asks(&admission), (ShardId(1), 6));
+    let [mut first, _] = full_drives(EntryLayout::Stripe);
+    let admission = with_baton(&mut first, Tier::Storage, 6 * BLOCK_BYTES);
+    assert_eq!(asks(&admission), (ShardId(1), 3));
+    // What is free on a lost drive is no help.
+    let lost = (0..2).map(DriveId).find(|&drive| first.spaces.on(drive.index()).free_blocks() > 0);
+    first.shared().lose_drive(lost.unwrap());
+    let admission = with_baton(&mut first, Tier::Storage, 6 * BLOCK_BYTES);
+    assert_eq!(asks(&admission), (ShardId(1), 6));
+}
+
+#[test]
+fn an_asked_shard_looks_first_whether_the_need_still_stands() {
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, mut second] = shards(&shared);
+    write(&mut first, 1, 500, 1);
+    // 500 and 300 are the target.
+    let nothing = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 300 });
+    assert!(matches!(nothing, ForOther::Nothing), "{nothing:?}");
+    let one = first.evict_for_other(Ask { tier: Tier::Cpu, need_bytes: 301 });
+    assert!(matches!(one, ForOther::Demote(victim) if victim.bytes == 500), "{one:?}");
+    // On storage: nobody holds as many blocks as are asked for.
+    write(&mut second, 2, 4_000, 2);
+    let free = shared.unleased_blocks() * BLOCK_BYTES;
+    let nothing = second.evict_for_other(Ask { tier: Tier::Storage, need_bytes: free });
+    assert!(matches!(nothing, ForOther::Nothing), "{nothing:?}");
+    assert_eq!(second.len(), 1);
+}
+
+#[track_caller]
+fn freed(answer: ForOther) -> (u64, Vec<u64>) {
+    let ForOther::Freed { deleted_entries, segments } = answer else { panic!("{answer:?}") };
+    (deleted_entries, segments.iter().map(|lease| lease.blocks).collect())
+}
+
+#[test]
+fn an_asked_shard_deletes_its_oldest_until_a_segment_is_free() {
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, mut second] = shards(&shared);
+    for key in 0..8 {
+        write(&mut second, key, 2 * BLOCK_BYTES, 1 + key as u64);
+    }
+    let ask = |blocks: u64| Ask { tier: Tier::Storage, need_bytes: blocks * BLOCK_BYTES };
+    assert_eq!(freed(second.evict_for_other(ask(1))), (2, vec![4]));
+    // It may have been asked by mistake: another shard's are older now, and nothing is free.
+    assert_eq!(freed(first.evict_for_other(ask(1))), (0, vec![]));
+    assert_eq!(second.counts(Tier::Storage).evicted_entries, 2);
+    assert_eq!(second.counts(Tier::Storage).evicted_bytes, 4 * BLOCK_BYTES);
+    // What is free already goes first, and no more of it than is needed.
+    for key in 2..6 {
+        assert!(second.remove(EntryKey(key)));
+    }
+    assert_eq!(freed(second.evict_for_other(ask(4))), (0, vec![4]));
+    assert_eq!(freed(second.evict_for_other(ask(8))), (0, vec![4]));
+    assert_eq!(second.len(), 2);
+    assert_eq!(second.counts(Tier::Storage).removed_entries, 4);
+}
+
+#[test]
+fn for_a_whole_entry_all_free_segments_are_given_up() {
+    for (layout, segments) in [(EntryLayout::Whole, 3), (EntryLayout::Stripe, 1)] {
+        let [_, mut second] = full_drives(layout);
+        second.remove(EntryKey(2));
+        second.remove(EntryKey(3));
+        let ask = Ask { tier: Tier::Storage, need_bytes: 4 * BLOCK_BYTES };
+        let (_, found) = freed(second.evict_for_other(ask));
+        assert_eq!(found, vec![4; segments], "{layout:?}");
+    }
+}
+
+#[test]
+fn segments_that_come_back_wake_who_waits_for_room() {
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, mut second] = shards(&shared);
+    write(&mut second, 1, 4 * BLOCK_BYTES, 1);
+    second.remove(EntryKey(1));
+    let _ = second.take_wakeup();
+    let ask = Ask { tier: Tier::Storage, need_bytes: 16 * BLOCK_BYTES };
+    let ForOther::Freed { segments, .. } = second.evict_for_other(ask) else { unreachable!() };
+    let _ = second.take_wakeup();
+    shared.wait_for_room(ShardId(0));
+    first.return_segments(Vec::new());
+    assert_eq!(first.take_wakeup(), None, "nothing came back");
+    first.return_segments(segments);
+    let reason = WakeReason::Room;
+    assert_eq!(first.take_wakeup(), Some(Wakeup { shard: ShardId(0), reason }));
+}
+
+#[test]
+fn a_promise_of_a_tier_that_became_smaller_is_withdrawn_with_and_without_the_door() {
+    let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: u64::MAX });
+    let [mut first, _] = shards(&shared);
+    let Admission::Granted(mut grant) = first.admit(&mut AdmitState::new(MIB)) else {
+        panic!("the tier may have room")
+    };
+    assert_eq!(first.enter(&mut grant, false), Enter::NeedDoor);
+    assert!(shared.door(Tier::Cpu).try_acquire());
+    assert_eq!(first.enter(&mut grant, true), Enter::Wait);
+    let growth = first.take_growth().expect("somebody waits at the door");
+    assert!(shared.is_taking_space());
+    assert!(!first.may_retry());
+    first.end_growth(growth, Err("there is none".to_owned()), at(1));
+    assert!(!shared.is_taking_space());
+    assert!(first.may_retry());
+    for holds_door in [true, false] {
+        assert_eq!(first.enter(&mut grant, holds_door), Enter::Withdrawn);
+    }
+    first.cancel(grant);
+    assert_eq!(shared.committed_bytes(Tier::Cpu), 0);
+}
+
+#[test]
+fn a_step_is_due_when_less_than_half_of_one_is_idle() {
+    // A step is a quarter of 64 MiB at the least, in units of a segment of 1 MiB.
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let grown = Grown { cpu_bytes: 0, storage_blocks: 1_024 };
+    let due = |blocks: u64| {
+        let shared = SharedBudgets::growing(&config, grown);
+        let [mut first, _] = shards(&shared);
+        let step = first.take_growth();
+        assert!(step.is_none(), "nothing is asked for: {step:?}");
+        let grant = granted(&mut first, blocks * BLOCK_BYTES);
+        let growth = first.take_growth();
+        first.cancel(grant);
+        growth.map(|growth| growth.step.want_bytes / BLOCK_BYTES)
+    };
+    // 1,024 blocks less two segments are half of a step of as many; less three are not.
+    assert_eq!(due(512), None);
+    assert_eq!(due(513), Some(1_024));
+}
+
+#[test]
+fn a_shortage_lasts_from_the_first_refusal_to_the_step_after_the_last() {
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let [mut first, _] = shards(&shared);
+    let _kept = granted(&mut first, 600 * BLOCK_BYTES);
+    let until = || shared.shortages().iter().map(|shortage| shortage.until).collect::<Vec<_>>();
+    let growth = first.take_growth().unwrap();
+    first.end_growth(growth, Ok(growth.step.want_bytes), at(1));
+    assert_eq!(until(), [], "nothing was refused");
+    let _more = granted(&mut first, 1_000 * BLOCK_BYTES);
+    let growth = first.take_growth().unwrap();
+    first.end_growth(growth, Err("full".to_owned()), at(10));
+    assert!(first.take_growth().is_none());
+    // Not before five seconds are over, and then once.
+    let again = at(10) + Nanos::from_secs(5);
+    assert_eq!(first.take_retry(again - at(1)), None);
+    let growth = first.take_retry(again).expect("it is time");
+    assert_eq!(first.take_retry(again), None);
+    first.end_growth(growth, Ok(growth.step.want_bytes), at(20));
+    assert_eq!(until(), [Some(at(20))]);
+    let growth = first.take_growth();
+    assert!(growth.is_none_or(|growth| growth.tier == Tier::Storage));
+    // Refused again: it has no end any more; and the end is that of the first step after it.
+    let growth = shared_step(&mut first);
+    first.end_growth(growth, Err("full".to_owned()), at(30));
+    assert_eq!(until(), [None]);
+    let growth = first.take_retry(at(30) + Nanos::from_secs(5)).unwrap();
+    first.end_growth(growth, Ok(256 * BLOCK_BYTES), at(40));
+    let growth = shared_step(&mut first);
+    first.end_growth(growth, Ok(256 * BLOCK_BYTES), at(50));
+    assert_eq!(until(), [Some(at(40))]);
+    assert_eq!(shared.shortages()[0].at, at(10));
+}
+
+/// The next step of storage, whether or not one is due.
+fn shared_step(placement: &mut Placement<Rc<u8>>) -> Growth {
+    placement.wants_growth[Tier::Storage.index()] = true;
+    placement.take_growth().expect("more may come")
+}
+
+#[test]
+fn a_lost_drive_has_nothing_to_give_and_is_lost_once() {
+    let drives = [(100, 50), (60, 60), (20, 20)];
+    let budget = |(blocks, grown_blocks)| DriveBudget { blocks, grown_blocks };
+    let drives = drives.map(budget);
+    let config = BudgetConfig { segment_blocks: 10, ..CONFIG };
+    let shared = |layout| SharedBudgets::on_drives(&config, u64::MAX, &drives, layout, 1);
+    let stripes = shared(EntryLayout::Stripe);
+    assert_eq!((stripes.largest_drive_blocks(), stripes.available_for(30)), (100, 130));
+    assert_eq!((stripes.losses(), stripes.is_lost(DriveId(0))), (0, false));
+    assert_eq!(stripes.pools.iter().map(|pool| pool.blocks_to_come()).sum::<u64>(), 50);
+    assert!(stripes.can_grow(Tier::Storage), "one of them can");
+    assert!(stripes.lose_drive(DriveId(0)) && !stripes.lose_drive(DriveId(0)));
+    assert_eq!((stripes.losses(), stripes.is_lost(DriveId(0))), (1, true));
+    assert!(!stripes.is_lost(DriveId(1)));
+    assert_eq!((stripes.largest_drive_blocks(), stripes.available_for(30)), (60, 80));
+    assert_eq!(stripes.capacity_bytes(Tier::Storage), 80 * BLOCK_BYTES);
+    assert!(!stripes.can_grow(Tier::Storage));
+    assert_eq!(stripes.pools[0].blocks_to_come(), 0);
+    assert!(stripes.pools[0].try_lease(1).is_none() && stripes.pools[1].try_lease(1).is_some());
+    // Whole entries have what one drive has, but those that are larger than any.
+    let whole = shared(EntryLayout::Whole);
+    assert_eq!((whole.available_for(30), whole.available_for(101)), (60, 130));
+}
+
+#[test]
+fn the_shard_with_most_free_segments_is_asked_first() {
+    let shared = SharedBudgets::new(&BudgetConfig { shards: 4, ..CONFIG });
+    for (shard, count) in [(0, 9), (1, 2), (2, 3)] {
+        shared.set_free_segments(ShardId(shard), count);
+    }
+    assert_eq!(shared.richest_shard(ShardId(0)), Some(ShardId(2)));
+    assert_eq!(shared.richest_shard(ShardId(3)), Some(ShardId(0)));
+    shared.set_free_segments(ShardId(0), 0);
+    shared.set_free_segments(ShardId(1), 0);
+    assert_eq!(shared.richest_shard(ShardId(2)), None);
+}
+
+#[test]
+fn a_victim_passes_over_a_tier_that_is_too_small_for_it() {
+    let config = BudgetConfig { gpu_bytes: 10_000, cpu_bytes: 1_000, ..CONFIG };
+    let shared = SharedBudgets::new(&config);
+    let below = |bytes| shared.next_below(Tier::Gpu, bytes);
+    assert_eq!([below(950), below(951)], [Some(Tier::Cpu), Some(Tier::Storage)]);
+    assert_eq!(shared.next_below(Tier::Storage, 1), None);
+}
+
+#[test]
+fn counts_of_shards_add_up() {
+    let of = |n: u64| TierCounts {
+        entries: n,
+        bytes: 10 * n,
+        evicted_entries: 100 * n,
+        evicted_bytes: 1_000 * n,
+        lost_entries: 10_000 * n,
+        removed_entries: 100_000 * n,
+    };
+    let mut sum = of(1);
+    sum.add(of(2));
+    assert_eq!(sum, of(3));
+}
+
+#[test]
+fn an_entry_removed_while_it_is_written_or_moved_is_gone_however_that_ends() {
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    for fails in [true, false] {
+        let grant = granted(&mut first, 100);
+        let id = first.insert_writing(EntryKey(1), grant, Rc::new(0), at(1));
+        assert!(first.remove(EntryKey(1)));
+        if fails {
+            first.write_failed(id)
+        } else {
+            first.write_done(id, at(2))
+        }
+        assert!(first.is_empty());
+        assert_eq!((first.begin_evict(Tier::Cpu), shared.used_bytes(Tier::Cpu)), (None, 0));
+    }
+    write(&mut first, 2, 100, 3);
+    assert!(!first.is_empty());
+    let victim = first.begin_evict(Tier::Cpu).unwrap();
+    assert!(first.remove(EntryKey(2)));
+    first.move_failed(victim.id);
+    assert_eq!((first.counts(Tier::Cpu).lost_entries, shared.used_bytes(Tier::Cpu)), (0, 0));
+    assert_eq!(first.counts(Tier::Cpu).removed_entries, 3);
+    // All of them were in one place, one after the other.
+    assert_eq!(first.table.slots.len(), 1);
+}
+
+#[test]
+fn an_entry_that_moved_has_the_handle_of_where_it_is() {
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    write(&mut first, 1, 100, 1);
+    let victim = first.begin_evict(Tier::Cpu).unwrap();
+    let mut request = AdmitState::for_victim(&victim).unwrap();
+    let Admission::Granted(grant) = first.admit(&mut request) else { unreachable!() };
+    let below = Rc::new(7);
+    assert!(first.finish_move(victim.id, grant, Rc::clone(&below), at(2)));
+    assert!(Rc::ptr_eq(first.data(victim.id), &below));
+    first.pin(victim.id);
+    let grant = granted(&mut first, 100);
+    let above = Rc::new(8);
+    assert!(first.finish_promotion(victim.id, Tier::Storage, grant, Rc::clone(&above)));
+    assert!(Rc::ptr_eq(first.data(victim.id), &above));
+    assert_eq!(Rc::strong_count(&below), 1);
+    first.unpin(victim.id, at(3));
+}
+
+#[test]
+fn an_entry_is_promoted_only_from_where_it_is_and_when_nobody_else_reads_it_from_storage() {
+    let config = BudgetConfig { gpu_bytes: 1_000, cpu_bytes: 10_000, ..CONFIG };
+    let shared = SharedBudgets::new(&config);
+    let [mut first, _] = shards(&shared);
+    // Too large for the GPU tier, so it begins in the CPU tier; promotions of 900 bytes fit there.
+    let id = write(&mut first, 1, 960, 1);
+    assert_eq!(first.view(id).tier, Tier::Cpu);
+    let promoted = |first: &mut Placement<Rc<u8>>, from: Tier, to: Tier| {
+        let mut request = AdmitState::new(960);
+        request.tier = to;
+        let Admission::Granted(mut grant) = first.admit(&mut request) else { panic!("room") };
+        assert_eq!((grant.tier, first.enter(&mut grant, false)), (to, Enter::Entered));
+        first.finish_promotion(id, from, grant, Rc::new(1))
+    };
+    first.pin(id);
+    assert!(!promoted(&mut first, Tier::Storage, Tier::Cpu), "it is not there any more");
+    first.unpin(id, at(2));
+    let victim = first.begin_evict(Tier::Cpu).unwrap();
+    assert!(!promoted(&mut first, Tier::Storage, Tier::Cpu), "it is on its way down");
+    let mut request = AdmitState::for_victim(&victim).unwrap();
+    let Admission::Granted(grant) = first.admit(&mut request) else { unreachable!() };
+    assert!(first.finish_move(id, grant, Rc::new(2), at(3)));
+    first.pin(id);
+    first.pin(id);
+    assert!(!promoted(&mut first, Tier::Storage, Tier::Cpu), "another reads it");
+    first.unpin(id, at(4));
+    assert!(promoted(&mut first, Tier::Storage, Tier::Cpu));
+    assert_eq!((first.view(id).tier, shared.used_bytes(Tier::Cpu)), (Tier::Cpu, 960));
+    first.unpin(id, at(5));
+}

@@ -1,0 +1,125 @@
+//! Each decision of the search by itself, of steps made by hand.
+
+use super::super::Mode;
+use super::super::tests::{settings, step_at};
+use super::*;
+
+/// What is wished for after each of these steps: users and bytes/s.
+fn wishes(steps: &[(u32, f64)]) -> (Capacity, Vec<Wish>) {
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    let wishes = steps.iter().map(|&(users, rate)| search.after(&step_at(users, rate))).collect();
+    (search, wishes)
+}
+
+/// The last of them.
+fn wish(steps: &[(u32, f64)]) -> Wish {
+    *wishes(steps).1.last().unwrap()
+}
+
+const fn step(users: u32) -> Wish {
+    Wish::Step { users, patient: false }
+}
+
+fn concluded(search: &Capacity, steps: &[(u32, f64)]) -> (Option<CapacityAnswer>, String) {
+    let results: Vec<StepResult> = steps
+        .iter()
+        .map(|&(users, rate)| StepResult { tokens_per_s: rate / 10.0, ..step_at(users, rate) })
+        .collect();
+    search.conclude(&results.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn two_steps_in_a_row_that_do_not_pay_are_a_plateau() {
+    let steps = [(10, 100.0), (20, 100.0), (40, 200.0), (80, 200.0), (160, 200.0)];
+    let (search, wishes) = wishes(&steps);
+    // Between the last that is less, and the first that is as good.
+    assert_eq!(wishes, [step(20), step(40), step(80), step(160), step(28)]);
+    assert!(concluded(&search, &steps).1.contains("2 doublings in a row brought less than 3 %"));
+}
+
+#[test]
+fn a_climb_ends_at_the_most_users() {
+    let settings = Settings { users_max: 40, ..settings(Mode::Capacity, 1) };
+    let mut search = Capacity::new(settings);
+    assert_eq!(search.after(&step_at(20, 100.0)), step(40));
+    assert_eq!(search.after(&step_at(40, 200.0)), step(28));
+    let (_, reason) = concluded(&search, &[(20, 100.0), (40, 200.0)]);
+    assert_eq!(reason, "40 users are the most allowed");
+}
+
+#[test]
+fn a_step_on_the_way_back_that_pays_does_not_begin_another_climb() {
+    let climb = [(10, 100.0), (20, 200.0), (40, 200.0), (80, 200.0)];
+    assert_eq!(wish(&climb), step(14));
+    assert_eq!(wish(&[&climb[..], &[(14, 250.0)]].concat()), step(17));
+}
+
+#[test]
+fn a_first_step_at_the_peak_is_followed_by_fewer_users() {
+    assert_eq!(wish(&[(10, 200.0), (20, 200.0), (40, 200.0)]), step(5));
+    assert_eq!(wish(&[(1, 200.0), (2, 200.0), (4, 200.0)]), Wish::Stop);
+}
+
+#[test]
+fn a_summit_is_sought_only_where_throughput_falls_again_beyond_the_best() {
+    let climb = |rates: [f64; 4]| {
+        let steps: Vec<(u32, f64)> = [10, 20, 40, 80].into_iter().zip(rates).collect();
+        wish(&steps)
+    };
+    // A little less than the best is not less.
+    assert_eq!(climb([100.0, 200.0, 199.0, 199.0]), step(14));
+    // In the widest gap beside the best; the last of equals.
+    assert_eq!(climb([100.0, 200.0, 150.0, 100.0]), step(28));
+    assert_eq!(climb([100.0, 200.0, 199.0, 100.0]), step(57));
+}
+
+#[test]
+fn a_fall_that_noise_explains_is_no_fall() {
+    let after = |uncertainty: f64| {
+        let mut search = Capacity::new(settings(Mode::Capacity, 1));
+        let mut wish = Wish::Stop;
+        for (users, rate) in [(10, 100.0), (20, 200.0), (40, 180.0), (80, 180.0)] {
+            wish = search.after(&StepResult { uncertainty, ..step_at(users, rate) });
+        }
+        wish
+    };
+    assert_eq!(after(0.0), step(28));
+    // 180 is 0.9 of 200, and 0.97 less √2 · 0.06 is less than that: the knee is all that is left.
+    assert_eq!(after(0.06), step(14));
+}
+
+#[test]
+fn the_knee_lies_between_the_last_that_is_less_and_the_first_that_is_as_good() {
+    let steps = [(10, 100.0), (20, 200.0), (20, 150.0), (40, 150.0), (80, 200.0)];
+    let (search, _) = wishes(&steps);
+    assert_eq!(search.knee_bracket(), (Some(10), Some(20)));
+    let (answer, _) = concluded(&search, &steps);
+    let answer = answer.unwrap();
+    assert_eq!((answer.peak_users, answer.peak_bytes_per_s), (20, 200.0));
+    assert_eq!(answer.peak_tokens_per_s, 20.0);
+}
+
+#[test]
+fn the_peak_is_the_mean_over_time_of_all_that_reach_99_percent_of_the_best() {
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    for (users, rate, window_s) in [(10, 197.9, 5.0), (20, 198.0, 0.25), (40, 200.0, 0.75)] {
+        let _ = search.after(&StepResult { window_s, ..step_at(users, rate) });
+    }
+    assert_eq!(search.peak(), Some(199.5));
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    assert!(concluded(&search, &[]).0.is_none());
+    let _ = search.after(&StepResult { window_s: 0.25, ..step_at(10, 7.0) });
+    assert_eq!(search.peak(), Some(7.0));
+}
+
+#[test]
+fn more_is_beyond_three_percent_and_beyond_the_noise_of_both() {
+    assert!(is_more((100.0, 0.0), (104.0, 0.0)));
+    assert!(!is_more((100.0, 0.0), (102.0, 0.0)));
+    assert!(!is_more((100.0, 0.1), (105.0, 0.0)));
+    assert!(!is_more((100.0, 0.0), (105.0, 0.1)));
+    assert!(is_more((100.0, 0.1), (116.0, 0.1)) && !is_more((100.0, 0.1), (113.0, 0.1)));
+    // After nothing, anything is more.
+    assert!(is_more((0.0, 0.0), (0.5, 9.0)) && !is_more((0.0, 0.0), (0.0, 0.0)));
+    assert!(!is_more((0.5, 0.0), (0.5, 0.0)));
+}

@@ -1,0 +1,225 @@
+//! What a step passes over, when it ends, and each of its figures, of samples made by hand.
+
+use super::super::tests::{List, settings};
+use super::*;
+
+fn list(count: u64) -> List {
+    List((1..=count).collect())
+}
+
+/// Half a second in which something of everything happened.
+fn busy() -> Sample<List> {
+    Sample {
+        length_ns: 500_000_000,
+        storage_bytes: 1_000,
+        tier_bytes: 7_000,
+        tokens: 30,
+        classes: [list(100), list(200), list(4)],
+        read: list(100),
+        write: list(200),
+        read_device: list(300),
+        write_device: list(400),
+        storage_waits_ns: 1_000_000_000,
+        requests_queued: 6,
+        time: TimeShares { queue_ns: 1, storage_ns: 20, generation_ns: 300, total_ns: 4_000 },
+    }
+}
+
+/// Samples that a step took, each of which is made from its number, and what came of it.
+fn samples_of(
+    step: &mut UserStep<List>,
+    settings: &Settings,
+    sample: impl Fn(usize) -> Sample<List>,
+) -> (usize, StepResult) {
+    let ended = (1..100).find_map(|n| Some((n, step.observe(&sample(n), settings)?)));
+    ended.expect("a step ends")
+}
+
+#[test]
+fn each_figure_of_a_step_is_that_of_its_window() {
+    let settings = Settings { targets_ns: [0, 400, 1], ..settings(Mode::Capacity, 5) };
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let sample = |n| if n == 1 { Sample { tokens: 9_999, ..busy() } } else { busy() };
+    let (samples, found) = samples_of(&mut step, &settings, sample);
+    assert_eq!((samples, found.users, found.steady), (4, 5, true));
+    assert_eq!((found.window_s, found.end_s), (1.5, 2.0));
+    assert_eq!((found.bytes_per_s, found.uncertainty), (2_000.0, 0.0));
+    assert_eq!((found.tokens_per_s, found.requests_per_s), (60.0, 608.0));
+    assert_eq!(found.read_ns, Some([50, 95, 99]));
+    assert_eq!(found.write_ns, Some([100, 190, 198]));
+    assert_eq!(found.class_p95_ns, [Some(95), Some(190), Some(4)]);
+    // A target of 0 is one of 1 ns.
+    assert_eq!((found.saturation, found.worst), (Some(95.0), Some(Part::Class(0))));
+    let time = TimeShares { queue_ns: 3, storage_ns: 60, generation_ns: 900, total_ns: 12_000 };
+    assert_eq!(found.time, time);
+    let load = StorageLoad {
+        bytes_per_s: 2_000.0,
+        read_device_p95_ns: Some(285),
+        write_device_p95_ns: Some(380),
+        entries_waiting: 2.0,
+        requests_waiting: 6.0,
+    };
+    assert_eq!(found.storage, load);
+    // A target of 1 ns is one of 1 ns, too.
+    let only_last = |_| Sample { classes: [list(0), list(0), list(4)], ..busy() };
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let (_, found) = samples_of(&mut step, &settings, only_last);
+    assert_eq!((found.saturation, found.worst), (Some(4.0), Some(Part::Class(2))));
+}
+
+#[test]
+fn the_tiers_count_only_where_storage_moved_nothing() {
+    let settings = settings(Mode::Capacity, 5);
+    let rates = |storage_bytes| {
+        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+        let sample = |_| Sample { storage_bytes, ..busy() };
+        let (_, found) = samples_of(&mut step, &settings, sample);
+        (found.bytes_per_s, found.storage.bytes_per_s)
+    };
+    assert_eq!(rates(0), (14_000.0, 0.0));
+    assert_eq!(rates(1), (2.0, 2.0));
+}
+
+#[test]
+fn a_sample_of_no_length_counts_for_nothing() {
+    let settings = settings(Mode::Capacity, 5);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let sample = |n| Sample { length_ns: if n < 3 { 0 } else { 500_000_000 }, ..busy() };
+    assert_eq!(samples_of(&mut step, &settings, sample).0, 6);
+}
+
+#[test]
+fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long() {
+    for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 9, 1 + 36)] {
+        let settings = settings(Mode::Capacity, 5);
+        let mut step = UserStep::new(Mode::Capacity, 5, patient, 0);
+        let (samples, found) = samples_of(&mut step, &settings, |_| busy());
+        assert_eq!((samples, found.steady), (fewest, true));
+        let mut step = UserStep::new(Mode::Capacity, 5, patient, 0);
+        let wild = |n| Sample { storage_bytes: 1 + n as u64 % 2, ..busy() };
+        let (samples, found) = samples_of(&mut step, &settings, wild);
+        assert_eq!((samples, found.steady), (most, false));
+        // Of rates of 2 and 4 bytes/s, half each.
+        assert_eq!(found.bytes_per_s, 3.0);
+        let n = (most - 1) as f64;
+        let uncertainty = (if patient { 2.18 } else { 2.20 }) * (1.0 / (n - 1.0)).sqrt() / 3.0;
+        assert!((found.uncertainty / uncertainty - 1.0).abs() < 1e-12, "{found:?}");
+    }
+}
+
+#[test]
+fn a_step_without_any_bytes_is_certain_of_it() {
+    let settings = settings(Mode::Capacity, 5);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let idle = |_| Sample { storage_bytes: 0, tier_bytes: 0, ..busy() };
+    let (samples, found) = samples_of(&mut step, &settings, idle);
+    assert_eq!((samples, found.bytes_per_s, found.uncertainty), (4, 0.0, 0.0));
+    // Rates below 1 byte/s have an uncertainty as all others have.
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let slow = |n| Sample { length_ns: 10_000_000_000, storage_bytes: 1 + n as u64 % 2, ..busy() };
+    assert!(samples_of(&mut step, &settings, slow).1.uncertainty > 0.1);
+}
+
+/// In qos mode, where a request of each user must end first.
+fn settled_after(seconds: u64, ended: u64, settle_requests: u32) -> usize {
+    let settings = settings(Mode::Qos, 5);
+    let mut step = UserStep::new(Mode::Qos, 5, false, settle_requests);
+    let sample = |_| Sample {
+        length_ns: seconds * 1_000_000_000,
+        classes: [list(ended), list(0), list(0)],
+        read_device: list(0),
+        write_device: list(0),
+        ..busy()
+    };
+    samples_of(&mut step, &settings, sample).0 - WINDOW_SAMPLES_MIN
+}
+
+#[test]
+fn the_window_begins_once_a_request_of_each_user_has_ended() {
+    assert_eq!(settled_after(1, 4, 10), 3);
+    assert_eq!(settled_after(1, 4, 12), 3);
+    assert_eq!(settled_after(1, 4, 13), 4);
+    assert_eq!(settled_after(1, 1, 1), 1);
+    assert_eq!(settled_after(1, 4, 0), 1);
+}
+
+#[test]
+fn the_window_begins_after_45_s_at_the_latest() {
+    assert_eq!(settled_after(15, 0, 1), 3);
+    assert_eq!(settled_after(20, 0, 1), 3);
+    assert_eq!(settled_after(50, 0, 1), 1);
+}
+
+#[test]
+fn only_qos_waits_for_requests_to_end() {
+    for mode in [Mode::Slo, Mode::Capacity] {
+        let mut step = UserStep::new(mode, 5, false, 1_000);
+        let sample = |n| {
+            let ended = if n == 1 { 0 } else { 7 };
+            Sample { classes: [list(ended), list(0), list(0)], ..busy() }
+        };
+        assert_eq!(samples_of(&mut step, &settings(mode, 5), sample).0, 4);
+    }
+}
+
+#[test]
+fn entries_that_few_were_of_keep_a_qos_step_waiting() {
+    let samples = |read: u64, write: u64| {
+        let mut step = UserStep::new(Mode::Qos, 5, false, 0);
+        let sample = |_| Sample { read_device: list(read), write_device: list(write), ..busy() };
+        samples_of(&mut step, &settings(Mode::Qos, 5), sample).0
+    };
+    // None at all will not become more; 4 a sample are 20 after five.
+    assert_eq!([samples(0, 0), samples(7, 7)], [4, 4]);
+    assert_eq!([samples(4, 0), samples(0, 4), samples(9, 4)], [6, 6, 6]);
+    assert_eq!(samples(100, 1), 1 + WINDOW_SAMPLES_MAX);
+}
+
+#[test]
+fn a_p95_is_believed_of_twenty_values_and_of_none_beside_them() {
+    let believed = |counts: [u64; 2]| is_believed(&counts.map(list));
+    for counts in [[20, 0], [0, 20], [20, 20]] {
+        assert!(believed(counts), "{counts:?}");
+    }
+    for counts in [[0, 0], [1, 0], [19, 0], [20, 1], [1, 20], [19, 19]] {
+        assert!(!believed(counts), "{counts:?}");
+    }
+}
+
+#[test]
+fn the_uncertainty_is_that_of_student() {
+    assert_eq!(mean_and_uncertainty(&[]), (0.0, 0.0));
+    assert_eq!(mean_and_uncertainty(&[5.0]), (5.0, 0.0));
+    let close = |values: &[f64], mean: f64, uncertainty: f64| {
+        let found = mean_and_uncertainty(values);
+        assert_eq!(found.0, mean);
+        assert!((found.1 / uncertainty - 1.0).abs() < 1e-12, "{found:?} {uncertainty}");
+    };
+    close(&[1.0, 3.0], 2.0, 12.71);
+    close(&[1.0, 2.0, 3.0], 2.0, 4.30 / 3f64.sqrt());
+    // 13 values have 12 degrees of freedom; more count as many.
+    let ramp = |n: u32| (0..n).map(f64::from).collect::<Vec<f64>>();
+    close(&ramp(13), 6.0, 2.18 * (13.0 * 14.0 / 12.0 / 13f64).sqrt());
+    close(&ramp(21), 10.0, 2.18 * (21.0 * 22.0 / 12.0 / 21f64).sqrt());
+}
+
+#[test]
+fn a_ramp_is_not_steady_and_noise_around_a_level_is() {
+    assert!(is_steady(&[100.0, 101.0, 99.0, 100.5]));
+    assert!(!is_steady(&[60.0, 80.0, 100.0]));
+    assert!(!is_steady(&[100.0, 103.0, 106.0, 109.0, 112.0, 115.0]));
+    assert!(!is_steady(&[100.0, 140.0, 60.0]));
+    assert!(is_steady(&[0.0, 0.0, 0.0]));
+    // Known well enough, but not the same in both halves.
+    let halves = |second: f64| [[100.0; 6], [second; 6]].concat();
+    assert!(!is_steady(&halves(102.5)) && is_steady(&halves(101.9)));
+}
+
+#[test]
+fn the_largest_part_is_named() {
+    let time = TimeShares { queue_ns: 10, storage_ns: 70, generation_ns: 20, total_ns: 100 };
+    assert_eq!(time.largest(), ("storage", 0.7));
+    let time = TimeShares { storage_ns: 1, total_ns: 1, ..TimeShares::default() };
+    assert_eq!(time.largest(), ("storage", 1.0));
+    assert_eq!(TimeShares::default().largest().1, 0.0);
+}

@@ -1,0 +1,179 @@
+//! Each decision of the search by itself, of steps made by hand.
+
+use super::super::Mode;
+use super::super::tests::{settings, step_at};
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// Targets of 200 ms for reads, 500 ms for writes and 100 waiting, and a saturation of 0.8.
+fn target() -> Settings {
+    Settings { target_saturation: 0.8, users_max: 1_000, ..settings(Mode::Qos, 1) }
+}
+
+/// A load that reads so many bytes/s, at a P95 of so many times its target.
+fn load(latency: f64, bytes_per_s: f64) -> StorageLoad {
+    let p95_ns = (latency * 200.0) as u64 * MS;
+    StorageLoad { bytes_per_s, read_device_p95_ns: Some(p95_ns), ..StorageLoad::default() }
+}
+
+fn result(users: u32, storage: StorageLoad) -> StepResult {
+    StepResult { storage, ..step_at(users, storage.bytes_per_s) }
+}
+
+/// What is wished for after each of these steps: users, P95 over its target, bytes/s.
+fn wishes(settings: Settings, steps: &[(u32, f64, f64)]) -> (Storage, Vec<Wish>) {
+    let mut search = Storage::new(settings);
+    let after = |&(users, latency, rate): &_| search.after(&result(users, load(latency, rate)));
+    let wishes = steps.iter().map(after).collect();
+    (search, wishes)
+}
+
+/// Whether the climb ends after these steps: users, P95 over its target, bytes/s.
+fn is_limited(steps: &[(u32, f64, f64)]) -> bool {
+    let mut search = Storage::new(target());
+    search.points.extend(steps.iter().map(|&(users, latency, rate)| Point {
+        users,
+        load: load(latency, rate),
+        uncertainty: 0.0,
+        patient: false,
+    }));
+    search.is_limited()
+}
+
+const fn step(users: u32) -> Wish {
+    Wish::Step { users, patient: false }
+}
+
+const fn patient(users: u32) -> Wish {
+    Wish::Step { users, patient: true }
+}
+
+#[test]
+fn each_part_is_held_against_its_own_target() {
+    let targets = target().storage;
+    let found = |load: StorageLoad, share_used| saturation(&load, &targets, share_used);
+    let all = StorageLoad {
+        bytes_per_s: 1.0,
+        read_device_p95_ns: Some(100 * MS),
+        write_device_p95_ns: Some(300 * MS),
+        entries_waiting: 20.0,
+        requests_waiting: 30.0,
+    };
+    assert_eq!(found(all, 1.0), (0.6, Part::StorageWrite));
+    assert_eq!(found(all, 0.25), (0.3, Part::RequestQueue));
+    let reads = StorageLoad { read_device_p95_ns: Some(400 * MS), ..all };
+    assert_eq!(found(reads, 0.5), (0.5, Part::StorageRead), "a latency counts up to its target");
+    let waits = StorageLoad { entries_waiting: 300.0, ..all };
+    assert_eq!(found(waits, 1.0), (3.0, Part::StorageQueue));
+    // Of equals the first.
+    let equal = StorageLoad { write_device_p95_ns: Some(250 * MS), ..all };
+    assert_eq!(found(equal, 1.0), (0.5, Part::StorageRead));
+    let equal = StorageLoad { entries_waiting: 60.0, requests_waiting: 60.0, ..all };
+    assert_eq!(found(equal, 0.1), (0.6, Part::StorageQueue));
+    assert_eq!(found(StorageLoad::default(), 1.0), (0.0, Part::StorageRead));
+}
+
+#[test]
+fn targets_of_nothing_are_targets_of_one() {
+    for one in [0, 1] {
+        let targets = StorageTargets { read_p95_ns: one, write_p95_ns: one, queue_depth: one };
+        let load = StorageLoad { entries_waiting: 3.0, ..load(0.0, 1.0) };
+        assert_eq!(queue(&load, &targets), (3.0, Part::StorageQueue));
+        let load = StorageLoad { read_device_p95_ns: Some(2), ..load };
+        assert_eq!(latency(&load, &targets), (2.0, Part::StorageRead));
+    }
+}
+
+#[test]
+fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
+    let points = [(1, 0.2), (2, 0.5), (4, 0.4)];
+    assert_eq!([1, 2, 3, 4].map(|users| share_used(&points, users)), [0.4, 1.0, 1.0, 1.0]);
+    assert_eq!(share_used(&points[1..], 1), 0.0);
+    assert_eq!(share_used(&[(1, 0.0)], 1), 0.0);
+}
+
+#[test]
+fn storage_within_its_targets_is_not_at_its_limit() {
+    for latency in [0.5, 0.8] {
+        assert!(!is_limited(&[(10, latency, 100.0), (20, latency, 100.0), (40, latency, 100.0)]));
+    }
+    let queue = |entries_waiting: f64| {
+        let mut search = Storage::new(target());
+        search.after(&result(10, StorageLoad { entries_waiting, ..load(0.1, 100.0) }))
+    };
+    assert_eq!([queue(80.0), queue(81.0)], [step(20), step(5)]);
+}
+
+#[test]
+fn two_steps_that_did_not_pay_at_twice_the_users_are_the_limit() {
+    assert!(is_limited(&[(10, 1.0, 100.0), (20, 1.0, 100.0), (40, 1.0, 100.0)]));
+    assert!(is_limited(&[(10, 1.0, 0.5), (20, 1.0, 0.5), (40, 1.0, 0.5)]));
+    assert!(is_limited(&[(10, 1.0, 100.0), (15, 1.0, 100.0), (20, 1.0, 100.0)]));
+    // One step, not twice the users, a step that pays, nothing read at all.
+    assert!(!is_limited(&[(10, 1.0, 100.0)]));
+    assert!(!is_limited(&[(10, 1.0, 100.0), (20, 1.0, 100.0)]));
+    assert!(!is_limited(&[(10, 1.0, 100.0), (12, 1.0, 100.0), (15, 1.0, 100.0)]));
+    assert!(!is_limited(&[(10, 1.0, 100.0), (20, 1.0, 100.0), (40, 1.0, 200.0)]));
+    assert!(!is_limited(&[(10, 1.0, 0.0), (20, 1.0, 0.0), (40, 1.0, 0.0)]));
+    // Counted from the best, which is not the first here.
+    let best_second = [(10, 1.0, 100.0), (20, 1.0, 200.0), (40, 1.0, 200.0), (80, 1.0, 200.0)];
+    assert!(!is_limited(&best_second[..3]) && is_limited(&best_second));
+}
+
+#[test]
+fn four_times_the_target_with_a_quarter_of_the_gain_is_overload() {
+    // Twice the users, and less than a quarter more.
+    assert!(is_limited(&[(10, 0.5, 100.0), (20, 4.0, 124.0)]));
+    assert!(!is_limited(&[(10, 0.5, 100.0), (20, 4.0, 125.0)]));
+    assert!(!is_limited(&[(10, 0.5, 100.0), (20, 3.9, 110.0)]));
+    assert!(is_limited(&[(1, 0.5, 100.0), (2, 4.0, 110.0)]));
+    // Four times the users, and less than three quarters more.
+    assert!(is_limited(&[(10, 0.5, 100.0), (40, 4.0, 170.0)]));
+    assert!(!is_limited(&[(10, 0.5, 100.0), (40, 4.0, 180.0)]));
+    // On an idle drive the latency was twice its target: four times that counts.
+    assert!(!is_limited(&[(10, 2.0, 100.0), (20, 7.0, 110.0)]));
+    assert!(is_limited(&[(10, 2.0, 100.0), (20, 8.0, 110.0)]));
+}
+
+#[test]
+fn the_search_climbs_halves_and_confirms() {
+    let steps = [
+        (10, 0.5, 100.0),
+        (20, 4.0, 100.0),
+        // It must not climb from here, although this is no limit.
+        (14, 0.5, 100.0),
+        (17, 0.5, 100.0),
+        (18, 0.8, 100.0),
+        (19, 0.9, 100.0),
+        (18, 0.8, 100.0),
+    ];
+    let (search, wishes) = wishes(target(), &steps);
+    let wished = [step(20), step(14), step(17), step(18), step(19), patient(18), Wish::Stop];
+    assert_eq!(wishes, wished);
+    let results: Vec<StepResult> =
+        steps.iter().map(|&(users, latency, rate)| result(users, load(latency, rate))).collect();
+    let (answer, reason) = search.conclude(&results.iter().collect::<Vec<_>>());
+    assert_eq!((answer.users, answer.confirmed), (18, true));
+    assert_eq!(answer.broke.unwrap().users, 19);
+    assert!(reason.contains("18 users kept the storage tier within the target"), "{reason}");
+    let (answer, _) = Storage::new(target()).conclude(&[]);
+    assert_eq!((answer.users, answer.confirmed), (0, false));
+}
+
+#[test]
+fn the_most_users_are_confirmed_and_named() {
+    let settings = Settings { users_max: 10, ..target() };
+    let (search, wishes) = wishes(settings, &[(10, 0.8, 100.0), (10, 0.8, 100.0)]);
+    assert_eq!(wishes, [patient(10), Wish::Stop]);
+    let (_, reason) = search.conclude(&[]);
+    assert!(reason.contains("10 users are the most allowed"), "{reason}");
+}
+
+#[test]
+fn the_fewest_users_are_given_a_longer_window_before_they_are_too_many() {
+    let steps = [(2, 1.0, 100.0), (4, 4.0, 100.0), (1, 4.0, 100.0), (1, 4.0, 100.0)];
+    let (search, wishes) = wishes(target(), &steps);
+    assert_eq!(wishes, [step(4), step(1), patient(1), Wish::Stop]);
+    assert_eq!(search.conclude(&[]).0.users, 0);
+}
