@@ -266,10 +266,11 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         }
     }
 
-    /// Asks the kernel to complete when the doorbell rings, unless it is asked already.
-    fn hear(&self, doorbell: &Doorbell) {
-        if self.refusal.get() != 0 || self.hears_doorbell.replace(true) {
-            return;
+    /// Asks the kernel to complete when the doorbell rings, unless it is asked already; false where
+    /// the submission queue has no place for that.
+    fn hear(&self, doorbell: &Doorbell) -> bool {
+        if self.refusal.get() != 0 || self.hears_doorbell.get() {
+            return true;
         }
         // Those before it in the queue are the youngest for a moment more.
         self.stamp();
@@ -277,15 +278,14 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         let mut entry = D::Entry::from(opcode::PollAdd::new(fd, libc::POLLIN as u32).build());
         entry.set_user_data(DOORBELL);
         // SAFETY: the entry refers to no memory.
-        while unsafe { self.ring.borrow_mut().submission().push(&entry) }.is_err() {
-            self.enter();
-            if self.refusal.get() != 0 {
-                return;
-            }
+        if unsafe { self.ring.borrow_mut().submission().push(&entry) }.is_err() {
+            return false;
         }
+        self.hears_doorbell.set(true);
         if !self.features.submission_thread {
             self.queued.borrow_mut().push_back(SlotToken(DOORBELL));
         }
+        true
     }
 
     /// Moves those that wait into the submission queue, as far as it has room.
@@ -351,7 +351,10 @@ impl<B: IoMemory + 'static, D: Dialect> Parker for Ring<B, D> {
     }
 
     fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
-        self.hear(doorbell);
+        if !self.hear(doorbell) {
+            // Handed over, the queue has room when this thread next wants to sleep.
+            return self.turn();
+        }
         if self.refusal.get() != 0 && self.in_flight() == 0 {
             return doorbell.await_ring(longest);
         }
