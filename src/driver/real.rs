@@ -74,7 +74,7 @@ pub struct ShardStatus {
     pub exhausted: bool,
     /// Requests completed in the window.
     pub completed: u64,
-    /// I/O errors so far.
+    /// I/O errors so far, but for those of drives that have been given up.
     pub errors: u64,
     /// I/Os and operations that ended so far, well or not.
     pub ended: u64,

@@ -141,7 +141,7 @@ impl Driver {
             operations: self.operations(),
             exhausted: self.is_exhausted(),
             completed: self.completed(),
-            errors: self.shard().measure().error_count_ever(),
+            errors: self.shard().error_count(),
             ended: self.shard().measure().ended_ever(),
             populated,
             population,

@@ -129,7 +129,7 @@ pub struct Sight {
     pub is_abandoned: bool,
     /// A tier is taking more space, or memory, at this moment.
     pub is_taking_space: bool,
-    /// I/O errors so far.
+    /// I/O errors so far, but for those of drives that the run goes on without.
     pub errors: u64,
     /// Number of I/Os that are submitted and not completed, over all shards.
     pub in_flight: u32,

@@ -28,8 +28,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to say what they have measured when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
-/// How long after a drive was given up its last I/Os may still fail.
-const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 
 /// See the module.
 pub(super) struct Threads<'a> {
@@ -68,7 +66,6 @@ pub(super) struct Threads<'a> {
     outlives_drives: bool,
     /// Drives that have failed, and when that was noticed.
     lost_drives: Vec<(usize, Nanos)>,
-    forgiven_errors: u64,
     /// The phase, and since when.
     phase: (Phase, Nanos),
 }
@@ -127,7 +124,6 @@ impl<'a> Threads<'a> {
             shared,
             outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
-            forgiven_errors: 0,
             phase: (Phase::Populate, monotonic_now()),
         }
     }
@@ -234,6 +230,8 @@ impl<'a> Threads<'a> {
                 continue;
             }
             self.lost_drives.push((index, now));
+            // What the shards have said of errors is of before: their next tick leaves its out.
+            self.shards.iter_mut().for_each(|shard| shard.status.errors = 0);
             let path = drive.path().display();
             if self.outlives_drives {
                 let others = match self.lost_drives.len() < self.store.drives.len() {
@@ -252,17 +250,6 @@ impl<'a> Threads<'a> {
         if self.lost_drives.len() == self.store.drives.len() {
             self.failure.get_or_insert("stopped: every drive has failed: look at dmesg".to_owned());
         }
-    }
-
-    /// I/O errors, but for those of drives that the run goes on without: what was in flight when
-    /// one was given up fails as well.
-    fn errors(&mut self, status: &ShardStatus) -> u64 {
-        let now = monotonic_now();
-        let is_fresh = |at: &Nanos| now.saturating_sub(*at) < LOSS_SETTLES;
-        if self.outlives_drives && self.lost_drives.iter().any(|(_, at)| is_fresh(at)) {
-            self.forgiven_errors = status.errors;
-        }
-        status.errors.saturating_sub(self.forgiven_errors)
     }
 
     /// Has shards that live, but whose I/Os do not end, report what they measured so far.
@@ -380,7 +367,7 @@ impl<'a> Threads<'a> {
             has_answer: self.has_answer,
             is_abandoned: false,
             is_taking_space: self.shared.budgets.is_taking_space(),
-            errors: self.errors(&status),
+            errors: status.errors,
             in_flight: status.in_flight,
             operations: status.operations,
             is_unheard: self.fleet.is_unheard(),

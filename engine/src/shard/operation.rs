@@ -397,9 +397,14 @@ impl Shard {
         let (grant, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
             Ok(None) => {
-                let limit_bytes = self.shared.budgets.capacity_bytes(Tier::Storage);
+                let budgets = &self.shared.budgets;
                 self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
-                return WriteOutcome::Refused { limit_bytes };
+                return match budgets.has_storage() {
+                    true => {
+                        WriteOutcome::Refused { limit_bytes: budgets.capacity_bytes(Tier::Storage) }
+                    }
+                    false => WriteOutcome::DroppedWithoutStorage,
+                };
             }
             Err(error) => return WriteOutcome::Failed(error),
         };
