@@ -138,6 +138,7 @@ impl Driver {
             queued: self.with_workload(|workload| workload.queue_len()),
             serving: self.serving(),
             in_flight: self.shard().in_flight(),
+            oldest_io: self.shard().oldest_in_flight(),
             operations: self.operations(),
             exhausted: self.is_exhausted(),
             completed: self.completed(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flume::{Receiver, Sender};
-use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::error::SetupError;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::executor::{Executor, JoinError, Pulse, Vitals};
@@ -22,7 +22,7 @@ use crate::store::StoreError;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
+pub(super) const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
 /// Why a run can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +139,7 @@ impl Fleet {
             Ok(facts) => Ok((fleet, facts)),
             // The thread itself may know why it ended.
             Err(FleetError::Ended { shard, reason }) => {
-                Err(fleet.join().err().unwrap_or(FleetError::Ended { shard, reason }))
+                Err(fleet.join(JOIN_PATIENCE).err().unwrap_or(FleetError::Ended { shard, reason }))
             }
             Err(error) => Err(error),
         }
@@ -214,9 +214,12 @@ impl Fleet {
         }
         match self.watchdog.look(index, now) {
             Verdict::Alive => None,
-            Verdict::Stalled { age } => {
-                let age_ms = age / MILLISECOND;
-                tracing::warn!(shard, age_ms, %phase, "the shard missed heartbeats: waking it");
+            // Shards that are being opened set up memory, which takes as long as it takes.
+            Verdict::Alarm { silence, hold } if phase > Phase::Assemble => {
+                let silent_s = silence / SECOND;
+                tracing::warn!(
+                    "shard {shard} has shown no sign of life for {silent_s} s while {phase}: {hold}"
+                );
                 self.wake(index);
                 None
             }
@@ -228,7 +231,7 @@ impl Fleet {
                 self.watchdog.interrupt(index);
                 None
             }
-            Verdict::StillStalled => {
+            Verdict::Stalled | Verdict::Alarm { .. } => {
                 self.wake(index);
                 None
             }
@@ -280,14 +283,14 @@ impl Fleet {
         self.watchdog.figures()
     }
 
-    /// Ends the threads and waits for them, for 40 s at the most. A thread that was lost is not
-    /// waited for.
+    /// Ends the threads and waits for all of them together, for so long at the most. A thread that
+    /// was lost is not waited for.
     ///
     /// # Errors
     /// A shard that panicked, or whose thread does not end.
-    pub fn join(self) -> Result<(), FleetError> {
+    pub fn join(self, patience: Nanos) -> Result<(), FleetError> {
         self.tell(ShardCommand::Exit);
-        let deadline = monotonic_now() + JOIN_PATIENCE;
+        let deadline = monotonic_now() + patience;
         let mut first_failure = Ok(());
         for (index, executor) in self.executors.into_iter().enumerate() {
             let bound = if self.lost[index] { monotonic_now() } else { deadline };

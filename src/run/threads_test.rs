@@ -40,7 +40,7 @@ struct Dying<'a> {
     threads: Option<Threads<'a>>,
     is_dead: bool,
     /// What all of them measured, once they have reported.
-    outcome: Option<(RunOutcome, Store)>,
+    ended: Option<Ended>,
 }
 
 impl Shards for Dying<'_> {
@@ -57,7 +57,7 @@ impl Shards for Dying<'_> {
             Order::Open | Order::Precondition | Order::Assemble => {}
             Order::Report { ending, window } => {
                 let threads = self.threads.take().expect("they report once");
-                self.outcome = Some(threads.outcome(ending, window));
+                self.ended = Some(threads.outcome(ending, window));
             }
             order => self.threads.as_mut().expect("they run").obey(order),
         }
@@ -124,9 +124,9 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let fleet = (fleet, shared);
     let mut observer = Nobody;
     let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
-    let mut shards = Dying { threads: Some(threads), is_dead: false, outcome: None };
+    let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
     conduct_to_the_end(settings.phase_plan(), &mut shards);
-    let (outcome, store) = shards.outcome.expect("the last order is to report");
+    let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
     store.remove().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
     let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
@@ -163,7 +163,7 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
     // And these are of the drive that is left.
     threads.take(tick(999));
     assert_eq!(threads.sight(Phase::Measure).errors, 999);
-    let (_, store) = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
+    let Ended { store, .. } = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
     store.remove().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
 }

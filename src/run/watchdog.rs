@@ -11,8 +11,12 @@ use ringfall_engine::shard::{ThreadSample, ThreadState};
 /// So many missed heartbeats are worth a message to the shard, which un-sticks an executor that
 /// parked with runnable tasks; a busy one only finds it in its inbox.
 const BEATS_UNTIL_LATE: u32 = 10;
-/// This is a stall, to be told; what no message wakes, a signal does.
+/// This is a stall, which the results tell; what no message wakes, a signal does.
 const STALLED_AFTER: Nanos = SECOND;
+/// A stall that has lasted so long is told at once, with what the thread does, unless that is a
+/// long step that is known: on a machine with fewer cores than shards, a shard that fills an entry
+/// of a GiB takes seconds.
+const ALARM_AFTER: Nanos = Nanos::from_secs(5);
 /// A thread is looked at so often while it is stalled.
 const SAMPLE_PERIOD: Nanos = SECOND;
 /// What one look adds to a silence at the most: a process that was stopped, or a machine that was
@@ -116,6 +120,8 @@ struct Seen {
     nudges: u64,
     stalled: bool,
     stalls: u64,
+    /// Whether this stall was told.
+    alarmed: bool,
     /// The thread when it was last looked at, and when that was.
     sample: Option<(Nanos, ThreadSample)>,
 }
@@ -129,13 +135,15 @@ pub enum Verdict {
     NotBegun,
     /// It is late, for the first time since its last heartbeat: wake it, say nothing.
     Late,
-    /// It has missed a second of heartbeats, for the first time in this stall: wake it, say so.
-    Stalled {
-        /// Age of the last heartbeat.
-        age: Nanos,
+    /// It has missed a second of heartbeats, or more: keep waking it.
+    Stalled,
+    /// It has been stalled for so long that somebody should know, which is said once of a stall.
+    Alarm {
+        /// Time without a sign of life.
+        silence: Nanos,
+        /// What its thread does.
+        hold: Hold,
     },
-    /// It still has not come back: keep waking it.
-    StillStalled,
     /// Give up.
     Stuck {
         /// Time without a sign of life.
@@ -186,12 +194,9 @@ impl Watchdog {
         if is_late && vitals.has_ended() {
             return Verdict::Stuck { silence: seen.silence, hold: Hold::Gone };
         }
-        if !matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled) {
-            return verdict;
-        }
-        match seen.look_at_thread(now, || vitals.thread_sample()) {
-            Some(hold) => Verdict::Stuck { silence: seen.silence, hold },
-            None => verdict,
+        match verdict {
+            Verdict::Stalled => seen.look_at_thread(now, || vitals.thread_sample()),
+            verdict => verdict,
         }
     }
 
@@ -240,7 +245,7 @@ impl Seen {
             beat => now.saturating_sub(beat),
         };
         if age < late_after {
-            (self.late, self.stalled, self.sample) = (false, false, None);
+            (self.late, self.stalled, self.alarmed, self.sample) = (false, false, false, None);
             return Verdict::Alive;
         }
         if age < STALLED_AFTER && last_beat == Nanos::ZERO {
@@ -254,36 +259,48 @@ impl Seen {
             return Verdict::Late;
         }
         // Opening a shard beats no heart, and is no stall.
-        if last_beat == Nanos::ZERO || std::mem::replace(&mut self.stalled, true) {
-            return Verdict::StillStalled;
+        if last_beat != Nanos::ZERO && !std::mem::replace(&mut self.stalled, true) {
+            self.stalls += 1;
         }
-        self.stalls += 1;
-        Verdict::Stalled { age }
+        Verdict::Stalled
     }
 
-    /// Samples the thread now and then; what it does, if that has lasted for too long.
+    /// Samples the thread of a shard that is stalled now and then, and judges by what it does.
     fn look_at_thread(
         &mut self,
         now: Nanos,
         sample: impl FnOnce() -> Option<ThreadSample>,
-    ) -> Option<Hold> {
+    ) -> Verdict {
         if let Some((then, _)) = &self.sample
             && now < *then + SAMPLE_PERIOD
         {
-            return None;
+            return Verdict::Stalled;
         }
         // One whose thread is not known has not run a single instruction.
         let Some(sample) = sample() else {
-            return (self.silence >= Hold::Starved.patience()).then_some(Hold::Starved);
+            return self.told(Hold::Starved);
         };
-        let before = self.sample.replace((now, sample.clone()));
-        let (then, before) = before?;
+        let Some((then, before)) = self.sample.replace((now, sample.clone())) else {
+            return Verdict::Stalled;
+        };
         let hold = Hold::between(&before, &sample, now - then);
         if hold == Hold::Faults {
             // As good as a heartbeat: memory of a terabyte takes minutes.
             self.silence = Nanos::ZERO;
         }
-        (self.silence >= hold.patience()).then_some(hold)
+        self.told(hold)
+    }
+
+    /// What is to be said and done of a shard whose thread does that.
+    fn told(&mut self, hold: Hold) -> Verdict {
+        let silence = self.silence;
+        if silence >= hold.patience() {
+            return Verdict::Stuck { silence, hold };
+        }
+        match silence >= ALARM_AFTER && !std::mem::replace(&mut self.alarmed, true) {
+            true => Verdict::Alarm { silence, hold },
+            false => Verdict::Stalled,
+        }
     }
 }
 
@@ -306,18 +323,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_told_once() {
+    fn a_stall_is_counted_once() {
         let mut seen = Seen::default();
         let beat = SECOND;
         let mut judge = |beat, now| seen.judge(beat, now, LATE_AFTER);
         assert_eq!(judge(beat, beat + SECOND / 100), Verdict::Alive);
         assert_eq!(judge(beat, beat + SECOND / 4), Verdict::Late);
         assert_eq!(judge(beat, beat + SECOND / 2), Verdict::Alive);
-        let age = 2 * SECOND;
-        assert_eq!(judge(beat, beat + age), Verdict::Stalled { age });
-        assert_eq!(judge(beat, beat + 3 * SECOND), Verdict::StillStalled);
+        assert_eq!(judge(beat, beat + 2 * SECOND), Verdict::Stalled);
+        assert_eq!(judge(beat, beat + 3 * SECOND), Verdict::Stalled);
         assert_eq!(judge(4 * SECOND, 4 * SECOND), Verdict::Alive);
-        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled { age });
+        assert_eq!(judge(4 * SECOND, 6 * SECOND), Verdict::Stalled);
         assert_eq!((seen.stalls, seen.nudges), (2, 1));
     }
 
@@ -361,9 +377,39 @@ mod tests {
         (1..1_000).find(|&second| {
             let now = second * SECOND;
             let verdict = seen.judge(first_beat, now, LATE_AFTER);
-            let stalled = matches!(verdict, Verdict::Stalled { .. } | Verdict::StillStalled);
-            stalled && seen.look_at_thread(now, || thread(second)).is_some()
+            verdict == Verdict::Stalled
+                && matches!(seen.look_at_thread(now, || thread(second)), Verdict::Stuck { .. })
         })
+    }
+
+    /// Seconds at which something is said of a shard whose thread does that from the first on.
+    fn alarms_at_s(thread: impl Fn(u64) -> ThreadSample) -> Vec<u64> {
+        let mut seen = Seen::default();
+        let told = (1..25).filter(|&second| {
+            let now = second * SECOND;
+            seen.judge(SECOND, now, LATE_AFTER) == Verdict::Stalled
+                && matches!(
+                    seen.look_at_thread(now, || Some(thread(second))),
+                    Verdict::Alarm { .. }
+                )
+        });
+        told.collect()
+    }
+
+    /// Each start with more shards than cores warned of missed heartbeats.
+    #[test]
+    fn a_shard_that_does_a_known_long_step_is_no_alarm_and_one_that_is_stuck_is_one() {
+        let spins = |second| sample(ThreadState::Running, second * SECOND, NONE);
+        let faults = |second| ThreadSample { page_faults: second * 9_999, ..spins(second) };
+        assert!(alarms_at_s(faults).is_empty(), "it sets up memory");
+        // It fills a large entry, which takes four seconds.
+        let fills = |second: u64| match second {
+            ..5 => spins(second),
+            _ => faults(second),
+        };
+        assert!(alarms_at_s(fills).is_empty());
+        assert_eq!(alarms_at_s(spins).len(), 1, "said once");
+        assert_eq!(alarms_at_s(|_| sample(ThreadState::Held, NONE, NONE)), [6]);
     }
 
     #[test]
@@ -398,7 +444,7 @@ mod tests {
         assert_eq!(judge(NONE, SECOND), Verdict::Alive);
         assert_eq!(judge(NONE, SECOND + LATE_AFTER), Verdict::NotBegun);
         assert_eq!(judge(NONE, SECOND + 2 * LATE_AFTER), Verdict::NotBegun);
-        assert_eq!(judge(NONE, 2 * SECOND), Verdict::StillStalled);
+        assert_eq!(judge(NONE, 2 * SECOND), Verdict::Stalled);
         assert_eq!(judge(3 * SECOND, 3 * SECOND), Verdict::Alive);
         assert_eq!(seen.stalls, 0);
     }

@@ -9,6 +9,7 @@ use std::task::{Poll, Waker};
 
 use super::{DataFile, Device, DeviceFuture, FileDevice};
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::ring::{IoKind, IoRequest, Ring};
 
@@ -82,6 +83,11 @@ impl Device for PolledDevice {
 
     fn in_flight(&self) -> u32 {
         self.transfers.in_flight() + self.flushes.in_flight()
+    }
+
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        let oldest = [self.transfers.oldest_in_flight(), self.flushes.oldest_in_flight()];
+        oldest.into_iter().flatten().min()
     }
 
     fn name(&self) -> &str {
