@@ -15,9 +15,42 @@ use rustix::io::Errno;
 pub fn told_io(error: &IoError) -> String {
     let remedy = match error.tier {
         Tier::Gpu => error.remedy(),
+        Tier::Storage if is_in_objects(error) => return told_object_io(error),
         Tier::Cpu | Tier::Storage => io_remedy(error.kind),
     };
     format!("{}; {remedy}", error.what())
+}
+
+/// Whether it happened in an object store, whose place is a URL.
+fn is_in_objects(error: &IoError) -> bool {
+    error.file.contains("://")
+}
+
+/// The engine knows what an object store answers by the errno of a drive that comes nearest, which
+/// a person would take for a drive's. The store's own words are logged when it first fails.
+fn told_object_io(error: &IoError) -> String {
+    let (why, remedy) = match error.kind {
+        ErrorKind::Gone => (
+            "the object store can't be reached, or its bucket is gone",
+            "check the address (--object-endpoint), the network, and that the server runs and has \
+             the bucket",
+        ),
+        ErrorKind::Timeout => (
+            "the object store did not answer in time",
+            "check the network and the server, or raise --object-timeout-s",
+        ),
+        ErrorKind::Permission => (
+            "the object store refused the credentials",
+            "check that they are valid and allow to read, write and delete there",
+        ),
+        ErrorKind::Media => (
+            "the object store failed, or has lost what was stored",
+            "look at the server's log, and at the first error above for its own words",
+        ),
+        kind => return format!("{}; {}", error.what(), io_remedy(kind)),
+    };
+    let (operation, bytes) = (error.operation.name(), error.length_bytes);
+    format!("{operation} of {bytes} bytes in {} failed: {why}; {remedy}", error.file)
 }
 
 /// What kept the engine from starting and what to do about it.
@@ -183,6 +216,23 @@ mod tests {
             let text = told(&LoadError::Io(io(kind)));
             assert!(text.contains(flag) && text.contains("4096 bytes at offset 8192"), "{text}");
             assert_eq!(text, told(&io(kind)));
+        }
+    }
+
+    /// It was told as a device that is not attached, with a remedy for files.
+    #[test]
+    fn an_object_store_that_is_gone_is_told_as_an_object_store() {
+        for (kind, errno, why, remedy) in [
+            (ErrorKind::Gone, Errno::NODEV, "can't be reached", "--object-endpoint"),
+            (ErrorKind::Timeout, Errno::TIMEDOUT, "did not answer in time", "--object-timeout-s"),
+            (ErrorKind::Permission, Errno::ACCESS, "refused the credentials", "are valid"),
+            (ErrorKind::Media, Errno::IO, "has lost what was stored", "the server's log"),
+        ] {
+            let file = "s3://bucket/prefix".to_owned();
+            let text = told_io(&IoError { file, errno: errno.raw_os_error(), ..io(kind) });
+            let start = "read of 4096 bytes in s3://bucket/prefix failed: the object store ";
+            assert!(text.starts_with(start) && text.contains(why), "{text}");
+            assert!(text.contains(remedy) && !text.contains("device"), "{text}");
         }
     }
 

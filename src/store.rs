@@ -4,7 +4,8 @@ mod found;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use ringfall_engine::device::{
     CacheDir, DataFile, ObjectIo, Preallocate, RawDevice, is_block_device,
@@ -22,6 +23,9 @@ use crate::objects::{
     ObjectError, ObjectOptions, ObjectUrl, OpenError, TierError, TierIo, TierObjects,
 };
 use found::{Made, capacity, divide, find_device, find_directory, share_file_systems};
+
+/// How often it is looked whether deleting is still to be waited for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -317,14 +321,20 @@ impl Store {
         removed.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// As [`Store::remove`], but waits no longer than that for files: the kernel lets nobody go who
-    /// deletes a file of a device that does not answer. An object store has bounds of its own.
+    /// Whether it is in files, which have to be deleted.
+    #[must_use]
+    pub fn is_in_files(&self) -> bool {
+        self.drives.iter().any(|drive| matches!(drive.place, Place::Directory(_)))
+    }
+
+    /// As [`Store::remove`], but waits no longer than that for files, which is asked anew while it
+    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. An
+    /// object store has bounds of its own.
     ///
     /// # Errors
     /// What could not be deleted, or is not deleted yet.
-    pub fn remove_within(self, patience: Duration) -> Result<(), SetupError> {
-        let is_local = self.drives.iter().any(|drive| matches!(drive.place, Place::Directory(_)));
-        if !is_local {
+    pub fn remove_within(self, patience: &dyn Fn() -> Duration) -> Result<(), SetupError> {
+        if !self.is_in_files() {
             return self.remove();
         }
         let paths = self.paths();
@@ -338,15 +348,21 @@ impl Store {
             let what = format!("no thread can be started to delete the data in {paths}: {error}");
             return Err(SetupError::new(what, "delete it by hand"));
         }
-        removed.recv_timeout(patience).unwrap_or_else(|_| {
-            Err(SetupError::new(
-                format!(
-                    "the data in {paths} is not deleted yet after {} s: the device may not answer",
-                    patience.as_secs()
-                ),
-                "look at dmesg; what remains is deleted by the next run there, or by hand",
-            ))
-        })
+        let began = Instant::now();
+        while began.elapsed() < patience() {
+            match removed.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Err(SetupError::new(
+            format!(
+                "the data in {paths} is not deleted yet after {} s: the device may not answer",
+                began.elapsed().as_secs()
+            ),
+            "look at dmesg; what remains is deleted by the next run there, or by hand",
+        ))
     }
 
     /// Whole capacity in bytes.

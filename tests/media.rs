@@ -427,3 +427,75 @@ fn what_was_measured_is_written_while_the_device_does_not_answer() {
     let whole = &scratch.json()["ringfall"]["window"]["failure"];
     assert!(whole.is_null(), "{whole}");
 }
+
+/// A group whose processes read and write that device at so many bytes a second; lifted on drop.
+struct Throttled {
+    group: PathBuf,
+    numbers: String,
+}
+
+impl Throttled {
+    const FILES: [&str; 2] = ["blkio.throttle.write_bps_device", "blkio.throttle.read_bps_device"];
+
+    fn new(scratch: &Scratch, device: &str, bytes_per_s: u64) -> Result<Throttled, String> {
+        let name = Path::new(device).file_name().unwrap().to_string_lossy();
+        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/dev"));
+        let numbers = numbers.map_err(|error| error.to_string())?.trim().to_owned();
+        let unique = scratch.file("").file_name().unwrap().to_string_lossy().into_owned();
+        let group = Path::new("/sys/fs/cgroup/blkio").join(unique);
+        std::fs::create_dir(&group).map_err(|error| format!("no group for blkio: {error}"))?;
+        let throttled = Throttled { group, numbers };
+        throttled.limit(bytes_per_s).map_err(|error| format!("no limit for blkio: {error}"))?;
+        Ok(throttled)
+    }
+
+    /// 0: none.
+    fn limit(&self, bytes_per_s: u64) -> std::io::Result<()> {
+        Self::FILES.iter().try_for_each(|file| {
+            std::fs::write(self.group.join(file), format!("{} {bytes_per_s}", self.numbers))
+        })
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        let _lifted = self.limit(0);
+        if let Err(why) = std::fs::remove_dir(&self.group) {
+            eprintln!("{}: {why}", self.group.display());
+        }
+    }
+}
+
+/// Nothing was said for 36 s; a signal then changed nothing, and the status was 0 in the end.
+#[test]
+fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_it_ends() {
+    let scratch = Scratch::new("slow-drive");
+    let (image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a slow drive", &why),
+    };
+    let throttled = match Throttled::new(&scratch, &image.device, 100_000) {
+        Ok(throttled) => throttled,
+        Err(why) => return skipped("a slow drive", &why),
+    };
+    let place = point.join("kv");
+    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "2", "--prefill-only"];
+    let command = scratch.run_command(&shape);
+    let mut slow = Command::new("sh");
+    slow.args(["-c", "echo $$ >$0/cgroup.procs; exec \"$@\""]).arg(&throttled.group);
+    slow.arg(command.get_program()).args(command.get_args());
+    let log = scratch.file("log");
+    let file = std::fs::File::create(&log).unwrap();
+    slow.current_dir(scratch.file("")).stdout(file.try_clone().unwrap()).stderr(file);
+    let mut child = slow.spawn().unwrap();
+    let has = |words: &str| std::fs::read_to_string(&log).unwrap().contains(words);
+    wait_until("the drive is said to be slow", || has("waiting for the drive: "));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    wait_until("the signal is answered", || has("interrupted: ending the run within 30 s"));
+    wait_until("what was measured is shown", || has("(interrupted)"));
+    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    // The kernel keeps a process whose I/Os have not ended.
+    throttled.limit(0).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -200,3 +200,30 @@ fn nvme_commands_go_to_namespaces_alone_and_nothing_is_made_elsewhere() {
     let ran = output(scratch.run_command(&["--nvme-passthrough", "--iopoll"]));
     assert_fails(&ran, 2, &["--iopoll and --nvme-passthrough cannot be combined"]);
 }
+
+/// Nothing was said at any level but of failures.
+#[test]
+fn each_log_level_says_more_than_the_one_before() {
+    let said = |level: &str| {
+        let scratch = Scratch::new("log-level");
+        let ran = scratch.run(&["--log-level", level, "--duration", "2"]);
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        String::from_utf8_lossy(&ran.stderr).into_owned()
+    };
+    let parts: [(&str, &[&str]); 3] = [
+        (" INFO ", &["opening the store", "opened ", "defer_taskrun", "window begins"]),
+        (" DEBUG ", &["shard 0: core ", " MiB of buffers, ", "measuring took "]),
+        (" TRACE ", &["a second of a shard", "in_flight: "]),
+    ];
+    for (place, level) in ["warn", "info", "debug", "trace"].into_iter().enumerate() {
+        let log = said(level);
+        for (index, (name, words)) in parts.iter().enumerate() {
+            let is_said = index < place;
+            assert_eq!(log.contains(name), is_said, "{name}at {level}: {log}");
+            let lines = || log.lines().filter(|line| line.contains(name));
+            for word in words.iter().filter(|_| is_said) {
+                assert!(lines().any(|line| line.contains(word)), "{word} at {level}: {log}");
+            }
+        }
+    }
+}

@@ -111,7 +111,7 @@ fn without_storage_what_fits_nowhere_is_dropped_and_counted() {
         assert!(matches!(outcome, WriteOutcome::Written { tier: Tier::Cpu, .. }), "{outcome:?}");
     }
     let too_large = entries.write(EntryKey(99), 5 * MIB).unwrap();
-    assert_eq!(too_large, WriteOutcome::Refused { limit_bytes: 0 });
+    assert_eq!(too_large, WriteOutcome::DroppedWithoutStorage);
     let hits = (0..written).filter(|key| match entries.read(EntryKey(u128::from(*key))).unwrap() {
         ReadOutcome::Hit { tier, .. } => tier == Tier::Cpu,
         outcome => {

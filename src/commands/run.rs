@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
-use crate::blocktrace::BlockTrace;
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
@@ -17,11 +16,12 @@ use crate::facts::Roofline;
 use crate::group::Group;
 use crate::host::counted;
 use crate::interrupt::Interrupt;
-use crate::results::{REFUSED_SHARE_MAX, RunResult, judge, warnings_of};
+use crate::results::{REFUSED_SHARE_MAX, RunResult, judge};
 use crate::run::{self, Assignment, Cleanup, Start};
 use crate::saturate::read_roofline;
 use crate::source::{self, OpenSource, Reading};
 
+mod answer;
 mod document;
 mod gpu;
 mod outputs;
@@ -36,14 +36,15 @@ mod teller;
 mod together;
 mod trials;
 
+use answer::Answer;
 use document::document_of;
 pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart, write_fio_job};
-use outputs::{check_outputs, write_results};
+use outputs::{check_outputs, refuse_inputs, write_results};
 pub(super) use ranks::share_below;
 use result::result_of;
 use screen::{output, show, stream, unless_reader_left};
 pub(super) use settings::cores_near;
-use teller::Teller;
+use teller::{Teller, WasRead};
 pub(super) use together::or_tell_ranks;
 pub use together::tell_ranks_that_wait;
 pub(super) use together::{LEAVE_PATIENCE, Launch};
@@ -64,12 +65,19 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
-    let (interrupt, with_banner) = (interrupt()?, !plan.quiet);
-    let line = command_line.clone();
-    let begin = Begin { command_line: line, interrupt: &interrupt, with_banner };
-    let Measured { result, cleanup } = measure(plan, sources, begin, group.as_ref())?;
+    let interrupt = interrupt()?;
+    let answer = Answer::to(plan, &interrupt);
+    let begin = Begin {
+        command_line: command_line.clone(),
+        interrupt: &interrupt,
+        answer: Some(&answer),
+        with_banner: !plan.quiet,
+        group: group.clone(),
+    };
+    let Measured { result, cleanup } = begin.measure(plan, sources)?;
     let document = document_of(&result);
     let (written, cleaned) = keep_and_clean(cleanup, || write_results(plan, &document));
+    drop(answer);
     let is_complete = is_complete(&result) && written.is_ok();
     let together = group.map_or(Ok(Together::default()), |group| {
         together::conclude(plan, &group, is_complete, &command_line)
@@ -90,9 +98,9 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     };
     unless_reader_left(told)?;
     written?;
-    heed_cleaning(&result, cleaned)?;
+    heed_cleaning(&result, cleaned, &interrupt)?;
     together?;
-    Ok(exit_of(&result))
+    Ok(exit_of(&result, &interrupt))
 }
 
 /// What is found wanting before anything is opened, and what is read.
@@ -111,9 +119,9 @@ fn is_complete(result: &RunResult) -> bool {
 
 /// Files that can't be deleted make a run a failed one that otherwise came to its end. One that was
 /// interrupted stays that, and it is told what is left.
-fn heed_cleaning(result: &RunResult, cleaned: Result<()>) -> Result<()> {
+fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt) -> Result<()> {
     match cleaned {
-        Err(error) if !is_complete(result) => {
+        Err(error) if !is_complete(result) || interrupt.is_set() => {
             crate::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
             Ok(())
         }
@@ -151,7 +159,11 @@ fn is_out_of_space(error: &anyhow::Error) -> bool {
 struct Begin<'a> {
     command_line: Vec<String>,
     interrupt: &'a Interrupt,
+    /// Told when results are written early; none in a simulated run, which has none before its end.
+    answer: Option<&'a Answer>,
     with_banner: bool,
+    /// The ranks that run together.
+    group: Option<Arc<Group>>,
 }
 
 /// Says what of the plan can't be met as it may have been meant.
@@ -183,41 +195,22 @@ impl Sources {
         };
         let opened = source::open(plan, reading)?;
         let files = opened.facts.files.iter().map(Path::new);
-        let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
-        // A raw device, that is.
-        inputs.extend(plan.cache_dirs.iter().map(PathBuf::as_path));
-        if let Some(RooflineFrom::File(path)) = &plan.roofline {
-            inputs.push(path);
-        }
-        for (flag, output) in all_outputs(plan) {
-            super::refuse_input(&flag, output, inputs.iter().copied())?;
-        }
+        refuse_inputs(plan, files)?;
         Ok(Sources { opened, validation, roofline })
     }
 }
 
-/// Runs the plan once, with the other ranks of a group if there is one; they hear of an error.
-fn measure(
-    plan: &Plan,
-    sources: Sources,
-    begin: Begin<'_>,
-    group: Option<&Arc<Group>>,
-) -> Result<Measured> {
-    let measured = begin.measure(plan, sources, group);
-    if let (Some(group), Err(error)) = (group, &measured) {
-        group.fail(&format!("{error:#}"));
-    }
-    measured
-}
-
 impl Begin<'_> {
-    fn measure(
-        self,
-        plan: &Plan,
-        sources: Sources,
-        group: Option<&Arc<Group>>,
-    ) -> Result<Measured> {
-        let Begin { command_line, interrupt, with_banner } = self;
+    /// Runs the plan once, with the other ranks of a group if there is one; they hear of an error.
+    fn measure(&self, plan: &Plan, sources: Sources) -> Result<Measured> {
+        self.run(plan, sources).inspect_err(|error| {
+            if let Some(group) = &self.group {
+                group.fail(&format!("{error:#}"));
+            }
+        })
+    }
+
+    fn run(&self, plan: &Plan, sources: Sources) -> Result<Measured> {
         let mut given = plan.clone();
         let gpu = gpu::open(&mut given)?;
         let plan = &given;
@@ -228,32 +221,17 @@ impl Begin<'_> {
             settings.engine = settings.engine.gpu_memory(memory);
         }
         settings.gpu_direct = gpu.direct;
-        if let Some(group) = group {
+        if let Some(group) = &self.group {
             settings.start = Start::Together(Arc::clone(group));
         }
-        let mut teller = Teller::new(plan, &workload, interrupt);
-        teller.with_banner = with_banner;
-        teller.group = group.cloned();
-        teller.gpu = gpu.outcome;
         let Sources { opened, validation, roofline } = sources;
-        (teller.command_line, teller.source) = (command_line.clone(), opened.facts.clone());
+        let read = WasRead { source: opened.facts, validation, roofline };
+        let mut teller = Teller::new(plan, &workload, self, gpu.outcome, read);
         let assignment =
             Assignment { config: workload, source: opened.workload, rows: opened.rows };
-        let outcome = run::run(&settings, assignment, interrupt, &mut teller)?;
-        if let (Some(memory), Some(gpu)) = (memory, &mut teller.gpu) {
-            gpu.driver_use = memory.driver_use();
-        }
-        let block_trace = teller.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
-        if let Some(progress) = &mut teller.progress {
-            // Whoever can't be told this can't be told the results either, which are written first.
-            let _told = progress.finish();
-        }
-        let (mut result, cleanup) = result_of(plan, command_line, &teller, outcome);
-        result.source = opened.facts;
-        result.validation = validation;
-        result.block_trace = block_trace;
-        result.roofline = result.roofline.or(roofline);
-        result.warnings = warnings_of(&result);
+        let outcome = run::run(&settings, assignment, self.interrupt, &mut teller)?;
+        teller.finish(memory.map(|memory| memory.driver_use()));
+        let (result, cleanup) = result_of(&teller, outcome);
         Ok(Measured { result, cleanup })
     }
 }
@@ -316,8 +294,10 @@ pub(super) fn check_passthrough(
     )))
 }
 
-fn exit_of(result: &RunResult) -> Exit {
-    match (result.interrupted, why_failed(result).is_empty()) {
+/// A signal that came after the measurement ended the run as well: while its results were written
+/// or its data was deleted.
+fn exit_of(result: &RunResult, interrupt: &Interrupt) -> Exit {
+    match (result.interrupted || interrupt.is_set(), why_failed(result).is_empty()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Done,
         (false, false) => Exit::Failed,

@@ -428,7 +428,7 @@ settings! {
         /// Print no banner, no progress and no summary
         quiet: bool = "false", "BOOL", keeps demo, measures nothing, in_sweep same;
         /// Least important kind of log message to print on standard error
-        log_level: LogLevel = "info", "LEVEL", keeps demo, measures nothing;
+        log_level: LogLevel = "warn", "LEVEL", keeps demo, measures nothing;
     }
 
     section "Ranks" {

@@ -1,5 +1,7 @@
 //! Glues the two crates on one shard: the workload's actions become engine calls, the engine's
-//! outcomes become the workload's events. Decides nothing.
+//! outcomes become the workload's events. What a request does next is decided by the workload, and
+//! where an entry goes by the engine. What is decided here is whose request is served next: the
+//! most urgent one first, over all shards of the engine, as its class and arrival say.
 
 mod feed;
 mod ledger;
@@ -45,6 +47,8 @@ pub struct Driver {
     nested: Cell<u32>,
     /// Events that the workload is being told of, each because of the one before.
     events: Cell<u32>,
+    /// Lists for what follows from an event, to be used again: one for each under way at once.
+    spare_actions: RefCell<Vec<Vec<Action>>>,
     requests: std::sync::Arc<SharedGate>,
     /// Requests and operations under way.
     ledger: Ledger,
@@ -88,6 +92,7 @@ impl Driver {
             spawn,
             nested: Cell::new(0),
             events: Cell::new(0),
+            spare_actions: RefCell::default(),
             requests,
             ledger: Ledger::default(),
             populated: Cell::default(),
@@ -321,13 +326,14 @@ impl Driver {
     }
 
     fn event(self: &Rc<Self>, event: Event) {
-        let mut actions = Vec::new();
+        let mut actions = self.spare_actions.borrow_mut().pop().unwrap_or_default();
         let events = self.events.get();
         self.events.set(events + 1);
         self.workload.borrow_mut().on_event(self.workload_now(), event, &mut actions);
-        for action in actions {
+        for action in actions.drain(..) {
             self.act(action);
         }
+        self.spare_actions.borrow_mut().push(actions);
         self.events.set(events);
         // Once everything that follows from an event is carried out.
         if events == 0 && !self.stopped.get() {

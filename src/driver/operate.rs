@@ -118,9 +118,8 @@ impl Driver {
                 Outcome::Written
             }
             WriteOutcome::AlreadyThere => Outcome::Written,
-            // Without storage an entry that fits nowhere is dropped, as one that is evicted from
-            // the last tier is: whoever looks for it misses it. The engine has counted it.
-            WriteOutcome::Refused { limit_bytes: 0 } => Outcome::Written,
+            // Whoever looks for it misses it, as one that was evicted. The engine has counted it.
+            WriteOutcome::DroppedWithoutStorage => Outcome::Written,
             WriteOutcome::Refused { .. } => Outcome::Refused,
             WriteOutcome::Failed(_) => Outcome::Failed,
         };

@@ -66,13 +66,15 @@ pub struct ShardStatus {
     pub serving: u32,
     /// Number of I/Os of this shard that are submitted and not yet completed.
     pub in_flight: u32,
+    /// When the oldest of them was submitted, where that is known.
+    pub oldest_io: Option<Nanos>,
     /// Operations of the engine under way for requests, those that wait for room included.
     pub operations: u32,
     /// Whether nothing is left to do, now or later.
     pub exhausted: bool,
     /// Requests completed in the window.
     pub completed: u64,
-    /// I/O errors so far.
+    /// I/O errors so far, but for those of drives that have been given up.
     pub errors: u64,
     /// I/Os and operations that ended so far, well or not.
     pub ended: u64,
@@ -90,6 +92,7 @@ impl ShardStatus {
             queued: self.queued + other.queued,
             serving: self.serving + other.serving,
             in_flight: self.in_flight + other.in_flight,
+            oldest_io: [self.oldest_io, other.oldest_io].into_iter().flatten().min(),
             operations: self.operations + other.operations,
             exhausted: self.exhausted && other.exhausted,
             completed: self.completed + other.completed,

@@ -197,9 +197,9 @@ impl Shards for Faulty<'_> {
         }
         self.diary.look();
         let drivers = &self.world.drivers;
-        let measures = drivers.iter().map(|driver| driver.shard().measure());
-        let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
-            (errors + measure.error_count_ever(), ended + measure.ended_ever())
+        let shards = drivers.iter().map(|driver| driver.shard());
+        let (errors, ended) = shards.fold((0, 0), |(errors, ended), shard| {
+            (errors + shard.error_count(), ended + shard.measure().ended_ever())
         });
         let mut is_unheard = drivers.iter().zip(&self.lost).map(|(driver, is_lost)| {
             let id = driver.shard().id();
@@ -498,75 +498,5 @@ impl Faulty<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    #[test]
-    fn a_few_hundred_seeds_lose_nothing() {
-        let (mut flaws, mut gpu_flaws, mut cancelled, mut requests, mut lost) =
-            (Vec::new(), Vec::new(), 0, 0, 0);
-        let (mut endings, mut kept) = ([0; 3], 0);
-        let (mut direct, mut gpus_lost) = (Vec::new(), 0);
-        let mut incidents: BTreeMap<Phase, u32> = BTreeMap::new();
-        for seed in 0..300 {
-            match run(seed) {
-                Ok(run) => {
-                    let FlawCounts { damaged_ios, late, stalls, overtaken, .. } = run.flaws;
-                    let short: u64 = run.flaws.short.iter().sum();
-                    flaws.push([run.flaws.failures(), short, damaged_ios, late, stalls, overtaken]);
-                    let gpu = run.gpu_flaws;
-                    gpu_flaws.push([gpu.failed, gpu.wrong_blocks, gpu.late]);
-                    direct.push(run.direct_bytes);
-                    gpus_lost += u32::from(run.is_gpu_lost);
-                    cancelled += run.cancelled;
-                    requests += run.requests;
-                    lost += run.lost_drives;
-                    kept += u32::from(run.is_kept);
-                    endings[match run.ending {
-                        Ending::Complete => 0,
-                        Ending::Interrupted => 1,
-                        Ending::Failed(_) => 2,
-                    }] += 1;
-                    for phase in run.incidents {
-                        *incidents.entry(phase).or_default() += 1;
-                    }
-                }
-                Err(what) => panic!("seed {seed}: {what}\nagain: ringfall faults --seeds {seed}"),
-            }
-        }
-        for kind in 0..6 {
-            let often: u64 = flaws.iter().map(|counts| counts[kind]).sum();
-            assert!(often > 50, "kind {kind} of flaw happened {often} times");
-        }
-        for kind in 0..3 {
-            let often: u64 = gpu_flaws.iter().map(|counts| counts[kind]).sum();
-            assert!(often > 50, "kind {kind} of the GPU's flaws happened {often} times");
-        }
-        for way in 0..2 {
-            let runs = direct.iter().filter(|bytes| bytes[way] > 0).count();
-            assert!(runs > 20, "only {runs} runs moved bytes past host memory, way {way}");
-        }
-        assert!(gpus_lost > 5, "only {gpus_lost} GPUs were lost");
-        assert!(cancelled > 300 && requests > 3_000, "they did next to nothing");
-        assert!(lost > 10, "only {lost} drives were given up");
-        let (least, number) = (endings.iter().min(), incidents.values().min());
-        assert!(least > Some(&30) && kept > 60, "endings {endings:?}, {kept} handed over early");
-        assert!(incidents.len() == 8 && number > Some(&2), "{incidents:?}");
-    }
-
-    #[test]
-    fn entries_of_a_drive_that_is_lost_last_of_all_are_not_counted_as_there() {
-        // Both of its drives die, the second when one of its shards has nothing to do any more.
-        assert_eq!(run(888).unwrap().lost_drives, 2);
-    }
-
-    #[test]
-    fn the_same_seed_is_the_same_run() {
-        for seed in [3, 77] {
-            let (once, again) = (run(seed).unwrap(), run(seed).unwrap());
-            assert_eq!((once.steps, once.flaws), (again.steps, again.flaws));
-        }
-    }
-}
+#[path = "faultsim_test.rs"]
+mod tests;

@@ -141,6 +141,9 @@ impl Stranger {
             // A tier that has lost drives holds less; one that has lost all of them, nothing.
             WriteOutcome::Refused { limit_bytes }
                 if bytes > limit_bytes && self.shard.shared().budgets.losses() > 0 => {}
+            WriteOutcome::DroppedWithoutStorage => {
+                self.see(format!("{bytes} bytes dropped, though there is a storage tier"));
+            }
             WriteOutcome::Refused { limit_bytes } => {
                 self.see(format!("{bytes} bytes refused, {limit_bytes} allowed"));
             }

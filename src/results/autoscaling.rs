@@ -50,8 +50,9 @@ pub struct AutoscalingRow {
     /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
     /// is the average since the start.
     pub throughput_tokens_per_sec: Fact<f64>,
-    /// Tokens generated per second at the peak, tokens/s; only in the last row, in mode `capacity`.
-    /// Differs from the reference, whose figure is the largest average since the start.
+    /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in the
+    /// last row, in mode `capacity`. Differs from the reference, whose figure is the largest
+    /// average since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_throughput_tokens_per_sec: Option<f64>,
     /// Why the search ended; only in the last row.
@@ -75,8 +76,8 @@ pub struct AutoscalingSummary {
     /// since the start last rose by more than 1 %.
     #[serde(default, skip_serializing_if = "Same::is_unknown")]
     pub peak_user_count: Same<u32>,
-    /// Tokens generated per second at the peak, tokens/s; only in mode `capacity`. Differs from the
-    /// reference, whose figure is the largest average since the start.
+    /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in mode
+    /// `capacity`. Differs from the reference, whose figure is the largest average since the start.
     #[serde(default, skip_serializing_if = "Same::is_unknown")]
     pub peak_throughput_tokens_per_sec: Same<f64>,
 }

@@ -22,7 +22,7 @@ use crate::store::StoreError;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
-const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
+pub(super) const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
 /// Why a run can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +136,7 @@ impl Fleet {
             Ok(facts) => Ok((fleet, facts)),
             // The thread itself may know why it ended.
             Err(FleetError::Ended { shard, reason }) => {
-                Err(fleet.join().err().unwrap_or(FleetError::Ended { shard, reason }))
+                Err(fleet.join(JOIN_PATIENCE).err().unwrap_or(FleetError::Ended { shard, reason }))
             }
             Err(error) => Err(error),
         }
@@ -258,14 +258,14 @@ impl Fleet {
         self.watchdog.figures()
     }
 
-    /// Ends the threads and waits for them, for 40 s at the most. A thread that was lost is not
-    /// waited for.
+    /// Ends the threads and waits for all of them together, for so long at the most. A thread that
+    /// was lost is not waited for.
     ///
     /// # Errors
     /// A shard that panicked, or whose thread does not end.
-    pub fn join(self) -> Result<(), FleetError> {
+    pub fn join(self, patience: Nanos) -> Result<(), FleetError> {
         self.tell(ShardCommand::Exit);
-        let deadline = monotonic_now() + JOIN_PATIENCE;
+        let deadline = monotonic_now() + patience;
         let mut first_failure = Ok(());
         for (index, executor) in self.executors.into_iter().enumerate() {
             let bound = if self.lost[index] { monotonic_now() } else { deadline };

@@ -7,6 +7,7 @@ mod conduct;
 mod depth;
 mod fleet;
 mod gpu_direct;
+mod milestones;
 mod over_ranks;
 mod phases;
 mod real;
@@ -16,6 +17,7 @@ mod store_watch;
 mod threads;
 mod timeline;
 mod virtual_run;
+mod waiting;
 mod watchdog;
 
 use std::sync::Arc;
@@ -53,6 +55,7 @@ use scaling::Scaling;
 pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
+pub use waiting::SlowIos;
 pub use watchdog::WatchdogFigures;
 
 /// What a run is given. What is not asked for is as in [`RunSettings::default`].
@@ -190,6 +193,8 @@ pub struct Progress<'a> {
     pub users: Option<u32>,
     /// What the run waits for before it begins, in words; empty where there is nothing to say.
     pub awaits: &'a str,
+    /// I/Os of a slow drive that the run waits for.
+    pub waiting: Option<SlowIos>,
     /// Whether a signal asked for its end.
     pub is_interrupted: bool,
 }
@@ -345,8 +350,7 @@ impl RunOutcome {
         timeline.add(report.seconds);
         self.errors.extend(report.errors);
         for (sum, one) in self.tiers.iter_mut().zip(report.tiers) {
-            sum.entries += one.entries;
-            sum.bytes += one.bytes;
+            sum.add(one);
         }
         self.space.push(report.space);
     }

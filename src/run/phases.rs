@@ -15,6 +15,9 @@ pub const ERRORS_MAX: u64 = 1_000;
 pub const SILENCE_MAX: Nanos = Nanos::from_secs(120);
 /// Longest wait for what is in flight when the run has already failed.
 const SILENCE_AFTER_FAILURE_MAX: Nanos = Nanos::from_secs(10);
+/// Longest wait for what is in flight once somebody has interrupted the run, though I/Os end now
+/// and then: a drive of 0.1 MB/s takes 10 s for each of 1 MiB.
+const INTERRUPTED_DRAIN_MAX: Nanos = Nanos::from_secs(10);
 /// What one look adds to a silence at the most: a process that was stopped, or a machine that was
 /// suspended, has not been silent.
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
@@ -129,7 +132,7 @@ pub struct Sight {
     pub is_abandoned: bool,
     /// A tier is taking more space, or memory, at this moment.
     pub is_taking_space: bool,
-    /// I/O errors so far.
+    /// I/O errors so far, but for those of drives that the run goes on without.
     pub errors: u64,
     /// Number of I/Os that are submitted and not completed, over all shards.
     pub in_flight: u32,
@@ -209,6 +212,8 @@ pub struct PhaseMachine {
     /// The last look: when, and what had ended.
     last: Option<(Nanos, u64)>,
     silence: Nanos,
+    /// When it was first seen that somebody interrupts.
+    interrupted_at: Option<Nanos>,
     /// Why the window ended, once it has.
     stopped_for: Ending,
     /// What had ended when that number last grew in the drain, and when that was.
@@ -244,6 +249,7 @@ impl PhaseMachine {
             ending: None,
             last: None,
             silence: Nanos::ZERO,
+            interrupted_at: None,
             stopped_for: Ending::Complete,
             progress: None,
             kept: None,
@@ -297,6 +303,8 @@ impl PhaseMachine {
                     self.state = State::Gathering;
                     return NextStep::Wait { until: sight.now };
                 }
+                // Also where the run is to end: shards that may still be writing are started,
+                // stopped and drained as all are, in a window of no length.
                 self.start(sight.now.saturating_add(self.plan.start_delay))
             }
             State::Gathering => self.gather(sight),
@@ -440,11 +448,14 @@ impl PhaseMachine {
         // failure it gets no more time than the others.
         let is_failed = matches!(self.ending, Some(Ending::Failed(_)));
         let awaits = awaits && (is_failed || !sight.is_unheard);
-        let (before, ended) = self.last.replace((sight.now, sight.ended)).unwrap_or_default();
-        if !awaits || ended != sight.ended || before == Nanos::ZERO {
-            self.silence = Nanos::ZERO;
-        } else {
-            self.silence += sight.now.saturating_sub(before).min(SILENCE_A_LOOK_MAX);
+        if sight.is_interrupted {
+            self.interrupted_at.get_or_insert(sight.now);
+        }
+        match self.last.replace((sight.now, sight.ended)) {
+            Some((before, ended)) if awaits && ended == sight.ended => {
+                self.silence += sight.now.saturating_sub(before).min(SILENCE_A_LOOK_MAX);
+            }
+            _ => self.silence = Nanos::ZERO,
         }
     }
 
@@ -506,14 +517,19 @@ impl PhaseMachine {
         if sight.is_abandoned && self.ending == Some(Ending::Complete) {
             self.ending = self.reason_to_end(sight).or(self.ending.take());
         }
+        // Its window is whole, but a script that is told to end must not take it for done.
+        if sight.is_interrupted && self.ending == Some(Ending::Complete) {
+            self.ending = Some(Ending::Interrupted);
+        }
         // Who interrupts does not wait for a device that may be dead.
-        let is_hurried =
-            is_failed || self.ending == Some(Ending::Interrupted) || sight.is_interrupted;
+        let is_hurried = is_failed || self.ending == Some(Ending::Interrupted);
         let patience = match is_hurried {
             true => SILENCE_AFTER_FAILURE_MAX.min(self.plan.silence_max),
             false => self.plan.silence_max,
         };
-        let gives_up = self.silence >= patience;
+        let since_interrupt = self.interrupted_at.map(|at| sight.now.saturating_sub(at));
+        let gives_up = self.silence >= patience
+            || since_interrupt.is_some_and(|since| since >= INTERRUPTED_DRAIN_MAX);
         if gives_up && !is_failed {
             self.ending = Some(match is_hurried {
                 true => Ending::Interrupted,

@@ -542,3 +542,35 @@ fn a_run_that_was_interrupted_is_in_a_hurry_to_its_end() {
         assert_eq!(end / SECOND, 6 + patience);
     }
 }
+
+/// Each I/O that ended now and then began the wait anew, so that a run did not end for minutes.
+#[test]
+fn a_slow_device_does_not_hold_who_interrupts_for_longer_than_ten_seconds() {
+    // One I/O in eight seconds, and far more in flight than that ends.
+    let slow = |phase, now: Nanos| Sight {
+        ended: now / (8 * SECOND),
+        is_done: phase != Phase::Drain && well(phase, now).is_done,
+        ..well(phase, now)
+    };
+    for at in [1, 3, 7, 20] {
+        let (phases, _, end) = run(PLAN, |phase, now| Sight {
+            is_interrupted: phase >= Phase::Populate && now >= at * SECOND,
+            ..slow(phase, now)
+        });
+        assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
+        assert!(end <= (at + 11) * SECOND, "interrupted at {at} s, it ended at {} s", end / SECOND);
+    }
+}
+
+/// The status was 0, as if nobody had asked it to end.
+#[test]
+fn a_run_that_is_interrupted_in_its_drain_was_interrupted() {
+    let (phases, told, _) = run(PLAN, |phase, now| Sight {
+        is_interrupted: now >= 15 * SECOND,
+        is_done: if phase == Phase::Drain { now >= 17 * SECOND } else { now >= 2 * SECOND },
+        ..well(phase, now)
+    });
+    let window = (4 * SECOND, 14 * SECOND);
+    assert_eq!((phases.ending(), phases.window()), (Ending::Interrupted, window));
+    assert_eq!(kept(&told), [(15 * SECOND, Ending::Interrupted)]);
+}

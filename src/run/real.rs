@@ -11,8 +11,8 @@ use ringfall_engine::error::SetupError;
 use super::conduct::{Shards, conduct_to_the_end};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
-use super::threads::Threads;
-use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, seeds};
+use super::threads::{Ended, Threads};
+use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, seeds};
 use crate::host::Overdue;
 use crate::interrupt::Interrupt;
 use crate::source::Feed;
@@ -21,11 +21,15 @@ use crate::store::{Store, StoreError, StoreRequest};
 /// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
 /// minutes, and a run that did not end well may have a dead device.
 fn removal_patience(ending: &Ending) -> Duration {
-    Duration::from_secs(match ending {
-        Ending::Complete => 3_600,
-        Ending::Interrupted | Ending::Failed(_) => 120,
-    })
+    match ending {
+        Ending::Complete => Duration::from_secs(3_600),
+        Ending::Failed(_) => Duration::from_secs(120),
+        Ending::Interrupted => INTERRUPTED_REMOVAL_PATIENCE,
+    }
 }
+
+/// Longest wait for it once somebody has interrupted the run.
+const INTERRUPTED_REMOVAL_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The data of a run that is over. It is deleted after the results are written: deleting may take
 /// minutes, and a signal that ends the process meanwhile must not take the results with it. Files
@@ -33,6 +37,10 @@ fn removal_patience(ending: &Ending) -> Duration {
 pub struct Cleanup {
     store: Store,
     patience: Duration,
+    interrupt: Interrupt,
+    /// Whether it is left behind because the kernel lets nobody go who deletes a file before the
+    /// I/Os on it have ended, and somebody wants the run to end.
+    is_left: bool,
 }
 
 impl Cleanup {
@@ -40,9 +48,27 @@ impl Cleanup {
     ///
     /// # Errors
     /// What could not be deleted, or is not deleted yet when the patience has ended: an hour for a
-    /// run that came to its end, 2 min for any other.
+    /// run that came to its end, 2 min for one that has failed, and 8 s once it is interrupted. Or
+    /// I/Os on it have not ended, and it is left behind.
     pub fn carry_out(self) -> Result<(), SetupError> {
-        self.store.remove_within(self.patience)
+        if self.is_left && self.store.is_in_files() {
+            let what = format!(
+                "the data in {} is left behind, as I/Os on it have not ended, and the kernel may \
+                 keep this process until they have",
+                self.store.paths()
+            );
+            // Dropped, it would be deleted.
+            std::mem::forget(self.store);
+            let remedy = "look at the drive; the next run there deletes it, or delete it by hand";
+            return Err(SetupError::new(what, remedy));
+        }
+        let Cleanup { store, patience, interrupt, .. } = self;
+        let _overdue = Overdue::new(format!("the data in {} to be deleted", store.paths()));
+        let patience = move || match interrupt.is_set() {
+            true => patience.min(INTERRUPTED_REMOVAL_PATIENCE),
+            false => patience,
+        };
+        store.remove_within(&patience)
     }
 }
 
@@ -147,11 +173,13 @@ impl<'a> RealRun<'a> {
             seeds(settings, (&assignment.config, &assignment.source), rows, &store, direct)?;
         // A run has at least one shard.
         let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
+        let _overdue = Overdue::new("the shards to start".to_owned());
         let (fleet, facts) = match Fleet::start(seeds, self.interrupt) {
             // Nothing was measured, and that is what the results say.
             Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
             started => started?,
         };
+        milestones::opened(settings, &store, &facts);
         observer.opened(&store, &facts);
         let places = settings.places(store.drives.len(), &facts);
         let users = (!assignment.source.is_rows()).then_some(assignment.config.num_users);
@@ -164,22 +192,25 @@ impl<'a> RealRun<'a> {
 
     /// Adds up what the threads measured, and hands out their data to be deleted.
     fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
-        let (mut outcome, store) = match stage {
+        let nothing = |store: Option<Store>| {
+            let objects = store.as_ref().and_then(Store::object_counts);
+            (RunOutcome { objects, ..RunOutcome::empty(ending.clone(), window) }, store, true)
+        };
+        let (mut outcome, store, is_at_rest) = match stage {
             Stage::Running(threads) => {
-                let (outcome, store) = threads.outcome(ending, window);
+                let Ended { outcome, store, is_at_rest } = threads.outcome(ending, window);
                 self.settings.start.ended(&outcome.ending);
-                (outcome, Some(store))
+                (outcome, Some(store), is_at_rest)
             }
-            Stage::Open(_, store) => (RunOutcome::empty(ending, window), Some(store)),
-            Stage::Unbegun(store) => (RunOutcome::empty(ending, window), store),
-            Stage::Given(_) => (RunOutcome::empty(ending, window), None),
+            Stage::Open(_, store) => nothing(Some(store)),
+            Stage::Unbegun(store) => nothing(store),
+            Stage::Given(_) => nothing(None),
             Stage::Over(_) => unreachable!("a run reports once"),
         };
-        if let Some(store) = store {
-            outcome.objects = store.object_counts();
-            let patience = removal_patience(&outcome.ending);
-            outcome.cleanup = Some(Cleanup { store, patience });
-        }
+        let is_left = !is_at_rest && outcome.ending == Ending::Interrupted;
+        let patience = removal_patience(&outcome.ending);
+        let interrupt = self.interrupt.clone();
+        outcome.cleanup = store.map(|store| Cleanup { store, patience, interrupt, is_left });
         outcome
     }
 }
@@ -215,6 +246,7 @@ impl Shards for RealRun<'_> {
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        milestones::order(&order);
         match (order, &mut self.stage) {
             (Order::Report { ending, window }, stage) => {
                 let stage = std::mem::replace(stage, Stage::Unbegun(None));

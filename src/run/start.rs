@@ -55,8 +55,8 @@ impl Awaited {
         Awaited { start, begins: None, failure: None, is_announced: false }
     }
 
-    /// When the load begins, if that is known in this phase.
-    pub(super) fn look(&mut self, phase: Phase) -> Option<Nanos> {
+    /// Tells, in the phase for that, that this run is ready, and looks when the load begins.
+    pub(super) fn look(&mut self, phase: Phase) {
         if phase == Phase::Gather && !self.is_announced {
             self.is_announced = true;
             self.announce();
@@ -64,6 +64,10 @@ impl Awaited {
         if let (None, Start::Together(ranks)) = (self.begins, &self.start) {
             self.begins = ranks.begins();
         }
+    }
+
+    /// When the load begins, once that is known.
+    pub(super) fn begins(&self) -> Option<Nanos> {
         self.begins
     }
 

@@ -10,13 +10,15 @@ use ringfall_engine::shard::EngineShared;
 use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{TunerOrder, Tuning};
-use super::fleet::Fleet;
+use super::fleet::{Fleet, JOIN_PATIENCE};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::scaling::Scaling;
 use super::start::Awaited;
 use super::store_watch::StoreWatch;
-use super::{Observer, Progress, RunOutcome, RunSettings, Timeline};
+use super::waiting::WaitLog;
+use super::{Observer, Progress, RunOutcome, RunSettings, Timeline, milestones};
 use crate::driver::{Notice, ShardCommand, ShardOutcome, ShardStatus};
+use crate::host::Overdue;
 use crate::interrupt::Interrupt;
 use crate::remedy::told_io;
 use crate::source::Feed;
@@ -24,12 +26,12 @@ use crate::store::Store;
 
 /// How often the run looks around.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the threads of a run that somebody has interrupted are given to end, all together.
+const INTERRUPTED_JOIN_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to report when nobody waits for their I/Os any more.
 const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
 /// How long shards are given to say what they have measured when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
-/// How long after a drive was given up its last I/Os may still fail.
-const LOSS_SETTLES: Nanos = Nanos::from_secs(5);
 
 /// See the module.
 pub(super) struct Threads<'a> {
@@ -68,9 +70,19 @@ pub(super) struct Threads<'a> {
     outlives_drives: bool,
     /// Drives that have failed, and when that was noticed.
     lost_drives: Vec<(usize, Nanos)>,
-    forgiven_errors: u64,
     /// The phase, and since when.
     phase: (Phase, Nanos),
+    wait_log: WaitLog,
+}
+
+/// What comes out of the threads when they have ended, or are not waited for any more.
+pub(super) struct Ended {
+    /// What all of them measured.
+    pub(super) outcome: RunOutcome,
+    /// The store, which is theirs no more.
+    pub(super) store: Store,
+    /// Whether all I/Os and threads have ended, so that nothing holds up who deletes the data.
+    pub(super) is_at_rest: bool,
 }
 
 /// What one shard has sent.
@@ -103,6 +115,7 @@ impl<'a> Threads<'a> {
         users: Option<u32>,
     ) -> Threads<'a> {
         let store_watch = StoreWatch::start(store.files());
+        let on = if settings.objects.is_some() { "object store" } else { "drive" };
         Threads {
             interrupt,
             observer,
@@ -127,8 +140,8 @@ impl<'a> Threads<'a> {
             shared,
             outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
-            forgiven_errors: 0,
             phase: (Phase::Populate, monotonic_now()),
+            wait_log: WaitLog::new(on),
         }
     }
 
@@ -148,6 +161,7 @@ impl<'a> Threads<'a> {
             Notice::Ready(..) => {}
             Notice::Populated(id, failed) => self.shards[id.index()].populated = Some(failed),
             Notice::Tick(id, status, seconds, intervals) => {
+                milestones::tick(id, &status);
                 self.shards[id.index()].status = status;
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
@@ -185,6 +199,7 @@ impl<'a> Threads<'a> {
             Decision::Users(users) if self.users == Some(users) => {}
             Decision::Users(users) => {
                 self.users = Some(users);
+                tracing::info!("the autoscaler goes on with {users} users");
                 self.fleet.tell(ShardCommand::SetUsers(users));
             }
             Decision::Stop => self.has_answer = true,
@@ -196,6 +211,9 @@ impl<'a> Threads<'a> {
         let alive = (0..self.shards.len()).filter(|index| !self.fleet.is_lost(*index)).count();
         let Some(tuner) = &mut self.tuner else { return };
         while let Some(order) = tuner.next(monotonic_now(), alive) {
+            if let TunerOrder::Depth(depth) = order {
+                tracing::info!("trying queue depth {depth}");
+            }
             self.fleet.tell(match order {
                 TunerOrder::Depth(depth) => ShardCommand::SetQueueDepth(depth),
                 TunerOrder::Begin => ShardCommand::BeginInterval,
@@ -234,6 +252,8 @@ impl<'a> Threads<'a> {
                 continue;
             }
             self.lost_drives.push((index, now));
+            // What the shards have said of errors is of before: their next tick leaves its out.
+            self.shards.iter_mut().for_each(|shard| shard.status.errors = 0);
             let path = drive.path().display();
             if self.outlives_drives {
                 let others = match self.lost_drives.len() < self.store.drives.len() {
@@ -252,17 +272,6 @@ impl<'a> Threads<'a> {
         if self.lost_drives.len() == self.store.drives.len() {
             self.failure.get_or_insert("stopped: every drive has failed: look at dmesg".to_owned());
         }
-    }
-
-    /// I/O errors, but for those of drives that the run goes on without: what was in flight when
-    /// one was given up fails as well.
-    fn errors(&mut self, status: &ShardStatus) -> u64 {
-        let now = monotonic_now();
-        let is_fresh = |at: &Nanos| now.saturating_sub(*at) < LOSS_SETTLES;
-        if self.outlives_drives && self.lost_drives.iter().any(|(_, at)| is_fresh(at)) {
-            self.forgiven_errors = status.errors;
-        }
-        status.errors.saturating_sub(self.forgiven_errors)
     }
 
     /// Has shards that live, but whose I/Os do not end, report what they measured so far.
@@ -297,6 +306,17 @@ impl<'a> Threads<'a> {
                 self.take(notice);
             }
         }
+        let outcome = self.snapshot(ending, (began, window_end), |shard| shard.kept.take());
+        self.observer.kept(outcome);
+    }
+
+    /// What the shards measured that have said so, and what is known of the run besides.
+    fn snapshot(
+        &mut self,
+        ending: Ending,
+        window: (Nanos, Nanos),
+        report: impl Fn(&mut Shard) -> Option<Box<ShardOutcome>>,
+    ) -> RunOutcome {
         let mut outcome = RunOutcome {
             feed: self.feed.as_ref().map(Feed::figures),
             lost_drives: self.lost_drives.clone(),
@@ -306,40 +326,37 @@ impl<'a> Threads<'a> {
             shortages: self.shared.budgets.shortages(),
             shortfalls: self.shared.shortfalls(),
             objects: self.store.object_counts(),
-            ..RunOutcome::empty(ending, (began, window_end))
+            ..RunOutcome::empty(ending, window)
         };
         for shard in &mut self.shards {
-            if let Some(report) = shard.kept.take() {
+            if let Some(report) = report(shard) {
                 outcome.add(*report, shard.core, &mut self.timeline);
             }
         }
         outcome.conclude(self.scaling.as_ref(), self.timeline.clone());
-        self.observer.kept(outcome);
+        outcome
     }
 
-    /// What all of them measured, and the store, which is theirs no more.
-    pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> (RunOutcome, Store) {
+    /// Adds up what all of them measured, and ends them.
+    pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> Ended {
+        let overdue = Overdue::new("the shards to end".to_owned());
+        let has_drained = self.all(|shard| shard.report.is_some());
         self.collect_late_reports();
-        let mut outcome = RunOutcome {
-            feed: self.feed.as_ref().map(Feed::figures),
-            watchdog: self.fleet.watchdog_figures(),
-            lost_drives: std::mem::take(&mut self.lost_drives),
-            queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
-            population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
-            ..RunOutcome::empty(ending, window)
-        };
         let silent: Vec<String> = (self.shards.iter().enumerate())
             .filter(|(_, shard)| shard.report.is_none())
             .map(|(index, _)| index.to_string())
             .collect();
-        for shard in &mut self.shards {
-            if let Some(report) = shard.report.take() {
-                outcome.add(*report, shard.core, &mut self.timeline);
-            }
-        }
-        outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
-        if let Err(error) = self.fleet.join() {
-            outcome.fail(error.to_string());
+        let is_interrupted = ending == Ending::Interrupted;
+        let mut outcome = self.snapshot(ending, window, |shard| shard.report.take());
+        let patience = if is_interrupted { INTERRUPTED_JOIN_PATIENCE } else { JOIN_PATIENCE };
+        let joined = self.fleet.join(patience);
+        drop(overdue);
+        let is_at_rest = has_drained && joined.is_ok();
+        match joined {
+            // Who interrupts does not wait for a slow drive, and it is no failure.
+            Err(error) if is_interrupted => tracing::info!("{error}"),
+            Err(error) => outcome.fail(error.to_string()),
+            Ok(()) => {}
         }
         if let (Ending::Failed(sentence), false) = (&mut outcome.ending, silent.is_empty()) {
             sentence.push_str(&format!(
@@ -347,9 +364,7 @@ impl<'a> Threads<'a> {
                 silent.join(", ")
             ));
         }
-        outcome.shortages = self.shared.budgets.shortages();
-        outcome.shortfalls = self.shared.shortfalls();
-        (outcome, self.store)
+        Ended { outcome, store: self.store, is_at_rest }
     }
 
     /// Whether every shard from which something is to be expected has done what the phase asks for.
@@ -363,29 +378,28 @@ impl<'a> Threads<'a> {
     }
 
     /// How things stand with the threads.
-    pub(super) fn sight(&mut self, phase: Phase) -> Sight {
+    pub(super) fn sight(&self, phase: Phase) -> Sight {
         let status = self.status();
         let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);
         // What is read from the trace matters no more when the run is ending.
         let feed_failure = if phase == Phase::Drain { None } else { feed_failure() };
-        let begins = self.start.look(phase);
         // Nor do the other ranks.
         let ranks_failure = if phase == Phase::Drain { None } else { self.start.failure() };
         Sight {
             now: monotonic_now(),
             is_done: self.is_done(phase),
-            begins,
+            begins: self.start.begins(),
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
-            is_abandoned: false,
             is_taking_space: self.shared.budgets.is_taking_space(),
-            errors: self.errors(&status),
+            errors: status.errors,
             in_flight: status.in_flight,
             operations: status.operations,
             is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
             failure: self.failure.clone().or(feed_failure).or(ranks_failure),
+            ..Sight::default()
         }
     }
 
@@ -421,8 +435,10 @@ impl<'a> Threads<'a> {
     pub(super) fn pass_time(&mut self, phase: Phase, until: Nanos) {
         let now = monotonic_now();
         if self.phase.0 != phase {
-            self.phase = (phase, now);
+            let (before, since) = std::mem::replace(&mut self.phase, (phase, now));
+            milestones::phase_over(before, now.saturating_sub(since), &self.status());
         }
+        self.start.look(phase);
         let left = until.saturating_sub(now);
         let due = self.tuner.as_ref().map_or(Nanos::MAX, Tuning::due).saturating_sub(now);
         let patience = left.min(due).max(MILLISECOND).as_duration();
@@ -448,14 +464,21 @@ impl<'a> Threads<'a> {
         if phase == Phase::Measure {
             self.scale();
         }
+        let status = self.status();
+        // A shard that is not heard does not say what has ended since: the watchdog sees to it.
+        let waiting = match self.fleet.is_unheard() {
+            true => None,
+            false => self.wait_log.tell(monotonic_now(), phase, &status),
+        };
         self.observer.progress(&Progress {
             phase,
             left: if until == Nanos::MAX { until } else { left },
             elapsed: now - self.phase.1,
-            status: self.status(),
+            status,
             timeline: &self.timeline,
             users: self.users,
             awaits: &self.start.awaits(),
+            waiting,
             is_interrupted: self.interrupt.is_set(),
         });
     }

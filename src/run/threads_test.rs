@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ringfall_engine::clock::SECOND;
 use ringfall_engine::device::Preallocate;
 use ringfall_engine::engine::Engine;
+use ringfall_engine::key::ShardId;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::{Durability, ShardFacts};
 use ringfall_engine::units::MIB;
@@ -39,7 +40,7 @@ struct Dying<'a> {
     threads: Option<Threads<'a>>,
     is_dead: bool,
     /// What all of them measured, once they have reported.
-    outcome: Option<(RunOutcome, Store)>,
+    ended: Option<Ended>,
 }
 
 impl Shards for Dying<'_> {
@@ -56,7 +57,7 @@ impl Shards for Dying<'_> {
             Order::Open | Order::Precondition | Order::Assemble => {}
             Order::Report { ending, window } => {
                 let threads = self.threads.take().expect("they report once");
-                self.outcome = Some(threads.outcome(ending, window));
+                self.ended = Some(threads.outcome(ending, window));
             }
             order => self.threads.as_mut().expect("they run").obey(order),
         }
@@ -93,11 +94,8 @@ fn settings(directory: &std::path::Path) -> RunSettings {
     }
 }
 
-#[test]
-fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
-    let name = format!("ringfall-dying-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    let settings = settings(&directory);
+/// Users who read and write all the time, their store, and the threads that serve them.
+fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet, Arc<EngineShared>) {
     let persona =
         Persona { context_tokens: [8, 16], generation_tokens: [1, 9], think_time_s: [0.01, 0.02] };
     let config = Arc::new(WorkloadConfig {
@@ -109,17 +107,26 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
         ..WorkloadConfig::default()
     });
     let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
-    let interrupt = Interrupt::install().unwrap();
     let rows = vec![None; 2];
-    let seeds = seeds(&settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
-    let shared = std::sync::Arc::clone(&seeds[0].spec.blueprint.shared);
-    let (fleet, _facts) = Fleet::start(seeds, &interrupt).unwrap();
+    let seeds = seeds(settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
+    let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
+    let (fleet, _facts) = Fleet::start(seeds, interrupt).unwrap();
+    (store, fleet, shared)
+}
+
+#[test]
+fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
+    let name = format!("ringfall-dying-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let settings = settings(&directory);
+    let interrupt = Interrupt::install().unwrap();
+    let (store, fleet, shared) = launched(&settings, &interrupt);
     let fleet = (fleet, shared);
     let mut observer = Nobody;
     let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
-    let mut shards = Dying { threads: Some(threads), is_dead: false, outcome: None };
+    let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
     conduct_to_the_end(settings.phase_plan(), &mut shards);
-    let (outcome, store) = shards.outcome.expect("the last order is to report");
+    let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
     store.remove().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
     let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
@@ -129,4 +136,34 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     assert!(outcome.totals.requests.completed() > 0 && outcome.metrics.io_write.bytes > 0);
     assert!(outcome.window.1 - outcome.window.0 < 100 * SECOND);
     assert!(outcome.timeline.seconds().iter().any(|second| second.requests.completed > 0));
+}
+
+#[test]
+fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
+    let name = format!("ringfall-losing-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let mut settings = settings(&directory);
+    settings.store.places = vec![directory.join("a"), directory.join("b")];
+    settings.outlives_drives = true;
+    let interrupt = Interrupt::install().unwrap();
+    let (store, fleet, shared) = launched(&settings, &interrupt);
+    let fleet = (fleet, Arc::clone(&shared));
+    let mut observer = Nobody;
+    let mut threads =
+        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+    let tick = |errors| {
+        let status = ShardStatus { errors, ..ShardStatus::default() };
+        Notice::Tick(ShardId(0), status, Vec::new(), Vec::new())
+    };
+    assert!(shared.budgets.lose_drive(DriveId::at(1)));
+    threads.take(tick(1_300));
+    threads.check_drives();
+    // These were said before the shard knew of the loss.
+    assert_eq!(threads.sight(Phase::Measure).errors, 0);
+    // And these are of the drive that is left.
+    threads.take(tick(999));
+    assert_eq!(threads.sight(Phase::Measure).errors, 999);
+    let Ended { store, .. } = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
+    store.remove().unwrap();
+    let _already_gone = std::fs::remove_dir_all(&directory);
 }

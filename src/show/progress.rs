@@ -87,6 +87,17 @@ fn gathering(progress: &Progress<'_>) -> String {
 }
 
 fn line(progress: &Progress<'_>) -> String {
+    let Some(waiting) = &progress.waiting else { return line_of_phase(progress) };
+    // In the place of figures, of which a slow drive gives none, and which leave no room.
+    let far = match progress.phase {
+        Phase::WarmUp | Phase::Measure => format!(" {} s", progress.left.div_ceil(SECOND)),
+        Phase::Populate => format!(" {}/{}", progress.status.populated, progress.status.population),
+        _ => String::new(),
+    };
+    format!("{}{far} | {waiting}", progress.phase)
+}
+
+fn line_of_phase(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return populating(progress),
         Phase::Gather => return gathering(progress),
@@ -129,7 +140,7 @@ fn line(progress: &Progress<'_>) -> String {
 mod tests {
     use super::*;
     use crate::driver::ShardStatus;
-    use crate::run::Timeline;
+    use crate::run::{SlowIos, Timeline};
 
     fn shown(live: bool, seconds: &[u64]) -> String {
         let mut out = Vec::new();
@@ -151,6 +162,7 @@ mod tests {
                 timeline: &timeline,
                 users: Some(100_000),
                 awaits: "",
+                waiting: None,
                 is_interrupted: false,
             };
             progress.show(*second * SECOND, &now).unwrap();
@@ -181,11 +193,38 @@ mod tests {
             timeline: &timeline,
             users: None,
             awaits: "",
+            waiting: None,
             is_interrupted: false,
         };
         let text = line(&populating(100));
         assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
         assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
+    }
+
+    #[test]
+    fn a_slow_drive_is_told_in_every_phase() {
+        let timeline = Timeline::default();
+        let waiting = SlowIos { on: "drive", ios: 65_536, oldest: 1_280 * SECOND };
+        for (phase, start) in [
+            (Phase::Populate, "populating 100/300 | "),
+            (Phase::WarmUp, "warming up 86400 s | "),
+            (Phase::Measure, "measuring 86400 s | "),
+            (Phase::Drain, "ending what is in flight | "),
+        ] {
+            let text = line(&Progress {
+                phase,
+                left: 86_400 * SECOND,
+                elapsed: SECOND,
+                status: ShardStatus { populated: 100, population: 300, ..ShardStatus::default() },
+                timeline: &timeline,
+                users: None,
+                awaits: "",
+                waiting: Some(waiting),
+                is_interrupted: true,
+            });
+            let told = "waiting for the drive: 65536 I/Os, the oldest for 1280 s";
+            assert_eq!(text, format!("{start}{told}"));
+        }
     }
 
     #[test]
@@ -200,6 +239,7 @@ mod tests {
                 timeline: &timeline,
                 users: None,
                 awaits: "",
+                waiting: None,
                 is_interrupted,
             })
         };
@@ -219,6 +259,7 @@ mod tests {
                 timeline: &timeline,
                 users: None,
                 awaits,
+                waiting: None,
                 is_interrupted: false,
             })
         };

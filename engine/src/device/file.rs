@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use super::{Device, DeviceFuture, Namespace, TouchedRanges};
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError, Operation, SetupError};
 use crate::key::Tier;
@@ -494,6 +495,10 @@ impl<D: Dialect> Device for FileDevice<D> {
 
     fn in_flight(&self) -> u32 {
         self.ring.in_flight()
+    }
+
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        self.ring.oldest_in_flight()
     }
 
     fn name(&self) -> &str {

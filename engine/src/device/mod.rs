@@ -34,6 +34,7 @@ pub use sim::{OtherMemory, SimDevice, SimDrive};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::ring::{IoFuture, IoRequest, Slots};
 
 /// An I/O in flight on a device, with the ticket it holds.
@@ -58,6 +59,11 @@ pub trait Device {
 
     /// I/Os not completed.
     fn in_flight(&self) -> u32;
+
+    /// When the oldest of them was submitted, where the device knows that.
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        None
+    }
 
     /// What a person calls it; of several drives, the first.
     fn name(&self) -> &str;

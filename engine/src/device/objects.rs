@@ -283,6 +283,10 @@ impl Device for ObjectDevice {
         self.slots.pending()
     }
 
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        self.slots.oldest()
+    }
+
     fn name(&self) -> &str {
         self.space.io.name()
     }

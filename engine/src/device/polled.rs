@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{DataFile, Device, DeviceFuture, FileDevice};
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring};
 
@@ -73,6 +74,11 @@ impl Device for PolledDevice {
 
     fn in_flight(&self) -> u32 {
         self.transfers.in_flight() + self.flushes.in_flight()
+    }
+
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        let oldest = [self.transfers.oldest_in_flight(), self.flushes.oldest_in_flight()];
+        oldest.into_iter().flatten().min()
     }
 
     fn name(&self) -> &str {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::{Device, DeviceFuture};
 use crate::buffer::Ticket;
+use crate::clock::Nanos;
 use crate::drive::DriveId;
 use crate::ring::IoRequest;
 
@@ -36,6 +37,10 @@ impl Device for SeveralDrives {
 
     fn in_flight(&self) -> u32 {
         self.0.iter().map(|drive| drive.in_flight()).sum()
+    }
+
+    fn oldest_in_flight(&self) -> Option<Nanos> {
+        self.0.iter().filter_map(|drive| drive.oldest_in_flight()).min()
     }
 
     fn name(&self) -> &str {

@@ -227,6 +227,12 @@ impl SharedBudgets {
         self.pools.len()
     }
 
+    /// Whether there was ever to be a storage tier; it may have lost its drives since.
+    #[must_use]
+    pub fn has_storage(&self) -> bool {
+        self.pools.iter().any(|pool| pool.wanted_blocks() > 0)
+    }
+
     /// Nothing is stored on `drive` from now on, and nothing read from it; the tier is smaller by
     /// it. Each shard is to drop what it has there by `Placement::drop_drive`. Whether that is
     /// news.

@@ -139,6 +139,12 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         self.slots.pending()
     }
 
+    /// When the oldest of them was submitted.
+    #[must_use]
+    pub fn oldest_in_flight(&self) -> Option<Nanos> {
+        self.slots.oldest()
+    }
+
     /// Times so far that what was queued was handed to the kernel: an `io_uring_enter` each, but
     /// with a submission thread that is awake, which looks by itself, no system call.
     #[must_use]

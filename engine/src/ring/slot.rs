@@ -82,6 +82,14 @@ impl<B: 'static> Slots<B> {
         self.inner.borrow().pending
     }
 
+    /// When the oldest of them was submitted. O(slots): for a look now and then.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Nanos> {
+        let inner = self.inner.borrow();
+        let pending = |slot: &&Slot<B>| matches!(slot.state, State::Pending(_) | State::Abandoned);
+        inner.slots.iter().filter(pending).map(|slot| slot.submitted).min()
+    }
+
     /// Takes `owned` until [`Slots::complete`] is called with the token.
     pub fn insert(self: &Rc<Self>, owned: Option<B>, now: Nanos) -> (SlotToken, IoFuture<B>) {
         let inner = &mut *self.inner.borrow_mut();
@@ -267,6 +275,7 @@ mod tests {
         slots.complete(first, 7, at(5));
         let Poll::Ready((completion, Some(()))) = poll(&mut future) else { panic!() };
         assert_eq!(completion, Completion { result: 7, submitted: at(1), completed: at(5) });
+        assert_eq!(slots.oldest(), None);
         let (second, _future) = slots.insert(Some(()), at(2));
         assert_ne!(first, second);
         assert_eq!(first.index(), second.index());

@@ -29,6 +29,8 @@ pub(super) struct DriveState {
     waiting_bytes: Cell<u64>,
     /// I/Os that failed in a row.
     failures: Cell<u32>,
+    /// I/Os that failed since the shard began.
+    errors: Cell<u64>,
 }
 
 impl DriveState {
@@ -42,6 +44,7 @@ impl DriveState {
             flush_done: Notify::default(),
             waiting_bytes: Cell::new(0),
             failures: Cell::new(0),
+            errors: Cell::new(0),
         }
     }
 }
@@ -89,6 +92,11 @@ impl DataPath {
     pub(super) fn failed_drives(&self) -> impl Iterator<Item = DriveId> {
         let failed = |drive: &&DriveState| drive.failures.get() >= FAILURES_MAX;
         self.drives.iter().filter(failed).map(|drive| drive.id)
+    }
+
+    /// I/Os of that drive that failed since the shard began.
+    pub(super) fn errors(&self, drive: DriveId) -> u64 {
+        self.drives[drive.index()].errors.get()
     }
 
     /// Which of several drives an address is on.
@@ -186,7 +194,8 @@ impl DataPath {
     pub(super) fn failed(&self, request: IoRequest, error: &IoError, now: Nanos) {
         self.config.measure.error(error, now);
         let (drive, _) = DriveId::of_byte(request.offset_bytes);
-        let failures = &self.drives[drive.index()].failures;
+        let DriveState { failures, errors, .. } = &self.drives[drive.index()];
+        errors.set(errors.get() + 1);
         // What was damaged on the drive was read from it.
         if error.kind != ErrorKind::Corrupt {
             failures.set(failures.get().saturating_add(1));

@@ -38,6 +38,15 @@ impl Shard {
         }
     }
 
+    /// I/O errors since the shard began, but for those of drives that have been given up: what was
+    /// in flight on such a drive fails as well, and says nothing of the others.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        let budgets = &self.shared.budgets;
+        let lost = (0..budgets.drives()).map(DriveId::at).filter(|&drive| budgets.is_lost(drive));
+        self.measure.error_count_ever() - lost.map(|drive| self.path.errors(drive)).sum::<u64>()
+    }
+
     /// Says how much waits for each drive, so that what is written next goes where less does.
     pub(super) fn note_waiting(&self) {
         let drives = self.shared.budgets.drives();

@@ -66,9 +66,12 @@ pub enum WriteOutcome {
     },
     /// [`WriteMode::IfAbsent`], and it was there.
     AlreadyThere,
-    /// Larger than the whole last tier.
+    /// The engine has no storage tier, and the entry fits in no tier above it: it is dropped, as
+    /// one that is evicted from the last tier is.
+    DroppedWithoutStorage,
+    /// Larger than the whole storage tier.
     Refused {
-        /// Size of that tier.
+        /// Size of that tier; 0 once every drive is lost.
         limit_bytes: u64,
     },
     /// An I/O failed; the entry is gone.

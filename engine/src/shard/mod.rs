@@ -49,7 +49,7 @@ pub use thread::{ThreadSample, ThreadState};
 pub use turns::TurnPermit;
 pub use waterfall::Transition;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::drive::DriveSet;
 use crate::error::IoError;
 use crate::fill::Shape;
@@ -266,6 +266,12 @@ impl Shard {
         let config = &self.path.config;
         let direct = config.gpu_direct.as_ref().map_or(0, |lane| lane.in_flight());
         config.device.in_flight() + direct
+    }
+
+    /// When the oldest I/O in flight on the drives was submitted. O(I/Os in flight).
+    #[must_use]
+    pub fn oldest_in_flight(&self) -> Option<Nanos> {
+        self.path.config.device.oldest_in_flight()
     }
 
     /// Keeps at most `depth` I/Os in flight on each drive from now on: at least 1, and no more than

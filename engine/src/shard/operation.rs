@@ -369,6 +369,16 @@ impl Shard {
         }
     }
 
+    /// Counts an entry that no tier can hold.
+    fn refuse(&self) -> WriteOutcome {
+        let budgets = &self.shared.budgets;
+        self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
+        match budgets.has_storage() {
+            true => WriteOutcome::Refused { limit_bytes: budgets.capacity_bytes(Tier::Storage) },
+            false => WriteOutcome::DroppedWithoutStorage,
+        }
+    }
+
     pub(super) async fn write_here(
         self: &Rc<Self>,
         (key, bytes): (EntryKey, u64),
@@ -399,11 +409,7 @@ impl Shard {
         let mut state = AdmitState::new(bytes);
         let (grant, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
-            Ok(None) => {
-                let limit_bytes = self.shared.budgets.capacity_bytes(Tier::Storage);
-                self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
-                return WriteOutcome::Refused { limit_bytes };
-            }
+            Ok(None) => return self.refuse(),
             Err(error) => return WriteOutcome::Failed(error),
         };
         let admitted = grant.waited_until().unwrap_or(begun);

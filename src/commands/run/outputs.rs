@@ -1,11 +1,11 @@
 //! The files that a run writes: found wanting before it, written after it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::config::{InputError, Plan};
-use crate::host::{is_strange_pipe, open_to_write, write_output};
+use crate::config::{InputError, Plan, RooflineFrom};
+use crate::host::{Overdue, is_strange_pipe, open_to_write, write_output};
 use crate::results::{Document, write_json};
 use crate::show::{Named, fio_job, write_html, write_sheet};
 
@@ -48,9 +48,27 @@ pub(super) fn check_outputs(plan: &Plan) -> Result<()> {
     all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(&flag, path))
 }
 
+/// No input may be written over: those files, and what the plan names besides.
+pub(super) fn refuse_inputs<'a>(
+    plan: &'a Plan,
+    files: impl Iterator<Item = &'a Path>,
+) -> Result<()> {
+    let mut inputs: Vec<&Path> = files.chain(plan.validation_trace.as_deref()).collect();
+    // A raw device, that is.
+    inputs.extend(plan.cache_dirs.iter().map(PathBuf::as_path));
+    if let Some(RooflineFrom::File(path)) = &plan.roofline {
+        inputs.push(path);
+    }
+    for (flag, output) in all_outputs(plan) {
+        crate::commands::refuse_input(&flag, output, inputs.iter().copied())?;
+    }
+    Ok(())
+}
+
 /// Writes all that was asked for; the first failure is told when all was tried.
 pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     let told = |path: &Path| format!("the results can't be written to {}", path.display());
+    let _overdue = Overdue::new("the results to be written".to_owned());
     let json = write_json(document, &plan.output).with_context(|| told(&plan.output));
     let named = [Named { name: plan.output.display().to_string(), document: document.clone() }];
     let sheet = plan

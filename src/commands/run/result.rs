@@ -8,21 +8,15 @@ use super::shortages;
 use super::teller::Teller;
 use crate::config::Plan;
 use crate::facts::{
-    GpuBacking, SourceFacts, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport,
-    Window,
+    GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
-use crate::results::RunResult;
+use crate::results::{RunResult, warnings_of};
 use crate::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
 
 /// The result, and what is to be deleted once it is kept.
-pub(super) fn result_of(
-    plan: &Plan,
-    command_line: Vec<String>,
-    teller: &Teller<'_>,
-    outcome: RunOutcome,
-) -> (RunResult, Option<Cleanup>) {
-    let ended = monotonic_now();
+pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult, Option<Cleanup>) {
+    let (plan, read, ended) = (teller.plan, &teller.read, monotonic_now());
     let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
     let kernel = before.zip(after).and_then(|(before, after)| {
         Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
@@ -33,9 +27,9 @@ pub(super) fn result_of(
     let shortages = shortages::of(&teller.shortages, &outcome);
     let timeline = timeline_of(plan, &outcome);
     let drives = teller.drive_outcomes(&outcome);
-    let result = RunResult {
+    let mut result = RunResult {
         plan: plan.clone(),
-        command_line,
+        command_line: teller.begin.command_line.clone(),
         machine: Machine { gpu: gpus_of(teller), ..teller.machine.clone() },
         launcher: Launcher::look(),
         window: Window {
@@ -60,9 +54,9 @@ pub(super) fn result_of(
         workload: outcome.workload,
         autoscale: outcome.autoscale,
         queue_depth: outcome.queue_depth,
-        source: SourceFacts::default(),
+        source: read.source.clone(),
         feed: outcome.feed,
-        validation: None,
+        validation: read.validation.clone(),
         space: outcome.space,
         facts: teller.facts.clone(),
         shortfalls: outcome.shortfalls,
@@ -73,17 +67,18 @@ pub(super) fn result_of(
         kernel,
         kernel_chain: teller.chain_deltas(),
         kernel_seconds: teller.kernel_seconds(),
-        block_trace: None,
+        block_trace: teller.block_trace.clone(),
         simulation: None,
         precondition: teller.prepared.precondition.clone(),
         objects: outcome.objects,
-        roofline: teller.prepared.roofline.clone(),
+        roofline: teller.prepared.roofline.clone().or_else(|| read.roofline.clone()),
         cost: cost.unwrap_or_else(|| Cost {
             peak_rss_bytes: crate::host::peak_rss_bytes(),
             ..Cost::default()
         }),
         warnings: Vec::new(),
     };
+    result.warnings = warnings_of(&result);
     (result, outcome.cleanup)
 }
 

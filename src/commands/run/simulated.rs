@@ -13,8 +13,8 @@ use ringfall_engine::units::MIB;
 
 use super::document::begun_unix_s;
 use super::{
-    Sources, Teller, check_outputs, exit_of, gpu, output, result_of, settings, show, tell_advice,
-    unless_reader_left, write_results,
+    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, output, result_of, settings,
+    show, tell_advice, unless_reader_left, write_results,
 };
 use crate::config::values::Auto;
 use crate::config::{
@@ -109,7 +109,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     let written = write_results(plan, &document);
     unless_reader_left(show(plan, &result, &document, written.is_ok()))?;
     written?;
-    Ok(exit_of(&result))
+    Ok(exit_of(&result, &interrupt))
 }
 
 /// Says what makes no sense without a drive.
@@ -151,9 +151,11 @@ pub fn run(
     // What was worked out for one drive, for each of them: where entries have no bytes, nobody
     // touches the memory.
     settings.io_buffer_bytes *= u64::from(device.drives);
-    let mut teller = Teller::new(plan, &workload, interrupt);
+    let begin =
+        Begin { command_line, interrupt, answer: None, with_banner: !plan.quiet, group: None };
+    let read = WasRead { source: opened.facts, validation, roofline: None };
+    let mut teller = Teller::new(plan, &workload, &begin, gpu.outcome, read);
     teller.storage_bytes = settings.store.capacity_bytes;
-    teller.gpu = gpu.outcome;
     let assignment = Assignment { config: workload, source: opened.workload, rows: opened.rows };
     let system = VirtualSystem {
         model: device.model,
@@ -172,10 +174,8 @@ pub fn run(
     let (outcome, figures) =
         run::simulate(&settings, assignment, &system, log.as_ref(), interrupt)?;
     let start_unix_s = began_unix_s + outcome.window.0.saturating_sub(BEGIN).as_secs_f64();
-    let (mut result, _nothing_to_clean) = result_of(plan, command_line, &teller, outcome);
+    let (mut result, _nothing_to_clean) = result_of(&teller, outcome);
     result.window.start_unix_s = start_unix_s;
-    result.source = opened.facts;
-    result.validation = validation;
     if device.drives > 1 {
         let drive = |number| DriveOutcome {
             path: format!("simulated drive {number}"),

@@ -2,14 +2,16 @@
 //! counters at the edges of the window.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardFacts;
+use ringfall_engine::tier::gpu::DriverUse;
 use ringfall_workloads::WorkloadConfig;
+use ringfall_workloads::source::ValidationTrace;
 
+use super::Begin;
 use super::document::document_of;
 use super::prepare::{self, Prepared, Told};
 use super::result::result_of;
@@ -18,14 +20,15 @@ use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
 use crate::escape::terminal;
-use crate::facts::{DriveOutcome, GpuOutcome, KernelSecond, SourceFacts, TierShortage};
-use crate::group::Group;
-use crate::host::{
-    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Topology, chain, device_numbers,
+use crate::facts::{
+    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, SourceFacts, TierShortage,
 };
-use crate::interrupt::Interrupt;
+use crate::host::{
+    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, Topology, chain,
+    device_numbers,
+};
 use crate::objects::ObjectUrl;
-use crate::results::{warnings_of, write_json};
+use crate::results::write_json;
 use crate::run::{Observer, Phase, Progress, RunOutcome};
 use crate::show::progress::ProgressLine;
 use crate::show::{Banner, print_banner};
@@ -44,30 +47,37 @@ pub(super) struct Drive {
     counters: [Option<BlockCounters>; 2],
 }
 
+/// Facts of the files that were read before the run, for its result.
+#[derive(Default)]
+pub(super) struct WasRead {
+    /// Where the requests come from.
+    pub(super) source: SourceFacts,
+    pub(super) validation: Option<ValidationTrace>,
+    /// A device's limits, and the name of their file.
+    pub(super) roofline: Option<(String, Roofline)>,
+}
+
 /// Tells the user, and samples what the machine says at the window's edges.
 pub(super) struct Teller<'a> {
     pub(super) plan: &'a Plan,
+    pub(super) begin: &'a Begin<'a>,
+    pub(super) read: WasRead,
     pub(super) token_bytes: u64,
-    pub(super) with_banner: bool,
-    /// The command line, and where the requests come from: for a result that is written early.
-    pub(super) command_line: Vec<String>,
-    pub(super) source: SourceFacts,
-    pub(super) progress: Option<ProgressLine<Box<dyn Write>>>,
-    pub(super) interrupt: &'a Interrupt,
+    progress: Option<ProgressLine<Box<dyn Write>>>,
     /// Whether it was told that the object store is waited for.
     pub(super) has_told_awaited: bool,
     /// Where progress of the preallocation goes, and when that began.
     pub(super) giving_space: Option<(Told, Nanos)>,
     pub(super) prepared: Prepared,
-    pub(super) trace: Option<Result<BlockTrace, String>>,
+    trace: Option<Result<BlockTrace, String>>,
+    /// What the trace came to.
+    pub(super) block_trace: Option<Result<BlockTraceFigures, String>>,
     pub(super) machine: Machine,
     pub(super) drives: Vec<Drive>,
     pub(super) facts: Vec<ShardFacts>,
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
     pub(super) gpu: Option<GpuOutcome>,
-    /// The ranks that run together.
-    pub(super) group: Option<Arc<Group>>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
     pub(super) series: Vec<(Nanos, BlockCounters)>,
     pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
@@ -82,33 +92,45 @@ impl<'a> Teller<'a> {
     pub(super) fn new(
         plan: &'a Plan,
         workload: &WorkloadConfig,
-        interrupt: &'a Interrupt,
+        begin: &'a Begin<'a>,
+        gpu: Option<GpuOutcome>,
+        read: WasRead,
     ) -> Teller<'a> {
         let live = is_terminal(plan);
         Teller {
             plan,
+            begin,
+            read,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
-            with_banner: !plan.quiet,
-            command_line: Vec::new(),
-            source: SourceFacts::default(),
             progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
-            interrupt,
             has_told_awaited: false,
             giving_space: None,
             prepared: Prepared::default(),
             trace: None,
+            block_trace: None,
             machine: Machine::default(),
             drives: Vec::new(),
             facts: Vec::new(),
             storage_bytes: 0,
             shortages: Vec::new(),
-            gpu: None,
-            group: None,
+            gpu,
             series: Vec::new(),
             before: None,
             after: None,
             is_counted: true,
             chain: Default::default(),
+        }
+    }
+
+    /// The run is over: takes the progress line away, and reads what was traced beside it.
+    pub(super) fn finish(&mut self, gpu_driver_use: Option<Vec<Option<DriverUse>>>) {
+        if let (Some(driver_use), Some(gpu)) = (gpu_driver_use, &mut self.gpu) {
+            gpu.driver_use = driver_use;
+        }
+        self.block_trace = self.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
+        if let Some(progress) = &mut self.progress {
+            // Whoever can't be told this can't be told the results either, which are written first.
+            let _told = progress.finish();
         }
     }
 
@@ -258,9 +280,9 @@ impl Observer for Teller<'_> {
         }
         let out = (!self.plan.quiet).then(|| output(self.plan));
         let mut told = Told::new(out, is_terminal(self.plan));
-        let group = self.group.as_deref();
-        self.prepared = prepare::prepare(self.plan, store, self.interrupt, &mut told, group)?;
-        if self.plan.latency_tracing && !self.interrupt.is_set() {
+        let (group, interrupt) = (self.begin.group.as_deref(), self.begin.interrupt);
+        self.prepared = prepare::prepare(self.plan, store, interrupt, &mut told, group)?;
+        if self.plan.latency_tracing && !interrupt.is_set() {
             self.trace = Some(prepare::trace(store, &mut told));
         }
         Ok(())
@@ -290,7 +312,7 @@ impl Observer for Teller<'_> {
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
         self.shortages = shortages::at_first(self.plan, store);
-        if !self.with_banner {
+        if !self.begin.with_banner {
             return;
         }
         let mount = self.machine.mount.as_ref();
@@ -340,12 +362,14 @@ impl Observer for Teller<'_> {
     /// In the file in which the whole result will take its place.
     fn kept(&mut self, outcome: RunOutcome) {
         // Its shards still run: nothing is handed out to be deleted.
-        let (mut result, _) = result_of(self.plan, self.command_line.clone(), self, outcome);
-        result.source = self.source.clone();
-        result.warnings = warnings_of(&result);
-        if let Err(error) = write_json(&document_of(&result), &self.plan.output) {
-            let output = self.plan.output.display();
-            tracing::warn!(%output, %error, "the results so far can't be saved");
+        let (result, _) = result_of(self, outcome);
+        let _overdue = Overdue::new("the results so far to be written".to_owned());
+        match write_json(&document_of(&result), &self.plan.output) {
+            Ok(()) => self.begin.answer.iter().for_each(|answer| answer.note_written()),
+            Err(error) => {
+                let output = self.plan.output.display();
+                tracing::warn!(%output, %error, "the results so far can't be saved");
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{
-    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
-    check_output_writable, check_outputs, exit_of, keep_and_clean, measure, or_tell_ranks, stream,
+    Answer, Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
+    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
     tell_advice, together, unless_reader_left,
 };
 use crate::analysis::merge::merge_outlined;
@@ -135,14 +135,21 @@ impl Trials<'_> {
         let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
         let sources = or_tell_ranks(awaited(plan), sources)?;
         let group = launch.map(Launch::join).transpose()?;
-        let line = self.command_line.to_vec();
-        let begin = Begin { command_line: line, interrupt, with_banner };
-        let Measured { result, cleanup } = measure(&one, sources, begin, group.as_ref())?;
+        let answer = Answer::to(&one, interrupt);
+        let begin = Begin {
+            command_line: self.command_line.to_vec(),
+            interrupt,
+            answer: Some(&answer),
+            with_banner,
+            group: group.clone(),
+        };
+        let Measured { result, cleanup } = begin.measure(&one, sources)?;
         let document = super::document_of(&result);
         let (written, cleaned) = keep_and_clean(cleanup, || {
             write_json(&sorted(&document)?, &path)
                 .with_context(|| format!("the results can't be written to {}", path.display()))
         });
+        drop(answer);
         written?;
         tell(plan, &self::line(trial, plan.trials, &document, &path))?;
         if let Some(group) = group {
@@ -155,16 +162,16 @@ impl Trials<'_> {
                 complete.together.push(ResultFile { path, document });
             }
         }
-        let exit = exit_of(&result);
+        let exit = exit_of(&result, interrupt);
         if exit == Exit::Done {
             complete.own.push(ResultFile { path, document: document.outline() });
         }
         // A trial whose files can't be deleted counts, and takes the room of the next.
-        super::heed_cleaning(&result, cleaned)?;
+        super::heed_cleaning(&result, cleaned, interrupt)?;
         if exit == Exit::Done {
             return Ok(exit);
         }
-        let what = match result.interrupted {
+        let what = match exit == Exit::Interrupted {
             true => "it was interrupted".to_owned(),
             false => super::why_failed(&result).join("; "),
         };

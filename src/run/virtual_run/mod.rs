@@ -187,9 +187,9 @@ impl Shards for Simulation<'_> {
     type Broken = Infallible;
 
     fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
-        let measures = self.world.drivers.iter().map(|driver| driver.shard().measure());
-        let (errors, ended) = measures.fold((0, 0), |(errors, ended), measure| {
-            (errors + measure.error_count_ever(), ended + measure.ended_ever())
+        let shards = self.world.drivers.iter().map(|driver| driver.shard());
+        let (errors, ended) = shards.fold((0, 0), |(errors, ended), shard| {
+            (errors + shard.error_count(), ended + shard.measure().ended_ever())
         });
         let is_reason = self.found.is_reason_to_end();
         Ok(Sight {

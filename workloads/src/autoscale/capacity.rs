@@ -21,10 +21,10 @@ pub struct CapacityAnswer {
     /// Highest throughput that holds: the mean over all steps that reach 99 % of the best one
     /// (less what their noise explains), weighted by their time, bytes/s.
     pub peak_bytes_per_s: f64,
-    /// Tokens/s of the best step.
-    pub peak_tokens_per_s: f64,
     /// Fewest users that reach 99 % of the peak.
     pub peak_users: u32,
+    /// Tokens/s of the step with `peak_users` that moved the most bytes/s.
+    pub peak_tokens_per_s: f64,
     /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
     pub usl: Option<UslFit>,
 }
@@ -151,19 +151,28 @@ impl Capacity {
             ),
             false => format!("{} users are the most allowed", self.settings.users_max),
         };
-        let best = results.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        let best = most_bytes(results.iter());
         let answer = best.zip(self.peak()).map(|(best, peak_bytes_per_s)| {
             let points: Vec<(u32, f64)> =
                 results.iter().map(|result| (result.users, result.bytes_per_s)).collect();
+            let peak_users = self.knee_bracket().1.unwrap_or(best.users);
+            let at_knee = most_bytes(results.iter().filter(|step| step.users == peak_users));
             CapacityAnswer {
                 peak_bytes_per_s,
-                peak_tokens_per_s: best.tokens_per_s,
-                peak_users: self.knee_bracket().1.unwrap_or(best.users),
+                peak_users,
+                peak_tokens_per_s: at_knee.unwrap_or(best).tokens_per_s,
                 usl: fit(&points),
             }
         });
         (answer, reason)
     }
+}
+
+/// The step that moved the most bytes/s.
+fn most_bytes<'a: 'b, 'b>(
+    steps: impl Iterator<Item = &'b &'a StepResult>,
+) -> Option<&'a StepResult> {
+    steps.copied().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
 }
 
 /// Whether a step is better than the best before it, beyond noise.

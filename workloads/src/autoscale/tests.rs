@@ -151,6 +151,21 @@ fn a_device_with_a_limit_is_found_at_its_limit_and_its_knee() {
     }
 }
 
+/// The tokens/s of the best step, whatever its users were, were given with the users of the knee.
+#[test]
+fn the_users_and_the_tokens_of_the_peak_are_of_one_step() {
+    for (seed, initial) in [(1, 1), (2, 8), (3, 100)] {
+        let bytes_per_s = |users: f64| (users * 30e6).min(1_200e6);
+        let model = Model { bytes_per_s, saturation: |_| 0.0, noise: 0.01, seed };
+        let (conclusion, _) = model.run(settings(Mode::Capacity, initial));
+        let answer = capacity(&conclusion);
+        let steps = conclusion.entries.iter().map(|entry| &entry.result);
+        let of_peak = steps.filter(|step| step.users == answer.peak_users);
+        let tokens: Vec<f64> = of_peak.map(|step| step.tokens_per_s).collect();
+        assert!(tokens.contains(&answer.peak_tokens_per_s), "{answer:?}: {tokens:?}");
+    }
+}
+
 #[test]
 fn twice_the_device_is_twice_the_peak() {
     let peak = |limit: f64| {

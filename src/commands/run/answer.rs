@@ -1,0 +1,125 @@
+//! The answer to the first signal, whatever the run's own thread waits for: a line at once, and the
+//! end of the process within the bound that it tells, though the drive may not answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::config::Plan;
+use crate::escape::{terminal, terminal_path};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::outlet;
+
+/// A run that is interrupted ends within this: 10 s for what is in flight, 5 s each for reports and
+/// for threads, 8 s for deleting its data, and what is left for writing the results.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether a signal came.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a terminal or a disk is waited for that is to take the last line.
+const LAST_LINE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// See the module. Signals are answered until it is dropped.
+pub(super) struct Answer {
+    _ends: Sender<()>,
+    is_written: Arc<AtomicBool>,
+}
+
+impl Answer {
+    /// Answers the first signal to a run of that plan.
+    pub(super) fn to(plan: &Plan, interrupt: &Interrupt) -> Answer {
+        let (ends, ended) = channel();
+        let is_written = Arc::new(AtomicBool::new(false));
+        let last_words = LastWords {
+            places: plan.cache_dirs.clone(),
+            output: plan.output.clone(),
+            is_written: Arc::clone(&is_written),
+        };
+        let interrupt = interrupt.clone();
+        let answer = move || answer(&interrupt, &ended, &last_words);
+        let thread = std::thread::Builder::new().name("ringfall-answer".to_owned());
+        if let Err(error) = thread.spawn(answer) {
+            tracing::warn!("no thread can be started that answers signals at once: {error}");
+        }
+        Answer { _ends: ends, is_written }
+    }
+
+    /// What was measured so far is in the file for the results.
+    pub(super) fn note_written(&self) {
+        self.is_written.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What is known of a run that does not come to its end.
+struct LastWords {
+    places: Vec<PathBuf>,
+    output: PathBuf,
+    is_written: Arc<AtomicBool>,
+}
+
+impl LastWords {
+    fn told(&self) -> String {
+        let places: Vec<String> = self.places.iter().map(|path| terminal_path(path)).collect();
+        let data = match places.is_empty() {
+            true => "what it made in the directory for temporary files".to_owned(),
+            false => format!("its data in {}", places.join(", ")),
+        };
+        let results = match self.is_written.load(Ordering::SeqCst) {
+            true => format!("what was measured is in {}", terminal_path(&self.output)),
+            false => "no results were written".to_owned(),
+        };
+        format!(
+            "error: the run has not ended {} s after the signal, as a drive or file system does \
+             not answer, and is ended now: {results}; {data} is left behind, and the next run \
+             there deletes it",
+            ENDS_WITHIN.as_secs()
+        )
+    }
+}
+
+/// Waits for a signal, answers it, and ends the process if that does not end by itself.
+fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
+    while !interrupt.is_set() {
+        if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+    crate::stderr::tell(format_args!(
+        "interrupted: ending the run within {} s, with the results of what was measured (a second \
+         signal ends it at once)",
+        ENDS_WITHIN.as_secs()
+    ));
+    if ended.recv_timeout(ENDS_WITHIN) != Err(RecvTimeoutError::Timeout) {
+        return;
+    }
+    crate::stderr::tell(format_args!("{}", terminal(&last_words.told())));
+    let (settled, is_settled) = channel();
+    let settle = move || {
+        outlet::settle();
+        let _heard = settled.send(());
+    };
+    // Neither a thread nor a reader is waited for, nor anything that the program would do at exit.
+    let _started = std::thread::Builder::new().spawn(settle);
+    let _in_time = is_settled.recv_timeout(LAST_LINE_PATIENCE);
+    signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_name_what_is_left_and_whether_there_are_results() {
+        let words = LastWords {
+            places: vec!["/mnt/a".into(), "/mnt/b".into()],
+            output: "o.json".into(),
+            is_written: Arc::default(),
+        };
+        let told = words.told();
+        assert!(told.contains("no results were written; its data in /mnt/a, /mnt/b is"), "{told}");
+        words.is_written.store(true, Ordering::SeqCst);
+        assert!(words.told().contains("what was measured is in o.json;"), "{}", words.told());
+    }
+}
