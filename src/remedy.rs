@@ -99,7 +99,11 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::SystemDirectory { .. } => {
             "give --cache-dir a directory of its own on the file system to measure"
         }
-        SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
+        SetupError::ForeignDataFile { .. } => {
+            "delete it if it is what a run left when the power failed, or give --cache-dir another \
+             directory"
+        }
+        SetupError::ForeignLockFile { .. } | SetupError::StrangeLockFile { .. } => {
             "move it away, or give --cache-dir another directory"
         }
         SetupError::Directory { errno, .. } => match Errno::from_raw_os_error(*errno) {
@@ -213,7 +217,11 @@ mod tests {
             (SetupError::NotADirectory { path: path() }, "give --cache-dir a directory"),
             (SetupError::StoreInUse { path: path() }, "give --cache-dir another directory"),
             (SetupError::SystemDirectory { path: path() }, "--cache-dir a directory of its own"),
-            (SetupError::ForeignDataFile { path: path() }, "move it away, or give --cache-dir"),
+            (SetupError::ForeignDataFile { path: path() }, "power failed, or give --cache-dir"),
+            (
+                SetupError::StrangeLockFile { path: path(), reason: "it is a pipe".into() },
+                "move it away, or give --cache-dir",
+            ),
             (SetupError::ForeignLockFile { path: path() }, "move it away, or give --cache-dir"),
             (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
             (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),

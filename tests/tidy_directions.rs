@@ -106,6 +106,7 @@ const ENGINE: Table = &[
     ("clock", &[]),
     ("key", &[]),
     ("units", &[]),
+    ("held", &[]),
     ("drive", &["units"]),
     ("error", &["key", "units"]),
     ("fill", &["key", "units"]),
@@ -115,7 +116,7 @@ const ENGINE: Table = &[
     ("buffer", &["error", "units"]),
     ("tier", &["buffer", "clock", "error", "fill", "key", "space", "units"]),
     ("ring", &["buffer", "clock", "error", "units"]),
-    ("device", &["buffer", "clock", "drive", "error", "key", "ring", "space", "units"]),
+    ("device", &["buffer", "clock", "drive", "error", "held", "key", "ring", "space", "units"]),
     ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "tier", "units"]),
     (
         "shard",

@@ -61,6 +61,13 @@ pub enum SetupError {
         /// The file.
         path: PathBuf,
     },
+    /// What has the lock file's name is not a file that an engine makes.
+    StrangeLockFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is, in words.
+        reason: String,
+    },
     /// The file system has no O_DIRECT.
     NoDirectIo {
         /// The directory.
@@ -210,7 +217,10 @@ impl SetupError {
                 format!("{} belongs to the system", shown(path))
             }
             SetupError::ForeignDataFile { path } => {
-                format!("{} exists, and ringfall did not make it", shown(path))
+                format!("{} exists, and no record says that ringfall made it", shown(path))
+            }
+            SetupError::StrangeLockFile { path, reason } => {
+                format!("{} can't be the lock file: {reason}", shown(path))
             }
             SetupError::ForeignLockFile { path } => {
                 format!("{} was not written by ringfall", shown(path))
@@ -277,7 +287,11 @@ impl SetupError {
             SetupError::SystemDirectory { .. } => {
                 "choose a directory of its own on the file system that is to hold the data"
             }
-            SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
+            SetupError::ForeignDataFile { .. } => {
+                "delete it if it is what a run left when the power failed, or choose another \
+                 directory"
+            }
+            SetupError::ForeignLockFile { .. } | SetupError::StrangeLockFile { .. } => {
                 "move it away, or choose another directory"
             }
             SetupError::NoDirectIo { .. } => {
