@@ -6,8 +6,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Error, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -150,17 +151,20 @@ impl HeldDirectory {
         (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
     }
 
-    /// Whose a symbolic link of that name is, and where it leads; nothing where there is none.
+    /// Where a symbolic link of that name leads, if this user or root made it; nothing where there
+    /// is none.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn link(&self, name: impl AsRef<OsStr>) -> io::Result<Option<(u32, PathBuf)>> {
+    /// What the system says; [`Stranger::LinkOfOther`].
+    pub fn own_link(&self, name: impl AsRef<OsStr>) -> io::Result<Option<PathBuf>> {
         let name = name.as_ref();
         match self.stat_of(name)? {
             Some(stat) if kind(&stat) == FileType::Symlink => {
+                if ![0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+                    return Err(Stranger::LinkOfOther { uid: stat.st_uid }.into());
+                }
                 let to = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
-                let to = PathBuf::from(OsString::from_vec(to.into_bytes()));
-                Ok(Some((stat.st_uid, to)))
+                Ok(Some(OsString::from_vec(to.into_bytes()).into()))
             }
             _ => Ok(None),
         }
@@ -195,7 +199,7 @@ impl HeldDirectory {
     /// # Errors
     /// What the system says; [`ErrorKind::AlreadyExists`] where anything has that name.
     pub fn name_file(&self, file: &File, name: impl AsRef<OsStr>) -> io::Result<()> {
-        let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         let follow = AtFlags::SYMLINK_FOLLOW;
         Ok(rustix::fs::linkat(rustix::fs::CWD, own, &self.fd, name.as_ref(), follow)?)
     }
@@ -206,24 +210,23 @@ impl HeldDirectory {
     /// What the system says; a [`Stranger`] where anything else has that name.
     pub fn open_own(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
         let file = self.open_plain(name.as_ref(), OFlags::RDWR | more)?;
-        let stat = rustix::fs::fstat(&file)?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(Stranger::OfOther { uid: stat.st_uid }.into());
+        let found = file.metadata()?;
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Stranger::OfOther { uid: found.uid() }.into());
         }
-        let names = u64::from(stat.st_nlink);
-        match names {
+        match found.nlink() {
             // None: its directory's user has just removed it.
             0 | 1 => Ok(file),
-            _ => Err(Stranger::HardLinked { names }.into()),
+            names => Err(Stranger::HardLinked { names }.into()),
         }
     }
 
-    /// Opens a plain file to read. Never waits.
+    /// Opens a plain file to read. Never waits. `more` are flags beside those.
     ///
     /// # Errors
     /// What the system says; a [`Stranger`] where anything but a plain file has that name.
-    pub fn open_to_read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
-        self.open_plain(name.as_ref(), OFlags::RDONLY)
+    pub fn open_to_read(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
+        self.open_plain(name.as_ref(), OFlags::RDONLY | more)
     }
 
     /// Looked at before it is opened, as a device may act on that, and afterwards, as another may
@@ -313,6 +316,12 @@ impl HeldDirectory {
     }
 }
 
+impl AsFd for HeldDirectory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -397,7 +406,7 @@ mod tests {
             let error = held.create(name, OFlags::empty()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{name}");
         }
-        assert_eq!(stranger(held.open_to_read("pipe")), Stranger::Pipe);
+        assert_eq!(stranger(held.open_to_read("pipe", OFlags::empty())), Stranger::Pipe);
         assert!(!scratch.file("nowhere").exists());
         assert_eq!(std::fs::read(scratch.file("plain")).unwrap(), b"theirs");
         if rustix::process::geteuid().is_root() {

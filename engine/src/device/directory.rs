@@ -56,6 +56,7 @@ impl CacheDir {
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
         let given = path.to_path_buf();
         let mut directories = Vec::new();
+        refuse_others_link(path).map_err(|e| directory_error("open", path, &e))?;
         if !path.exists() {
             let resolved = resolve_missing(path);
             refuse_system_directory(&resolved)?;
@@ -202,6 +203,13 @@ impl MadeFiles {
         self.names().map(|name| self.directory.path().join(name)).collect()
     }
 
+    /// Paths of the files, also of those that are not there any more.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let data = self.data_inode.get().map(|_| DATA_NAME);
+        data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
+    }
+
     /// Names of them: the directory may have been moved away, and another run's stand in its place.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let is_data = self.data_inode.get().is_some_and(|inode| is_inode(&self.directory, *inode));
@@ -223,6 +231,16 @@ impl MadeFiles {
     }
 }
 
+/// Where everybody may make files, such as in `/tmp`, a link would have any directory used.
+fn refuse_others_link(path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Ok(()) };
+    match HeldDirectory::open(path.parent().unwrap_or(Path::new(""))) {
+        Ok(parent) => parent.own_link(name).map(drop),
+        // It is missing, or something else is wrong that is found next.
+        Err(_) => Ok(()),
+    }
+}
+
 /// Opens and locks the lock file, which is made where it is missing.
 fn take_lock(directory: &HeldDirectory) -> Result<File, SetupError> {
     let path = directory.path();
@@ -230,7 +248,7 @@ fn take_lock(directory: &HeldDirectory) -> Result<File, SetupError> {
         let lock = directory.open_lock(LOCK_NAME).map_err(|error| {
             let stranger = error.get_ref().and_then(|inner| inner.downcast_ref::<Stranger>());
             match stranger {
-                Some(stranger) => SetupError::StrangeLockFile {
+                Some(stranger) => SetupError::ForeignLockFile {
                     path: path.join(LOCK_NAME),
                     reason: stranger.to_string(),
                 },
@@ -298,7 +316,8 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
 }
 
 fn foreign_lock_file(directory: &HeldDirectory) -> SetupError {
-    SetupError::ForeignLockFile { path: directory.path().join(LOCK_NAME) }
+    let reason = "it was not written by ringfall".to_owned();
+    SetupError::ForeignLockFile { path: directory.path().join(LOCK_NAME), reason }
 }
 
 /// Whether the data file there is the one with that inode.
@@ -406,6 +425,22 @@ mod tests {
         second.remove().unwrap();
         assert_eq!(fs::read(path.join("precious")).unwrap(), b"theirs");
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_no_place_for_a_store() {
+        let there = scratch("others-link");
+        let link = scratch("others-link-itself");
+        fs::create_dir_all(&there).unwrap();
+        std::os::unix::fs::symlink(&there, &link).unwrap();
+        CacheDir::open(&link).unwrap().remove().unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            let error = CacheDir::open(&link).unwrap_err();
+            assert!(error.to_string().contains("link of another user"), "{error}");
+        }
+        fs::remove_file(link).unwrap();
+        fs::remove_dir(there).unwrap();
     }
 
     #[test]
@@ -538,6 +573,7 @@ mod tests {
         directory.create_data_file().unwrap();
         let weak = directory.made();
         let made = weak.upgrade().unwrap();
+        assert_eq!(made.left(), made.paths());
         assert_eq!(made.left().len(), 2);
         made.remove().unwrap();
         assert!(made.left().is_empty() && !path.exists());

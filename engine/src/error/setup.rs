@@ -56,16 +56,11 @@ pub enum SetupError {
         /// The file.
         path: PathBuf,
     },
-    /// The lock file was not written by an engine.
+    /// What has the lock file's name was not made by an engine.
     ForeignLockFile {
-        /// The file.
-        path: PathBuf,
-    },
-    /// What has the lock file's name is not a file that an engine makes.
-    StrangeLockFile {
         /// The path.
         path: PathBuf,
-        /// What it is, in words.
+        /// What it is instead, in words.
         reason: String,
     },
     /// The file system has no O_DIRECT.
@@ -219,11 +214,8 @@ impl SetupError {
             SetupError::ForeignDataFile { path } => {
                 format!("{} exists, and no record says that ringfall made it", shown(path))
             }
-            SetupError::StrangeLockFile { path, reason } => {
+            SetupError::ForeignLockFile { path, reason } => {
                 format!("{} can't be the lock file: {reason}", shown(path))
-            }
-            SetupError::ForeignLockFile { path } => {
-                format!("{} was not written by ringfall", shown(path))
             }
             SetupError::NoDirectIo { path } => {
                 format!("the file system at {} has no O_DIRECT", shown(path))
@@ -287,13 +279,8 @@ impl SetupError {
             SetupError::SystemDirectory { .. } => {
                 "choose a directory of its own on the file system that is to hold the data"
             }
-            SetupError::ForeignDataFile { .. } => {
-                "delete it if it is what a run left when the power failed, or choose another \
-                 directory"
-            }
-            SetupError::ForeignLockFile { .. } | SetupError::StrangeLockFile { .. } => {
-                "move it away, or choose another directory"
-            }
+            SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
+            SetupError::ForeignLockFile { .. } => "move it away, or choose another directory",
             SetupError::NoDirectIo { .. } => {
                 "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
             }
@@ -347,6 +334,10 @@ impl SetupError {
         remedy.into()
     }
 }
+
+/// Earlier versions did not make the record durable.
+const FOREIGN_DATA_REMEDY: &str =
+    "delete it if it is what a run left when the power failed, or choose another directory";
 
 fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
     format!(
