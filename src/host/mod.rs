@@ -23,6 +23,6 @@ pub use launcher::{Launcher, host_name, is_watched};
 pub use machine::{Machine, MountFacts};
 pub use numa::{ShardBytes, Topology};
 pub use overdue::Overdue;
-pub use pipe::{InputFile, is_strange_pipe, open_to_read, open_to_write, read_text, write_output};
+pub use pipe::{InputFile, is_strange_pipe, open_to_read, read_text, try_output, write_output};
 pub use room::{MemoryRoom, Room, counted, human};
 pub use screen::{live_line, terminal_columns};
