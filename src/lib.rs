@@ -16,6 +16,7 @@ pub mod escape;
 pub mod exit;
 pub mod facts;
 pub mod faultsim;
+pub mod files;
 pub mod group;
 pub mod host;
 pub mod interrupt;

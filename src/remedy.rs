@@ -117,6 +117,10 @@ fn passthrough_remedy(fault: &PassthroughFault) -> Cow<'static, str> {
     format!("{remedy}; or {without}").into()
 }
 
+/// As the engine has it, with the flag to give.
+const FOREIGN_DATA_REMEDY: &str = "delete it if it is what a run left when the power failed, or \
+                                   give --cache-dir another directory";
+
 fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
@@ -132,9 +136,8 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::SystemDirectory { .. } => {
             "give --cache-dir a directory of its own on the file system to measure"
         }
-        SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
-            "move it away, or give --cache-dir another directory"
-        }
+        SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
+        SetupError::ForeignLockFile { .. } => "move it away, or give --cache-dir another directory",
         SetupError::Directory { errno, .. } => match Errno::from_raw_os_error(*errno) {
             Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT => {
                 return error.remedy();
@@ -263,8 +266,11 @@ mod tests {
             (SetupError::NotADirectory { path: path() }, "give --cache-dir a directory"),
             (SetupError::StoreInUse { path: path() }, "give --cache-dir another directory"),
             (SetupError::SystemDirectory { path: path() }, "--cache-dir a directory of its own"),
-            (SetupError::ForeignDataFile { path: path() }, "move it away, or give --cache-dir"),
-            (SetupError::ForeignLockFile { path: path() }, "move it away, or give --cache-dir"),
+            (SetupError::ForeignDataFile { path: path() }, "power failed, or give --cache-dir"),
+            (
+                SetupError::ForeignLockFile { path: path(), reason: "it is a pipe".into() },
+                "move it away, or give --cache-dir",
+            ),
             (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
             (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),
             (SetupError::DeviceClaimed { path: path() }, "--cache-dir another device"),

@@ -17,6 +17,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 #[cfg(feature = "objects")]
 use ringfall_engine::units::gib;
 
+use crate::files::unguessable;
 use crate::objects::ObjectCounts;
 #[cfg(feature = "objects")]
 use crate::objects::{
@@ -177,7 +178,7 @@ impl Store {
         let paths = match &request.places[..] {
             [] => {
                 reclaimed_bytes = reclaim_fresh();
-                vec![fresh_directory()]
+                vec![fresh_directory()?]
             }
             paths => paths.to_vec(),
         };
@@ -375,14 +376,23 @@ impl Store {
 /// What a run makes that is not told where; its name is known again when the run has died.
 const FRESH_PREFIX: &str = "ringfall-";
 
-fn fresh_directory() -> PathBuf {
-    std::env::temp_dir().join(format!("{FRESH_PREFIX}{}", std::process::id()))
+/// Others may write to the system's temporary directory too: nobody can have made it before.
+fn fresh_directory() -> Result<PathBuf, SetupError> {
+    let unguessable = unguessable().map_err(|error| {
+        let what = format!("the system gives no random name for a directory: {error}");
+        SetupError::new(what, "give --cache-dir a directory")
+    })?;
+    let name = format!("{FRESH_PREFIX}{}-{unguessable}", std::process::id());
+    Ok(std::env::temp_dir().join(name))
 }
 
 /// Deletes what runs that were not told where, and died, left: bytes freed.
 fn reclaim_fresh() -> u64 {
     CacheDir::reclaim_dead(&std::env::temp_dir(), |name| {
-        let number = name.strip_prefix(FRESH_PREFIX).unwrap_or_default();
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        let own = name.strip_prefix(FRESH_PREFIX).unwrap_or_default();
+        let (number, unguessable) = own.split_once('-').unwrap_or((own, ""));
+        !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && unguessable.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }

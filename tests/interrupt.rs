@@ -1,8 +1,11 @@
 //! Signals: results are written, nothing is left behind, the status says so.
 
+use std::io::{PipeReader, PipeWriter, Write as _};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Scratch, data_bytes, finish, text, wait_until};
+use crate::support::{Scratch, data_bytes, finish, insist, spawn_to, text, wait_until};
 
 #[test]
 fn ctrl_c_writes_the_results_cleans_up_and_says_130() {
@@ -45,13 +48,46 @@ fn a_second_signal_ends_the_run_at_once_with_what_was_written_so_far() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
 
-    // Both are there before it can do anything about the first: nothing is waited for.
+    // As a terminal and a wrapper that passes it on tell: both are there before it can do anything
+    // about the first, and the second ended the process with its files left behind.
     let (pid, child) = begin();
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).unwrap();
     }
     let output = finish(child);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+/// It left the data file and the lock file behind, and said nothing.
+#[test]
+fn a_second_signal_deletes_the_data_and_says_that_it_ended_the_process() {
+    let scratch = Scratch::new("interrupted-insisting");
+    // Nobody reads the results: after the first signal they are waited with, the data still there.
+    let (reader, writer) = full_pipe();
+    let more = ["--duration", "100", "--quiet", "--output", "/dev/stdout"];
+    let child = spawn_to(scratch.run_command(&more), writer.into());
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    let insisting = insist(&child);
+    let output = finish(child);
+    insisting.join().unwrap();
+    drop(reader);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let told = text(&output);
+    assert!(told.contains("a second signal ended the process at once"), "{told}");
+    assert!(!told.contains("could not be deleted"), "{told}");
+    assert_eq!(scratch.leftovers(), [""; 0], "{told}");
+}
+
+/// A pipe that takes nothing more.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(&[0; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
 }
 
 #[test]

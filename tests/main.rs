@@ -19,6 +19,7 @@ mod gpu_direct;
 mod interrupt;
 mod launcher;
 mod limits;
+mod links;
 mod media;
 mod merge;
 mod mlperf;

@@ -1,6 +1,7 @@
 //! Real devices made for the occasion: loop devices, zram, file systems on them. Needs root; where
 //! the machine does not allow one, the test says so and ends.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, finish, output, skipped, text, wait_until,
+    Scratch, assert_fails, copy_program, finish, insist, output, skipped, text, wait_until,
 };
 
 const IMAGE_BYTES: u64 = 768 << 20;
@@ -498,4 +499,83 @@ fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_i
     // The kernel keeps a process whose I/Os have not ended.
     throttled.limit(0).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Its thread waited for the device, and the process ended without a word of what it left.
+#[test]
+fn a_second_signal_names_what_a_device_that_does_not_answer_keeps() {
+    let scratch = Scratch::new("frozen-insisting");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a second signal while a device does not answer", &why),
+    };
+    let place = point.join("kv");
+    let mut run = scratch.start(&["--cache-dir", place.to_str().unwrap(), "--duration", "100"]);
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    let frozen = match Frozen::new(&point) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            run.kill().unwrap();
+            drop(finish(run));
+            return skipped("a second signal while a device does not answer", &why);
+        }
+    };
+    let insisting = insist(&run);
+    // It can't end before the file system is thawed, but says so at once.
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut told = String::new();
+    while !told.contains("could not be deleted in time") {
+        told = lines.next().expect("it says what it leaves").unwrap();
+    }
+    drop(frozen);
+    let ended = finish(run);
+    insisting.join().unwrap();
+    for word in ["a second signal ended", "kv/ringfall.kv", "kv/ringfall.lock", "next run"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(ended.status.code(), Some(130));
+    let next = on(&scratch, &place, &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert!(!place.join("ringfall.kv").exists() && !place.join("ringfall.lock").exists());
+}
+
+/// The lock file, which says that the data file is ours, was never synced: it came back empty.
+#[test]
+fn what_a_power_failure_leaves_is_reclaimed() {
+    for file_system in ["ext4", "xfs"] {
+        let scratch = Scratch::new("power");
+        if let Err(why) = lose_power(&scratch, file_system) {
+            skipped(&format!("a power failure on {file_system}"), &why);
+        }
+    }
+}
+
+fn lose_power(scratch: &Scratch, file_system: &str) -> Result<(), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    let force = if file_system == "xfs" { "-f" } else { "-F" };
+    tool(&format!("mkfs.{file_system}"), &["-q", force, &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw")?;
+    let place = point.join("kv");
+    let more = ["--cache-dir", place.to_str().unwrap(), "--duration", "100"];
+    let mut run = scratch.start(&more);
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    // Its journal is written, as it would be after some seconds: the names are there for good.
+    let beside = std::fs::File::create(point.join("beside")).unwrap();
+    beside.sync_all().unwrap();
+    drop(beside);
+    let lost = tool("xfs_io", &["-x", "-c", "shutdown", point.to_str().unwrap()]);
+    run.kill().unwrap();
+    drop(finish(run));
+    lost?;
+    // What the run had in flight is given up a moment after it has ended.
+    wait_until("nothing uses it", || tool("umount", &[point.to_str().unwrap()]).is_ok());
+    device.mounted.clear();
+    device.mount(&name, point.clone(), "rw")?;
+    assert!(place.join("ringfall.kv").exists(), "the power failure left the data file");
+    let next = on(scratch, &place, &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert!(text(&next).contains("reclaimed"), "{}", text(&next));
+    assert!(!place.join("ringfall.kv").exists());
+    Ok(())
 }

@@ -14,6 +14,7 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod fill;
+pub mod held;
 pub mod key;
 pub mod load;
 pub mod metrics;

@@ -8,11 +8,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ringfall_engine::held::HeldDirectory;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
 use super::late::{Deed, Lateness, Limits};
 use crate::exit::Exit;
+use crate::files;
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";
@@ -81,20 +83,22 @@ impl Running {
         (stdin, limits): (File, Limits),
     ) -> Result<Running> {
         let (output, log) = (output_of(directory, job), log_of(directory, job));
+        let unwritable = || format!("cannot write the log {}", log.display());
+        let part_of = |path: &Path| path.strip_prefix(directory).unwrap_or(path).to_path_buf();
+        let (result, printed) = (part_of(&output), part_of(&log));
+        let parent = printed.parent().unwrap_or(Path::new(""));
+        let held = HeldDirectory::open(directory).and_then(|held| held.below(parent, true));
+        let held = held.with_context(unwritable)?;
         // What an earlier attempt left must not be taken for this one's.
-        match std::fs::remove_file(&output) {
+        match held.remove(result.file_name().unwrap_or_default()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 let what = format!("the old result {} can't be removed", output.display());
                 return Err(error).context(what);
             }
             _ => {}
         }
-        if let Some(parent) = log.parent() {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot create {}", parent.display()))?;
-        }
-        let unwritable = || format!("cannot write the log {}", log.display());
-        let printed = File::create(&log).with_context(unwritable)?;
+        let printed = files::begin_in(&held, printed.file_name().unwrap_or_default());
+        let printed = printed.with_context(unwritable)?;
         let told = printed.try_clone().with_context(unwritable)?;
         let child = Command::new(program)
             .arg0("ringfall")

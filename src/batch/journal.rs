@@ -2,15 +2,18 @@
 //! of power: it appears whole, each line is synced, and a line that was cut off counts as none.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use ringfall_engine::held::HeldDirectory;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Job, Outcome};
 use crate::config::InputError;
+use crate::files;
 
 /// Its name in the directory; not `.json`, which would be taken for a result.
 const NAME: &str = "batch.journal";
@@ -118,37 +121,35 @@ impl Journal {
         plan: &Plan,
     ) -> Result<(Journal, BTreeMap<String, Outcome>)> {
         let path = directory.join(NAME);
-        let unusable = || format!("the journal {} can't be used", path.display());
-        let ended = match std::fs::metadata(&path) {
-            Ok(metadata) if !metadata.is_file() => anyhow::bail!(
-                "the journal {} is not a plain file; give another directory",
-                path.display()
-            ),
-            Ok(metadata) if metadata.len() > BYTES_MAX => anyhow::bail!(
-                "the journal {} is {} bytes long, which is more than ringfall writes; give another \
-                 directory",
-                path.display(),
-                metadata.len()
-            ),
-            Ok(_) => {
-                let text = std::fs::read(&path).with_context(unusable)?;
-                let text = String::from_utf8_lossy(&text);
-                let whole_lines = text.rfind('\n').map_or(0, |end| end + 1);
-                let ended = read(&text[..whole_lines], &path, plan)?;
-                // A line that was cut off would be the beginning of the next.
-                if whole_lines < text.len() {
-                    let file = OpenOptions::new().write(true).open(&path).with_context(unusable)?;
-                    file.set_len(whole_lines as u64).with_context(unusable)?;
-                }
-                ended
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                begin(directory, &path, plan).with_context(unusable)?;
-                BTreeMap::new()
-            }
-            Err(error) => return Err(error).with_context(unusable),
+        let unusable = || {
+            let path = path.display();
+            format!("the journal {path} can't be used; give another directory, or delete it")
         };
-        let file = OpenOptions::new().append(true).open(&path).with_context(unusable)?;
+        let held = HeldDirectory::open(directory).with_context(unusable)?;
+        let mut file = match held.open_own(NAME, OFlags::APPEND) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                begin(&held, plan).with_context(unusable)?;
+                held.open_own(NAME, OFlags::APPEND)
+            }
+            opened => opened,
+        }
+        .with_context(unusable)?;
+        let bytes = file.metadata().with_context(unusable)?.len();
+        anyhow::ensure!(
+            bytes <= BYTES_MAX,
+            "the journal {} is {bytes} bytes long, which is more than ringfall writes; give \
+             another directory",
+            path.display()
+        );
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).with_context(unusable)?;
+        let text = String::from_utf8_lossy(&text);
+        let whole_lines = text.rfind('\n').map_or(0, |end| end + 1);
+        let ended = read(&text[..whole_lines], &path, plan)?;
+        // A line that was cut off would be the beginning of the next.
+        if whole_lines < text.len() {
+            file.set_len(whole_lines as u64).with_context(unusable)?;
+        }
         Ok((Journal { path, file }, ended))
     }
 
@@ -167,13 +168,10 @@ impl Journal {
 }
 
 /// Makes the journal of a plan; it is there as a whole, or not at all.
-fn begin(directory: &Path, path: &Path, plan: &Plan) -> Result<()> {
-    let draft = directory.join(format!(".{NAME}.new"));
-    let mut file = File::create(&draft)?;
-    file.write_all(format!("{}\n", serde_json::to_string(plan)?).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)?;
-    Ok(File::open(directory)?.sync_all()?)
+fn begin(directory: &HeldDirectory, plan: &Plan) -> Result<()> {
+    let line = format!("{}\n", serde_json::to_string(plan)?);
+    files::replace_in(directory, NAME, &|out| out.write_all(line.as_bytes()))?;
+    Ok(directory.sync()?)
 }
 
 fn read(text: &str, path: &Path, plan: &Plan) -> Result<BTreeMap<String, Outcome>> {

@@ -1,11 +1,12 @@
 //! Who works in a directory: one lock for the batch, and one that its jobs hold too, so that they
 //! are known to be there when the batch itself was killed.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ringfall_engine::held::HeldDirectory;
 
 use crate::config::InputError;
 
@@ -70,9 +71,14 @@ impl Locks {
 }
 
 fn open(directory: &Path, name: &str) -> Result<File> {
-    let path = directory.join(name);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    file.with_context(|| format!("cannot open {}", path.display()))
+    let file = HeldDirectory::open(directory).and_then(|held| held.open_lock(name));
+    file.with_context(|| {
+        let path = directory.join(name);
+        format!(
+            "the lock file {} can't be used; delete it, or give another directory",
+            path.display()
+        )
+    })
 }
 
 /// Whether this process has the lock now.

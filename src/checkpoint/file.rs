@@ -1,19 +1,21 @@
 //! Checkpoints in a directory, written and read with io_uring: each draft is `NAME.part` until it
 //! is renamed.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_engine::buffer::{Chunk, ChunkPool};
+use ringfall_engine::held::{HeldDirectory, Stranger};
 use ringfall_engine::ring::{ChunkIo, ChunkRing, IoKind};
 use ringfall_engine::units::{MIB, gib};
-use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags};
+use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
+use crate::files;
 
 /// What a draft's name ends in.
 const DRAFT_ENDING: &str = ".part";
@@ -34,10 +36,10 @@ pub enum Io {
 /// A directory of the file system that holds checkpoints.
 #[derive(Debug)]
 pub struct FileTarget {
-    path: PathBuf,
+    directory: HeldDirectory,
     io: Io,
-    /// Locked as long as this lives.
-    _directory: File,
+    /// The directory, locked as long as this lives.
+    _lock: File,
 }
 
 /// A file that is being written.
@@ -45,7 +47,8 @@ pub struct FileTarget {
 pub struct FileDraft {
     file: Arc<File>,
     path: PathBuf,
-    final_path: PathBuf,
+    directory: HeldDirectory,
+    name: String,
 }
 
 /// A file that is read.
@@ -90,8 +93,9 @@ impl FileTarget {
 
     fn lock(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
         let open = |error| failed("can't open the directory", path, &error);
-        let directory = File::open(path).map_err(open)?;
-        match directory.try_lock() {
+        let directory = HeldDirectory::open(path).map_err(open)?;
+        let lock = directory.to_read().map_err(open)?;
+        match lock.try_lock() {
             Ok(()) => {}
             // A network file system without locks: nothing is protected there, and nothing lost.
             Err(TryLockError::Error(error)) if has_no_locks(&error) => {}
@@ -105,33 +109,59 @@ impl FileTarget {
                 ));
             }
         }
-        Ok(FileTarget { path: path.to_path_buf(), io, _directory: directory })
+        Ok(FileTarget { directory, io, _lock: lock })
+    }
+
+    /// Opens the directory that a file of that name is in, and the file's own name. No link in it
+    /// is followed.
+    fn place<'a>(&self, name: &'a str, makes: bool) -> std::io::Result<(HeldDirectory, &'a str)> {
+        let (parent, name) = name.rsplit_once('/').unwrap_or(("", name));
+        Ok((self.directory.below(Path::new(parent), makes)?, name))
+    }
+
+    /// Size of a plain file of that name, if it is there.
+    fn length(&self, name: &str) -> Result<Option<u64>, TargetError> {
+        let told = |error| failed("can't look at", &self.path_of(name), &error);
+        let stat = self.place(name, false).and_then(|(held, name)| held.stat_of(name));
+        match stat {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            stat => Ok(stat.map_err(told)?.map(|stat| u64::try_from(stat.st_size).unwrap_or(0))),
+        }
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.directory.path().join(name)
     }
 
-    fn draft_path(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}{DRAFT_ENDING}"))
-    }
-
-    fn open_file(&self, options: &mut OpenOptions, path: &Path) -> Result<File, TargetError> {
-        if self.io == Io::Direct {
-            options.custom_flags(OFlags::DIRECT.bits() as i32);
+    fn flags(&self) -> OFlags {
+        match self.io {
+            Io::Direct => OFlags::DIRECT,
+            Io::Buffered => OFlags::empty(),
         }
-        options.open(path).map_err(|error| match error.raw_os_error() {
-            Some(errno) if Errno::from_raw_os_error(errno) == Errno::INVAL => TargetError::new(
-                format!("the file system of {} takes no direct I/O", path.display()),
-                "give --io buffered, or a directory on another file system (ext4, XFS)",
-            ),
-            _ => failed("can't open", path, &error),
-        })
+    }
+}
+
+fn draft_name(name: &str) -> String {
+    format!("{name}{DRAFT_ENDING}")
+}
+
+/// A file that can't be opened.
+fn unopened(path: &Path, error: &std::io::Error) -> TargetError {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::INVAL) => TargetError::new(
+            format!("the file system of {} takes no direct I/O", path.display()),
+            "give --io buffered, or a directory on another file system (ext4, XFS)",
+        ),
+        _ => failed("can't open", path, error),
     }
 }
 
 /// A failed call on a file or directory, and what to do.
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> TargetError {
+    if error.get_ref().is_some_and(|inner| inner.is::<Stranger>()) {
+        let what = format!("{doing} {}: {error}", path.display());
+        return TargetError::new(what, "move it away, as ringfall did not make it");
+    }
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     let remedy = match errno {
         Some(Errno::NOSPC | Errno::DQUOT) => "free space there, or ask for less",
@@ -222,7 +252,7 @@ impl Target for FileTarget {
     type Mover = FileMover;
 
     fn name(&self) -> String {
-        self.path.display().to_string()
+        self.directory.path().display().to_string()
     }
 
     fn kind(&self) -> &'static str {
@@ -234,8 +264,8 @@ impl Target for FileTarget {
     }
 
     fn room_bytes(&self) -> Result<Option<u64>, TargetError> {
-        let stat = rustix::fs::statvfs(&self.path)
-            .map_err(|errno| failed("can't look at", &self.path, &errno.into()))?;
+        let stat = rustix::fs::fstatvfs(&self.directory)
+            .map_err(|errno| failed("can't look at", self.directory.path(), &errno.into()))?;
         Ok(Some(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 
@@ -246,28 +276,32 @@ impl Target for FileTarget {
     }
 
     fn presence(&self, name: &str) -> Result<Presence, TargetError> {
-        let length = |path: &Path| match std::fs::metadata(path) {
-            Ok(metadata) => Ok(Some(metadata.size())),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("can't look at", path, &error)),
-        };
-        if let Some(bytes) = length(&self.path_of(name))? {
+        if let Some(bytes) = self.length(name)? {
             return Ok(Presence::Published { bytes });
         }
-        let draft = length(&self.draft_path(name))?;
+        let draft = self.length(&draft_name(name))?;
         Ok(draft.map_or(Presence::Absent, |bytes| Presence::Draft { bytes }))
     }
 
     fn create(&self, plan: &FilePlan, goes_on: bool) -> Result<FileDraft, TargetError> {
-        let (path, final_path) = (self.draft_path(&plan.name), self.path_of(&plan.name));
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .map_err(|error| failed("can't make the directory", parent, &error))?;
-        }
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(!goes_on).mode(0o644);
-        let file = self.open_file(&mut options, &path)?;
-        let draft = FileDraft { file: Arc::new(file), path, final_path };
+        let path = self.path_of(&draft_name(&plan.name));
+        let (directory, name) = self
+            .place(&plan.name, true)
+            .map_err(|error| failed("can't make the directory of", &path, &error))?;
+        let draft = draft_name(name);
+        let file = match goes_on {
+            true => directory.open_own(&draft, self.flags()),
+            false => remove_from(&directory, &draft)
+                .and_then(|()| directory.create(&draft, self.flags())),
+        };
+        let file = file.map_err(|error| {
+            if !goes_on && error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) {
+                // open(2): the file is left behind although O_DIRECT was refused.
+                let _made_by_this_call = directory.remove(&draft);
+            }
+            unopened(&path, &error)
+        })?;
+        let draft = FileDraft { file: Arc::new(file), path, directory, name: name.to_owned() };
         let reserve = || rustix::fs::fallocate(&draft.file, FallocateFlags::empty(), 0, plan.bytes);
         match rustix::io::retry_on_intr(reserve) {
             Ok(()) => Ok(draft),
@@ -291,10 +325,12 @@ impl Target for FileTarget {
             // Clean pages: the next reader is to read the drive. Only advice.
             let _advice = rustix::fs::fadvise(&draft.file, 0, None, Advice::DontNeed);
         }
-        std::fs::rename(&draft.path, &draft.final_path)
+        draft
+            .directory
+            .rename(draft_name(&draft.name), &draft.name)
             .map_err(|error| failed("can't give its final name to", &draft.path, &error))?;
         match durable {
-            true => sync_directory(&draft.final_path),
+            true => sync_directory(&draft.directory),
             false => Ok(()),
         }
     }
@@ -302,23 +338,20 @@ impl Target for FileTarget {
     fn abandon(&self, draft: &FileDraft, keep: bool) -> Result<(), TargetError> {
         match keep {
             true => Ok(()),
-            false => self.remove_path(&draft.path),
+            false => self.remove_draft(draft),
         }
     }
 
     fn open(&self, name: &str, version: Version) -> Result<StoredFile, TargetError> {
-        let path = match version {
-            Version::Draft => self.draft_path(name),
-            Version::Published => self.path_of(name),
+        let name = match version {
+            Version::Draft => draft_name(name),
+            Version::Published => name.to_owned(),
         };
-        let file = self.open_file(File::options().read(true), &path)?;
+        let path = self.path_of(&name);
+        let opened = self.place(&name, false);
+        let opened = opened.and_then(|(held, name)| held.open_to_read(name, self.flags()));
+        let file = opened.map_err(|error| unopened(&path, &error))?;
         let metadata = file.metadata().map_err(|error| failed("can't look at", &path, &error))?;
-        if !metadata.is_file() {
-            return Err(TargetError::input(
-                format!("{} is not a file", path.display()),
-                "give the directory to which `ringfall checkpoint write` has written",
-            ));
-        }
         Ok(StoredFile { file: Arc::new(file), path, bytes: metadata.size() })
     }
 
@@ -327,20 +360,16 @@ impl Target for FileTarget {
     }
 
     fn put(&self, name: &str, content: &[u8]) -> Result<(), TargetError> {
-        let (draft, path) = (self.draft_path(name), self.path_of(name));
-        let told = |error: &std::io::Error| failed("can't write", &path, error);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(|error| told(&error))?;
-        }
-        let mut file = File::create(&draft).map_err(|error| told(&error))?;
-        file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| told(&error))?;
-        std::fs::rename(&draft, &path).map_err(|error| told(&error))?;
-        sync_directory(&path)
+        let told = |error| failed("can't write", &self.path_of(name), &error);
+        let (directory, name) = self.place(name, true).map_err(told)?;
+        files::replace_in(&directory, name, &|out| out.write_all(content)).map_err(told)?;
+        sync_directory(&directory)
     }
 
     fn get(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, TargetError> {
         let path = self.path_of(name);
-        let file = match File::open(&path) {
+        let opened = self.place(name, false);
+        let file = match opened.and_then(|(held, name)| held.open_to_read(name, OFlags::empty())) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("can't open", &path, &error)),
@@ -359,8 +388,15 @@ impl Target for FileTarget {
     }
 
     fn remove(&self, name: &str) -> Result<(), TargetError> {
-        self.remove_path(&self.path_of(name))?;
-        self.remove_path(&self.draft_path(name))
+        let told = |error| failed("can't remove", &self.path_of(name), &error);
+        let (directory, own) = match self.place(name, false) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            place => place.map_err(told)?,
+        };
+        remove_from(&directory, own).map_err(told)?;
+        remove_from(&directory, &draft_name(own)).map_err(told)?;
+        self.remove_empty_parent(name);
+        Ok(())
     }
 }
 
@@ -375,23 +411,36 @@ impl FileTarget {
     ) -> TargetError {
         if !goes_on {
             // The reservation's failure is what matters.
-            let _removed = self.remove_path(&draft.path);
+            let _removed = self.remove_draft(draft);
         }
         let doing = format!("can't reserve {:.2} GiB for", gib(plan.bytes));
         failed(&doing, &draft.path, &errno.into())
     }
 
-    fn remove_path(&self, path: &Path) -> Result<(), TargetError> {
-        match std::fs::remove_file(path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("can't remove", path, &error)),
-        }
-        if let Some(parent) = path.parent().filter(|parent| *parent != self.path) {
-            // Only a directory that is empty goes.
-            let _left = rustix::fs::unlinkat(rustix::fs::CWD, parent, AtFlags::REMOVEDIR);
+    fn remove_draft(&self, draft: &FileDraft) -> Result<(), TargetError> {
+        remove_from(&draft.directory, &draft_name(&draft.name))
+            .map_err(|error| failed("can't remove", &draft.path, &error))?;
+        if let Ok(name) = draft.path.strip_prefix(self.directory.path()) {
+            self.remove_empty_parent(&name.to_string_lossy());
         }
         Ok(())
+    }
+
+    /// Removes the directory that a file of that name was in, if it is empty and not the target's.
+    fn remove_empty_parent(&self, name: &str) {
+        if let Some((parent, _)) = name.rsplit_once('/')
+            && let Ok((directory, parent)) = self.place(parent, false)
+        {
+            let _left = directory.remove_directory(parent);
+        }
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove_from(directory: &HeldDirectory, name: &str) -> std::io::Result<()> {
+    match directory.remove(name) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -401,9 +450,8 @@ fn has_no_locks(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF))
 }
 
-/// Makes the names in the directory of a file durable.
-fn sync_directory(path: &Path) -> Result<(), TargetError> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    let synced = File::open(parent).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| failed("can't make the names durable in", parent, &error))
+/// Makes the names in a directory durable.
+fn sync_directory(directory: &HeldDirectory) -> Result<(), TargetError> {
+    let told = |error| failed("can't make the names durable in", directory.path(), &error);
+    directory.sync().map_err(told)
 }

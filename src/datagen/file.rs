@@ -9,6 +9,7 @@ use ringfall_engine::fill::{NamedContent, VerifyMode};
 use ringfall_engine::units::MIB;
 
 use super::DatagenError;
+use crate::files::Spot;
 
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
@@ -43,30 +44,20 @@ pub fn write_file(
             false => format!("{what}, and is not a file: give another name"),
         }));
     }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let draft = path.with_file_name(name);
-    let written = (|| {
-        let mut file = File::create(&draft).map_err(failed)?;
-        let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
-        let mut offset = 0;
-        while offset < bytes {
-            let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
-            content.fill(part, offset);
-            file.write_all(part).map_err(failed)?;
-            offset += part.len() as u64;
-            if !tell(offset) {
-                return Err(DatagenError::Interrupted);
-            }
+    let spot = Spot::of(path).map_err(failed)?;
+    let draft = spot.begin().map_err(failed)?;
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
+    let mut offset = 0;
+    while offset < bytes {
+        let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
+        content.fill(part, offset);
+        draft.file().write_all(part).map_err(failed)?;
+        offset += part.len() as u64;
+        if !tell(offset) {
+            return Err(DatagenError::Interrupted);
         }
-        file.sync_all().map_err(failed)?;
-        std::fs::rename(&draft, path).map_err(failed)
-    })();
-    if written.is_err() {
-        // The first error is the one to report.
-        let _leftover = std::fs::remove_file(&draft);
     }
-    written
+    draft.publish(spot.name()).map_err(failed)
 }
 
 /// Compares a file with content of that length.

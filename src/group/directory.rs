@@ -1,15 +1,20 @@
 //! A board in a directory that all ranks see: a file for each thing shown. Files appear and change
-//! whole.
+//! whole. Others may write to the directory that it is in: no link is followed, and nothing is
+//! believed that another user wrote.
 
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read as _, Result};
+use std::ffi::OsStr;
+use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ringfall_engine::clock::Nanos;
+use ringfall_engine::held::{HeldDirectory, Stranger};
+use rustix::fs::OFlags;
 
 use super::board::{Board, BoardPace};
 use super::card::{Card, Machine, Posts as _};
+use crate::files::Draft;
 
 /// Time for a word to reach all others: several looks, on a file system that is shared.
 const LEAD: Nanos = Nanos::from_secs(2);
@@ -53,21 +58,34 @@ impl Directory {
         Directory { common: common.to_owned(), path, rank, size }
     }
 
-    fn file(&self, rank: u32, name: &str) -> PathBuf {
-        self.path.join(format!("rank_{rank}.{name}"))
+    /// Opens the directory of the launch, which must be of this user. A file made there is this
+    /// user's, by whatever number the file system knows the user.
+    fn held(&self, makes: bool) -> Result<HeldDirectory> {
+        if makes {
+            std::fs::create_dir_all(&self.common)?;
+        }
+        let name = self.path.file_name().unwrap_or_default();
+        HeldDirectory::open(&self.common)?.below(Path::new(name), makes)
     }
 }
 
+fn file_name(rank: u32, name: &str) -> String {
+    format!("rank_{rank}.{name}")
+}
+
 /// Whether nobody uses a directory of another launch any more.
-fn is_abandoned(path: &Path, here: &Machine) -> Result<bool> {
+fn is_abandoned(directory: &HeldDirectory, here: &Machine) -> Result<bool> {
+    if directory.stat()?.st_uid != rustix::process::geteuid().as_raw() {
+        return Ok(false);
+    }
     let (mut age_min, mut have_all_ended) = (None::<Duration>, true);
-    for entry in std::fs::read_dir(path)? {
+    for entry in std::fs::read_dir(directory.path())? {
         let entry = entry?;
         let changed = entry.metadata()?.modified()?;
         let age = SystemTime::now().duration_since(changed).unwrap_or_default();
         age_min = Some(age_min.map_or(age, |least| least.min(age)));
         if entry.path().extension().is_some_and(|ending| ending == "card") {
-            let card = serde_json::from_slice::<Card>(&read(&entry.path())?);
+            let card = serde_json::from_slice::<Card>(&read(directory, &entry.file_name())?);
             have_all_ended &= card.is_ok_and(|card| card.has_left || card.is_gone(here));
         }
     }
@@ -75,37 +93,45 @@ fn is_abandoned(path: &Path, here: &Machine) -> Result<bool> {
     Ok(age_min.is_some_and(|age| age > STILL_FOR || (have_all_ended && age > ENDED_FOR)))
 }
 
-/// A file that a rank wrote, whole.
-fn read(file: &Path) -> Result<Vec<u8>> {
-    // Anything may lie there: who opens a pipe waits.
-    if !std::fs::metadata(file)?.is_file() {
-        return Err(Error::other(format!("{} is not a plain file: delete it", file.display())));
+/// A file that a rank wrote, whole; it must be of the user whose directory it is in.
+fn read(directory: &HeldDirectory, name: &OsStr) -> Result<Vec<u8>> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        let path = directory.path().join(name);
+        Error::other(format!("{} can't be a rank's, as {why}: delete it", path.display()))
+    };
+    let file =
+        directory.open_to_read(name, OFlags::empty()).map_err(|error| match error.kind() {
+            ErrorKind::Other => wrong(&error),
+            _ => error,
+        })?;
+    let uid = file.metadata()?.uid();
+    if uid != directory.stat()?.st_uid {
+        return Err(wrong(&Stranger::OfOther { uid }));
     }
     let mut bytes = Vec::new();
-    File::open(file)?.take(WORD_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    file.take(WORD_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > WORD_BYTES_MAX {
-        let what = format!("{} has more than any rank says: delete it", file.display());
-        return Err(Error::other(what));
+        return Err(wrong(&"it has more than any rank says"));
     }
     Ok(bytes)
-}
-
-fn remove(file: &Path) -> Result<()> {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 impl Board for Directory {
     /// The directory is made anew if another rank has just taken it away.
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let file = self.file(self.rank, name);
-        let draft = file.with_extension(format!("{name}.new"));
+        let file = file_name(self.rank, name);
         let once = || {
-            std::fs::create_dir_all(&self.path)?;
-            std::fs::write(&draft, bytes)?;
-            std::fs::rename(&draft, &file)
+            let held = self.held(true)?;
+            let uid = held.stat()?.st_uid;
+            let draft = Draft::begin(&held)?;
+            if draft.file().metadata()?.uid() != uid {
+                return Err(Error::other(format!(
+                    "{} belongs to another user (uid {uid}): delete it, or meet elsewhere",
+                    self.path.display()
+                )));
+            }
+            draft.file().write_all(bytes)?;
+            draft.publish(&file)
         };
         match once() {
             Err(error) if error.kind() == ErrorKind::NotFound => once(),
@@ -114,7 +140,8 @@ impl Board for Directory {
     }
 
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>> {
-        match read(&self.file(rank, name)) {
+        let read = |held| read(&held, OsStr::new(&file_name(rank, name)));
+        match self.held(false).and_then(read) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -123,17 +150,20 @@ impl Board for Directory {
 
     /// The last takes the directory. What an earlier launch left under the same numbers goes too.
     fn clear(&mut self, lost: &[u32]) -> Result<()> {
-        let entries = match std::fs::read_dir(&self.path) {
+        let held = match self.held(false) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
+            held => held?,
         };
         let ranks = lost.iter().chain([&self.rank]);
         let prefixes: Vec<String> = ranks.map(|rank| format!("rank_{rank}.")).collect();
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
-                remove(&entry.path())?;
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let shown = name.to_string_lossy();
+            if prefixes.iter().any(|prefix| shown.starts_with(prefix)) {
+                match held.remove(&name) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
             }
         }
         match std::fs::remove_dir(&self.path) {
@@ -164,8 +194,13 @@ impl Board for Directory {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(PREFIX) && *path != self.path
         };
+        let is_abandoned = |path: &Path| {
+            let name = Path::new(path.file_name().unwrap_or_default());
+            let held = HeldDirectory::open(&self.common)?.below(name, false)?;
+            is_abandoned(&held, &here)
+        };
         for path in entries.flatten().map(|entry| entry.path()).filter(is_other) {
-            if is_abandoned(&path, &here).unwrap_or(false)
+            if is_abandoned(&path).unwrap_or(false)
                 && let Err(error) = std::fs::remove_dir_all(&path)
             {
                 let directory = path.display();

@@ -24,7 +24,7 @@ pub use machine::{Machine, MountFacts};
 pub use numa::{ShardBytes, Topology};
 pub use overdue::Overdue;
 pub use pipe::{
-    InputFile, is_strange_pipe, open_plain, open_to_read, open_to_write, read_text, write_output,
+    InputFile, is_strange_pipe, open_plain, open_to_read, read_text, try_output, write_output,
 };
 pub use room::{MemoryRoom, Room, counted, human, human_apart};
 pub use screen::{live_line, terminal_columns};

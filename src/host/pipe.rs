@@ -12,6 +12,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+use crate::files::Spot;
+
 /// Patience with a writer of a pipe that has yet to begin: far more than a shell takes to start
 /// both sides of one.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
@@ -193,16 +195,31 @@ impl Read for InputFile {
     }
 }
 
-/// Writes all of it to a file that results go to, as a new one where it is a plain one. What is
-/// there and is none (a device, a pipe, a terminal) is waited for as standard output is: until a
-/// signal comes, or for 2 s where it is a terminal.
+/// Writes all of it to a file that results go to, whole and in place of what is there, or not at
+/// all; directories that are missing are made. What is there and is no plain file (a device, a
+/// pipe, a terminal) is written to, and waited for as standard output is: until a signal comes, or
+/// for 2 s where it is a terminal.
 ///
 /// # Errors
 /// What the system says; [`ErrorKind::TimedOut`] when nobody reads it.
 pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
-    match path.exists() && !path.is_file() {
-        true => crate::outlet::write_beside(&open_to_write(path)?, bytes),
-        false => std::fs::write(path, bytes),
+    let spot = Spot::make(path)?;
+    match spot.is_for_file()? {
+        true => spot.replace(&|out| out.write_all(bytes)),
+        false => crate::outlet::write_beside(&open_to_write(&spot)?, bytes),
+    }
+}
+
+/// Whether a file can be written there later: one of that many bytes is written, and is gone again.
+/// What is there and is no plain file (a device, a pipe) is opened alone.
+///
+/// # Errors
+/// What the system says, as [`write_output`] would.
+pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
+    let spot = Spot::make(path)?;
+    match spot.is_for_file()? {
+        true => spot.try_to_hold(bytes),
+        false => open_to_write(&spot).map(drop),
     }
 }
 
@@ -211,8 +228,8 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// What the system says; a pipe without a reader is [`ErrorKind::BrokenPipe`].
-pub fn open_to_write(path: &Path) -> Result<File> {
-    open_at_once(path, OpenOptions::new().write(true)).map_err(|error| {
+fn open_to_write(spot: &Spot) -> Result<File> {
+    spot.open_other().map_err(|error| {
         // open(2): no process has the pipe open for reading.
         match error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) {
             true => Error::new(ErrorKind::BrokenPipe, "it is a pipe that nobody reads"),
@@ -336,10 +353,10 @@ mod tests {
     fn a_pipe_without_a_reader_is_told_at_once() {
         let path = pipe("unread");
         assert!(is_strange_pipe(&path));
-        assert_eq!(open_to_write(&path).unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(write_output(&path, b"text").unwrap_err().kind(), ErrorKind::BrokenPipe);
         let reader = open_at_once(&path, File::options().read(true)).unwrap();
         assert!(!is_strange_pipe(&path), "held open here");
-        open_to_write(&path).unwrap();
+        open_to_write(&Spot::of(&path).unwrap()).unwrap();
         drop(reader);
         std::fs::remove_file(&path).unwrap();
         assert!(!is_strange_pipe(&path) && !is_strange_pipe(Path::new("/dev/null")));

@@ -55,10 +55,7 @@ impl TraceWriter {
     /// # Errors
     /// It can't be written.
     pub fn create(path: &Path, epoch_s: u64) -> io::Result<TraceWriter> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent)?;
-        }
-        let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, crate::files::begin(path)?);
         let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
         let mut sink = match is_compressed {
             true => {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::NOT_CLOSED;
+use crate::host::write_output;
 
 /// What the harness starts on every rank.
 const WRAPPER: &str = "mlperf_wrapper.py";
@@ -86,12 +87,12 @@ pub fn write(directory: &Path, ringfall: &Path, flags: &[String]) -> Result<Writ
     }
     for (name, text) in scripts {
         let path = directory.join(name);
-        std::fs::write(&path, text).map_err(io(&path))?;
+        write_output(&path, text.as_bytes()).map_err(io(&path))?;
     }
     let config = directory.join(CONFIG);
     let config_kept = config.exists();
     if !config_kept {
-        std::fs::write(&config, CONFIG_TEXT).map_err(io(&config))?;
+        write_output(&config, CONFIG_TEXT.as_bytes()).map_err(io(&config))?;
     }
     // The harness takes the directory from the path as it is given.
     let directory = std::fs::canonicalize(directory).map_err(io(directory))?;

@@ -12,6 +12,7 @@ use ringfall_engine::error::SetupError;
 use ringfall_engine::units::{BLOCK_BYTES, MIB, gib};
 
 use super::{Place, StoreDrive, StoreError, StoreRequest};
+use crate::interrupt;
 use crate::remedy::told_io;
 
 /// Part of the free space that `--storage-capacity-gb 0` takes.
@@ -48,6 +49,7 @@ enum FoundPlace {
 
 pub(super) fn find_directory(path: &Path) -> Result<Found, StoreError> {
     let directory = CacheDir::open(path)?;
+    interrupt::leave_nothing_of(directory.made());
     let usable_bytes = directory.free_bytes()?.saturating_sub(METADATA_SLACK_BYTES);
     Ok(Found {
         name: directory.path().display().to_string(),

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use boon::{Compiler, SchemaIndex, Schemas};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Patience with a run: many times what it takes on a slow machine.
@@ -167,12 +167,17 @@ pub fn output(command: Command) -> Output {
 
 /// Starts it with its output piped. It dies with the thread of its test: a test that fails, or is
 /// killed, leaves nothing behind that goes on running.
-pub fn spawn(mut command: Command) -> Child {
+pub fn spawn(command: Command) -> Child {
+    spawn_to(command, Stdio::piped())
+}
+
+/// The same with its standard output elsewhere.
+pub fn spawn_to(mut command: Command, stdout: Stdio) -> Child {
     let dies_with_us =
         || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
     // SAFETY: between fork and exec it makes one system call and allocates nothing.
     unsafe { command.pre_exec(dies_with_us) };
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]
@@ -190,6 +195,17 @@ fn a_run_ends_with_the_test_that_started_it() {
     // Nobody kills it here: the end of the thread does.
     let status = child.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
+}
+
+/// Interrupts it again and again until it has ended and been waited for, as somebody does who wants
+/// it to end at once: signals that come soon after the first are taken for the same.
+pub fn insist(child: &Child) -> std::thread::JoinHandle<()> {
+    let pid = Pid::from_child(child);
+    std::thread::spawn(move || {
+        while kill_process(pid, Signal::INT).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    })
 }
 
 /// Copies the program. Not by this process: what another test starts meanwhile has the copy open

@@ -1,14 +1,19 @@
 //! The directory of a store: locked, marked as ours, and cleaned of nothing but our own files.
 //!
-//! Layout: `ringfall.lock` (locked while a run lives; one line `file NAME INODE` for each data
-//! file made) beside the data file `ringfall.kv`.
+//! Layout: `ringfall.lock` (locked while a run lives; a line `file NAME INODE` when the data file
+//! is there) beside the data file `ringfall.kv`. That line is durable before the data file grows,
+//! so that a loss of power leaves no file that nobody knows to be ours.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+
+use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::error::SetupError;
+use crate::held::{HeldDirectory, Stranger, kind};
 
 const LOCK_NAME: &str = "ringfall.lock";
 const DATA_NAME: &str = "ringfall.kv";
@@ -23,13 +28,20 @@ const SYSTEM_TREES: [&str; 10] =
 /// A locked store directory. [`CacheDir::remove`] (or drop) deletes what it made, nothing else.
 #[derive(Debug)]
 pub struct CacheDir {
-    path: PathBuf,
-    lock: File,
-    /// Directories that were not there before, the deepest first.
-    made: Vec<PathBuf>,
-    files: Vec<(String, u64)>,
+    made: Arc<MadeFiles>,
     reclaimed_bytes: u64,
     removed: bool,
+}
+
+/// The files and directories that a run made for its store.
+#[derive(Debug)]
+pub struct MadeFiles {
+    directory: HeldDirectory,
+    lock: File,
+    /// Directories that were not there before, the deepest first.
+    directories: Vec<PathBuf>,
+    /// The data file's, once it is made.
+    data_inode: OnceLock<u64>,
 }
 
 impl CacheDir {
@@ -37,15 +49,17 @@ impl CacheDir {
     /// an earlier run which died left in it.
     ///
     /// # Errors
-    /// A system directory, no permission, not a directory, in use by a living run.
+    /// A system directory, no permission, not a directory, in use by a living run, or something
+    /// in it that has the lock file's name and is no lock file of ours.
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
         let given = path.to_path_buf();
-        let mut made = Vec::new();
+        let mut directories = Vec::new();
+        refuse_others_link(path).map_err(|e| directory_error("open", path, &e))?;
         if !path.exists() {
             let resolved = resolve_missing(path);
             refuse_system_directory(&resolved)?;
             let missing = resolved.ancestors().take_while(|ancestor| !ancestor.exists());
-            made.extend(missing.map(Path::to_path_buf));
+            directories.extend(missing.map(Path::to_path_buf));
             fs::create_dir_all(path).map_err(|e| directory_error("create", path, &e))?;
         }
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
@@ -53,25 +67,14 @@ impl CacheDir {
         if !path.is_dir() {
             return Err(SetupError::NotADirectory { path: given });
         }
-        let lock_path = path.join(LOCK_NAME);
-        let mut options = OpenOptions::new();
-        let mut lock = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&lock_path)
-            .map_err(|e| directory_error("write to", &path, &e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(SetupError::StoreInUse { path }),
-            Err(TryLockError::Error(error)) => return Err(directory_error("lock", &path, &error)),
-        }
-        let reclaimed_bytes = reclaim(&path, &mut lock)?;
-        let files = Vec::new();
-        let mut directory = CacheDir { path, lock, made, files, reclaimed_bytes, removed: false };
-        directory.write_lock_file()?;
-        Ok(directory)
+        let directory =
+            HeldDirectory::open_resolved(&path).map_err(|e| directory_error("open", &path, &e))?;
+        let lock = take_lock(&directory)?;
+        let data_inode = OnceLock::new();
+        let made = MadeFiles { directory, lock, directories, data_inode };
+        let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
+        made.write_lock_file()?;
+        Ok(CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false })
     }
 
     /// Deletes, of the directories in `parent` that `is_ours` knows by their names, those whose run
@@ -79,16 +82,18 @@ impl CacheDir {
     /// doubt is left alone: another user's, one without a lock file, one whose process lives, one
     /// that is locked, one that holds more.
     pub fn reclaim_dead(parent: &Path, is_ours: impl Fn(&str) -> bool) -> u64 {
-        let Ok(entries) = fs::read_dir(parent) else { return 0 };
-        let named =
-            entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(&is_ours));
-        named.filter_map(|entry| reclaim_whole(&entry.path())).sum()
+        let (Ok(entries), Ok(held)) = (fs::read_dir(parent), HeldDirectory::open(parent)) else {
+            return 0;
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let ours = names.filter(|name| name.to_str().is_some_and(&is_ours));
+        ours.filter_map(|name| reclaim_whole(&held, Path::new(&name))).sum()
     }
 
     /// Path of the directory that holds this run's data files.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.made.directory.path()
     }
 
     /// Bytes freed by deleting what a dead run had left.
@@ -97,43 +102,47 @@ impl CacheDir {
         self.reclaimed_bytes
     }
 
+    /// What was made, for as long as this lives: for whoever ends the process before that.
+    #[must_use]
+    pub fn made(&self) -> Weak<MadeFiles> {
+        Arc::downgrade(&self.made)
+    }
+
     /// Bytes an ordinary user may still write to this file system.
     ///
     /// # Errors
     /// When the file system doesn't say.
     pub fn free_bytes(&self) -> Result<u64, SetupError> {
-        let stat = rustix::fs::statvfs(&self.path).map_err(|errno| {
-            directory_error("ask for the free space of", &self.path, &errno.into())
+        let stat = rustix::fs::statvfs(self.path()).map_err(|errno| {
+            directory_error("ask for the free space of", self.path(), &errno.into())
         })?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Makes the data file; it is recorded as ours before anything is written.
+    /// Makes the data file, which is durably recorded as ours before anything is written to it.
     ///
     /// # Errors
     /// When a file of that name is there that ringfall did not make, or O_DIRECT is refused.
     pub fn create_data_file(&mut self) -> Result<(File, PathBuf), SetupError> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let name = DATA_NAME.to_owned();
-        let path = self.path.join(DATA_NAME);
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .custom_flags(libc::O_DIRECT | libc::O_CLOEXEC)
-            .open(&path);
+        let MadeFiles { directory, lock, data_inode, .. } = &*self.made;
+        let path = self.path().join(DATA_NAME);
+        let opened = directory.create(DATA_NAME, OFlags::DIRECT);
         let file = opened.map_err(|error| match error.raw_os_error() {
             Some(libc::EEXIST) => SetupError::ForeignDataFile { path: path.clone() },
             Some(libc::EINVAL) => {
                 // open(2): the file is left behind although O_DIRECT was refused.
-                let _made_by_this_call = fs::remove_file(&path);
-                SetupError::NoDirectIo { path: self.path.clone() }
+                let _made_by_this_call = directory.remove(DATA_NAME);
+                SetupError::NoDirectIo { path: self.path().to_path_buf() }
             }
-            _ => directory_error("create a file in", &self.path, &error),
+            _ => directory_error("create a file in", self.path(), &error),
         })?;
-        let inode = file.metadata().map_err(|e| directory_error("read", &path, &e))?.ino();
-        self.files.push((name, inode));
-        self.write_lock_file()?;
+        let stat = rustix::fs::fstat(&file);
+        let stat = stat.map_err(|errno| directory_error("read", &path, &errno.into()))?;
+        let _first = data_inode.set(stat.st_ino);
+        self.made.write_lock_file()?;
+        lock.sync_all()
+            .and_then(|()| directory.sync())
+            .map_err(|e| directory_error("make the lock file durable in", self.path(), &e))?;
         Ok((file, path))
     }
 
@@ -143,13 +152,27 @@ impl CacheDir {
     /// # Errors
     /// The first deletion that failed, after trying all of them.
     pub fn remove(mut self) -> Result<(), SetupError> {
-        self.remove_files()
+        self.removed = true;
+        self.made.remove()
     }
+}
 
-    fn remove_files(&mut self) -> Result<(), SetupError> {
-        if std::mem::replace(&mut self.removed, true) {
-            return Ok(());
+impl Drop for CacheDir {
+    fn drop(&mut self) {
+        if !self.removed
+            && let Err(error) = self.made.remove()
+        {
+            tracing::warn!("{error}");
         }
+    }
+}
+
+impl MadeFiles {
+    /// Deletes what is still there of them. May be called again.
+    ///
+    /// # Errors
+    /// The first deletion that failed, after trying all of them.
+    pub fn remove(&self) -> Result<(), SetupError> {
         let mut first_failure = Ok(());
         let mut keep_first = |result: io::Result<()>, path: &Path| {
             if let Err(error) = result
@@ -159,18 +182,10 @@ impl CacheDir {
                 first_failure = Err(directory_error("delete", path, &error));
             }
         };
-        for (name, inode) in &self.files {
-            let path = self.path.join(name);
-            if is_inode(&path, *inode) {
-                keep_first(fs::remove_file(&path), &path);
-            }
+        for name in self.names() {
+            keep_first(self.directory.remove(name), &self.directory.path().join(name));
         }
-        let lock_path = self.path.join(LOCK_NAME);
-        // The directory may have been moved away, and another run's stand in its place.
-        if self.lock.metadata().is_ok_and(|own| is_inode(&lock_path, own.ino())) {
-            keep_first(fs::remove_file(&lock_path), &lock_path);
-        }
-        for made in &self.made {
+        for made in &self.directories {
             match fs::remove_dir(made) {
                 // Somebody put files of their own there: not ours to delete.
                 Err(e) if e.raw_os_error() == Some(libc::ENOTEMPTY) => break,
@@ -180,90 +195,135 @@ impl CacheDir {
         first_failure
     }
 
-    fn write_lock_file(&mut self) -> Result<(), SetupError> {
+    /// Paths of the files that are still there.
+    #[must_use]
+    pub fn left(&self) -> Vec<PathBuf> {
+        self.names().map(|name| self.directory.path().join(name)).collect()
+    }
+
+    /// Paths of the files, also of those that are not there any more.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let data = self.data_inode.get().map(|_| DATA_NAME);
+        data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
+    }
+
+    /// Names of them: the directory may have been moved away, and another run's stand in its place.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let is_data = self.data_inode.get().is_some_and(|inode| is_inode(&self.directory, *inode));
+        let is_lock = self.directory.names(LOCK_NAME, &self.lock);
+        is_data.then_some(DATA_NAME).into_iter().chain(is_lock.then_some(LOCK_NAME))
+    }
+
+    /// Never empty at any moment: what was there is written over.
+    fn write_lock_file(&self) -> Result<(), SetupError> {
         let mut text = format!("{MARKER}\npid {}\n", std::process::id());
-        for (name, inode) in &self.files {
-            text.push_str(&format!("file {name} {inode}\n"));
+        if let Some(inode) = self.data_inode.get() {
+            text.push_str(&format!("file {DATA_NAME} {inode}\n"));
         }
         let written = self
             .lock
-            .set_len(0)
-            .and_then(|()| self.lock.rewind())
-            .and_then(|()| self.lock.write_all(text.as_bytes()));
-        written.map_err(|e| directory_error("write the lock file in", &self.path, &e))
+            .write_all_at(text.as_bytes(), 0)
+            .and_then(|()| self.lock.set_len(text.len() as u64));
+        written.map_err(|e| directory_error("write the lock file in", self.directory.path(), &e))
     }
 }
 
-impl Drop for CacheDir {
-    fn drop(&mut self) {
-        if let Err(error) = self.remove_files() {
-            tracing::warn!("{error}");
+/// Where everybody may make files, such as in `/tmp`, a link would have any directory used.
+fn refuse_others_link(path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Ok(()) };
+    match HeldDirectory::open(path.parent().unwrap_or(Path::new(""))) {
+        Ok(parent) => parent.own_link(name).map(drop),
+        // It is missing, or something else is wrong that is found next.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Opens and locks the lock file, which is made where it is missing.
+fn take_lock(directory: &HeldDirectory) -> Result<File, SetupError> {
+    let path = directory.path();
+    loop {
+        let lock = directory.open_lock(LOCK_NAME).map_err(|error| {
+            let stranger = error.get_ref().and_then(|inner| inner.downcast_ref::<Stranger>());
+            match stranger {
+                Some(stranger) => SetupError::ForeignLockFile {
+                    path: path.join(LOCK_NAME),
+                    reason: stranger.to_string(),
+                },
+                None => directory_error("write to", path, &error),
+            }
+        })?;
+        match lock.try_lock() {
+            // A run that has just ended removed the one that was opened.
+            Ok(()) if !directory.names(LOCK_NAME, &lock) => {}
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => {
+                return Err(SetupError::StoreInUse { path: path.to_path_buf() });
+            }
+            Err(TryLockError::Error(error)) => return Err(directory_error("lock", path, &error)),
         }
     }
 }
 
 /// Deletes a dead run's directory: bytes freed, or nothing was done.
-fn reclaim_whole(path: &Path) -> Option<u64> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
+fn reclaim_whole(parent: &HeldDirectory, name: &Path) -> Option<u64> {
+    let directory = parent.below(name, false).ok()?;
+    if directory.stat().ok()?.st_uid != rustix::process::geteuid().as_raw() {
         return None;
     }
-    let lock_path = path.join(LOCK_NAME);
-    let mut lock = OpenOptions::new().read(true).write(true).open(&lock_path).ok()?;
+    let lock = directory.open_own(LOCK_NAME, OFlags::empty()).ok()?;
     // Looked at before it is locked: a run that is just beginning must find it free, and has
     // written nothing yet.
     let mut text = String::new();
-    (&mut lock).take(LOCK_MAX_BYTES).read_to_string(&mut text).ok()?;
+    (&lock).take(LOCK_MAX_BYTES).read_to_string(&mut text).ok()?;
     let pid = text.lines().find_map(|line| line.strip_prefix("pid "))?.parse().ok()?;
     let pid = rustix::process::Pid::from_raw(pid)?;
     if rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH) {
         return None;
     }
     lock.try_lock().ok()?;
-    lock.rewind().ok()?;
-    let freed_bytes = reclaim(path, &mut lock).ok()?;
-    fs::remove_file(&lock_path).ok()?;
+    let freed_bytes = reclaim(&directory, &lock).ok()?;
+    directory.remove(LOCK_NAME).ok()?;
     // Not empty: somebody keeps files there.
-    let _removed = fs::remove_dir(path);
+    let _removed = parent.remove_directory(name);
     Some(freed_bytes)
 }
 
-/// Deletes the files that a dead run recorded, if they still are the ones it made.
-fn reclaim(directory: &Path, lock: &mut File) -> Result<u64, SetupError> {
-    let mut text = String::new();
-    if lock.take(LOCK_MAX_BYTES).read_to_string(&mut text).is_err() {
+/// Deletes the data file that a dead run recorded, if it still is the one it made, or that has
+/// nothing in it: a run that lost its power before it could record it. Bytes freed.
+fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
+    let mut text = vec![0; LOCK_MAX_BYTES as usize];
+    let length = lock.read_at(&mut text, 0);
+    let length = length.map_err(|e| directory_error("read the lock file in", directory.path(), &e));
+    let text = std::str::from_utf8(&text[..length?]).map_err(|_| foreign_lock_file(directory))?;
+    if !text.is_empty() && !text.starts_with(MARKER) {
         return Err(foreign_lock_file(directory));
     }
-    if text.is_empty() {
-        return Ok(0);
-    }
-    if !text.starts_with(MARKER) {
-        return Err(foreign_lock_file(directory));
-    }
-    let mut freed_bytes = 0;
-    for line in text.lines() {
-        let mut words = line.split(' ');
-        let (Some("file"), Some(name), Some(inode)) = (words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        let plain_name = name == DATA_NAME;
-        let Some(inode) = inode.parse().ok().filter(|_| plain_name) else { continue };
-        let path = directory.join(name);
-        if is_inode(&path, inode) {
-            freed_bytes += fs::metadata(&path).map_or(0, |m| m.blocks() * 512);
-            fs::remove_file(&path).map_err(|e| directory_error("delete", &path, &e))?;
-        }
-    }
-    Ok(freed_bytes)
+    let recorded = text.lines().find_map(|line| line.strip_prefix("file ringfall.kv "));
+    let recorded: Option<u64> = recorded.and_then(|inode| inode.parse().ok());
+    let path = || directory.path().join(DATA_NAME);
+    let found = directory.stat_of(DATA_NAME).map_err(|e| directory_error("read", &path(), &e))?;
+    let is_ours = |stat: &Stat| {
+        let is_recorded = recorded == Some(stat.st_ino);
+        let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
+        kind(stat) == FileType::RegularFile && (is_recorded || (is_own && stat.st_size == 0))
+    };
+    let Some(found) = found.filter(is_ours) else { return Ok(0) };
+    directory.remove(DATA_NAME).map_err(|e| directory_error("delete", &path(), &e))?;
+    Ok(u64::try_from(found.st_blocks).unwrap_or(0) * 512)
 }
 
-fn foreign_lock_file(directory: &Path) -> SetupError {
-    SetupError::ForeignLockFile { path: directory.join(LOCK_NAME) }
+fn foreign_lock_file(directory: &HeldDirectory) -> SetupError {
+    let reason = "it was not written by ringfall".to_owned();
+    SetupError::ForeignLockFile { path: directory.path().join(LOCK_NAME), reason }
 }
 
-fn is_inode(path: &Path, inode: u64) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.ino() == inode)
+/// Whether the data file there is the one with that inode.
+fn is_inode(directory: &HeldDirectory, inode: u64) -> bool {
+    let found = directory.stat_of(DATA_NAME);
+    found.is_ok_and(|found| {
+        found.is_some_and(|stat| kind(&stat) == FileType::RegularFile && stat.st_ino == inode)
+    })
 }
 
 /// The path that creating `path` would make: the deepest existing part resolved, the rest as is.
@@ -367,6 +427,22 @@ mod tests {
     }
 
     #[test]
+    fn a_link_of_another_user_is_no_place_for_a_store() {
+        let there = scratch("others-link");
+        let link = scratch("others-link-itself");
+        fs::create_dir_all(&there).unwrap();
+        std::os::unix::fs::symlink(&there, &link).unwrap();
+        CacheDir::open(&link).unwrap().remove().unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            let error = CacheDir::open(&link).unwrap_err();
+            assert!(error.to_string().contains("link of another user"), "{error}");
+        }
+        fs::remove_file(link).unwrap();
+        fs::remove_dir(there).unwrap();
+    }
+
+    #[test]
     fn the_lock_file_of_another_run_in_our_place_survives() {
         let (path, moved) = (scratch("moved"), scratch("moved-away"));
         let first = CacheDir::open(&path).unwrap();
@@ -453,5 +529,55 @@ mod tests {
             assert_eq!(fs::read(path.join(LOCK_NAME)).unwrap(), garbage);
         }
         fs::remove_dir_all(path).unwrap();
+    }
+
+    /// What a loss of power leaves of a run that had just made its files.
+    #[test]
+    fn an_empty_data_file_beside_a_lock_file_without_its_record_is_reclaimed() {
+        let path = scratch("unrecorded");
+        fs::create_dir_all(&path).unwrap();
+        for text in ["", "ringfall store v1\npid 1\n"] {
+            fs::write(path.join(LOCK_NAME), text).unwrap();
+            fs::write(path.join(DATA_NAME), b"").unwrap();
+            let mut directory = CacheDir::open(&path).unwrap();
+            directory.create_data_file().unwrap();
+            directory.remove().unwrap();
+        }
+        // What has content, or another name, may be somebody's.
+        fs::write(path.join(DATA_NAME), b"").unwrap();
+        fs::hard_link(path.join(DATA_NAME), path.join("theirs")).unwrap();
+        let error = CacheDir::open(&path).unwrap().create_data_file().unwrap_err();
+        assert!(matches!(error, SetupError::ForeignDataFile { .. }), "{error}");
+        assert!(path.join(DATA_NAME).exists());
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    /// The one that tells whose the data file is was empty between two versions of it.
+    #[test]
+    fn the_record_of_the_data_file_replaces_the_lock_file_s_text_in_one_write() {
+        let path = scratch("record");
+        let mut directory = CacheDir::open(&path).unwrap();
+        let before = fs::read_to_string(path.join(LOCK_NAME)).unwrap();
+        directory.create_data_file().unwrap();
+        let text = fs::read_to_string(path.join(LOCK_NAME)).unwrap();
+        assert!(text.starts_with(&before), "{text}");
+        let recorded = format!("file {DATA_NAME} {}\n", directory.made.data_inode.get().unwrap());
+        assert!(text.ends_with(&recorded), "{text}");
+    }
+
+    #[test]
+    fn what_was_made_is_removed_by_whoever_ends_the_process_and_never_another_s() {
+        let path = scratch("made");
+        let mut directory = CacheDir::open(&path).unwrap();
+        directory.create_data_file().unwrap();
+        let weak = directory.made();
+        let made = weak.upgrade().unwrap();
+        assert_eq!(made.left(), made.paths());
+        assert_eq!(made.left().len(), 2);
+        made.remove().unwrap();
+        assert!(made.left().is_empty() && !path.exists());
+        drop(made);
+        directory.remove().unwrap();
+        assert!(weak.upgrade().is_none(), "another run's files may have those inodes by now");
     }
 }

@@ -16,7 +16,7 @@ mod several;
 mod sim;
 mod touched;
 
-pub use directory::CacheDir;
+pub use directory::{CacheDir, MadeFiles};
 pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice, Preallocate};
 pub use flaws::{FlawCounts, FlawRates};

@@ -56,10 +56,12 @@ pub enum SetupError {
         /// The file.
         path: PathBuf,
     },
-    /// The lock file was not written by an engine.
+    /// What has the lock file's name was not made by an engine.
     ForeignLockFile {
-        /// The file.
+        /// The path.
         path: PathBuf,
+        /// What it is instead, in words.
+        reason: String,
     },
     /// The file system has no O_DIRECT.
     NoDirectIo {
@@ -210,10 +212,10 @@ impl SetupError {
                 format!("{} belongs to the system", shown(path))
             }
             SetupError::ForeignDataFile { path } => {
-                format!("{} exists, and ringfall did not make it", shown(path))
+                format!("{} exists, and no record says that ringfall made it", shown(path))
             }
-            SetupError::ForeignLockFile { path } => {
-                format!("{} was not written by ringfall", shown(path))
+            SetupError::ForeignLockFile { path, reason } => {
+                format!("{} can't be the lock file: {reason}", shown(path))
             }
             SetupError::NoDirectIo { path } => {
                 format!("the file system at {} has no O_DIRECT", shown(path))
@@ -277,9 +279,8 @@ impl SetupError {
             SetupError::SystemDirectory { .. } => {
                 "choose a directory of its own on the file system that is to hold the data"
             }
-            SetupError::ForeignDataFile { .. } | SetupError::ForeignLockFile { .. } => {
-                "move it away, or choose another directory"
-            }
+            SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
+            SetupError::ForeignLockFile { .. } => "move it away, or choose another directory",
             SetupError::NoDirectIo { .. } => {
                 "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
             }
@@ -333,6 +334,10 @@ impl SetupError {
         remedy.into()
     }
 }
+
+/// Earlier versions did not make the record durable.
+const FOREIGN_DATA_REMEDY: &str =
+    "delete it if it is what a run left when the power failed, or choose another directory";
 
 fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
     format!(

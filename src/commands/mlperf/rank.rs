@@ -10,7 +10,7 @@ use crate::config::values::Auto;
 use crate::config::{self, ConfigFile, Facts, Places, Plan, Ranks};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::Launcher;
+use crate::host::{Launcher, write_output};
 use crate::interrupt::Interrupt;
 use crate::log_lines::log_to_stderr;
 use crate::mlperf::place::{Place, results_in};
@@ -118,8 +118,8 @@ fn put_second(result: &Path, second: &Path) -> Result<()> {
     if std::fs::hard_link(result, second).is_ok() {
         return Ok(());
     }
-    let copied = std::fs::copy(result, second);
-    copied.map(drop).with_context(|| format!("--output {} can't be written", second.display()))
+    let copied = std::fs::read(result).and_then(|bytes| write_output(second, &bytes));
+    copied.with_context(|| format!("--output {} can't be written", second.display()))
 }
 
 /// Says at the end of the log why a run failed that has a result: which of its warnings it was.

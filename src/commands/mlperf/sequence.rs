@@ -14,6 +14,7 @@ use crate::commands::{TEXT_WIDTH, print};
 use crate::config::{InputError, Rank, Ranks};
 use crate::escape::terminal;
 use crate::exit::Exit;
+use crate::files;
 use crate::host::host_name;
 use crate::interrupt::Interrupt;
 use crate::mlperf::NOT_CLOSED;
@@ -308,7 +309,7 @@ impl Finished<'_> {
         for job in &batch.jobs {
             let path = log_of(self.run, &job.name);
             let written = || format!("{} can't be written", path.display());
-            let mut log = std::fs::File::create(&path).with_context(written)?;
+            let mut log = files::begin(&path).with_context(written)?;
             for rank in 0..ranks {
                 let name = format!("{}.log", job.name);
                 let own = state_directory(self.run, rank).join(name);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::config::{InputError, Plan, RooflineFrom};
-use crate::host::{Overdue, is_strange_pipe, open_to_write, write_output};
+use crate::host::{Overdue, is_strange_pipe, try_output, write_output};
 use crate::results::{Document, write_json};
 use crate::show::{Named, fio_job, write_html, write_sheet};
 
@@ -90,9 +90,6 @@ pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
 pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Result<()> {
     let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();
     let job = fio_job(document).unwrap_or_else(nothing);
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     Ok(write_output(path, job.as_bytes())?)
 }
 
@@ -115,22 +112,5 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
         ))
         .into());
     }
-    if path.exists() && !path.is_file() {
-        open_to_write(path).with_context(told)?;
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).with_context(told)?;
-    // A name that is too long is found by asking for it.
-    if let Err(error) = path.symlink_metadata()
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(error).with_context(told);
-    }
-    let probe = parent.join(format!(".ringfall-probe-{}", std::process::id()));
-    let written = std::fs::write(&probe, vec![0; RESULT_BYTES]);
-    let removed = std::fs::remove_file(&probe);
-    written.with_context(told)?;
-    removed.with_context(told)
+    try_output(path, RESULT_BYTES).with_context(told)
 }

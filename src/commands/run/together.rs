@@ -1,7 +1,6 @@
 //! What ranks of one launch do together beside the run itself: they meet, and when they have ended,
 //! rank 0 merges what all of them have measured.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
 use crate::config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
 use crate::group::{Group, Meeting, Party, Session, Topic};
-use crate::host::Overdue;
+use crate::host::{Overdue, write_output};
 use crate::results::document::read_bytes;
 use crate::results::write_json;
 use crate::show::{Named, write_html, write_sheet};
@@ -303,9 +302,5 @@ fn file_of(word: &[u8], is_shared: bool) -> Result<PathBuf> {
 fn write_content(file: &Path, packed: &[u8], bytes: u64) -> Result<()> {
     let told = || format!("{}, which another rank has measured, can't be written", file.display());
     let content = zstd::bulk::decompress(packed, usize::try_from(bytes)?).with_context(told)?;
-    if let Some(parent) = file.parent() {
-        std::fs::create_dir_all(parent).with_context(told)?;
-    }
-    let mut output = std::fs::File::create(file).with_context(told)?;
-    output.write_all(&content).with_context(told)
+    write_output(file, &content).with_context(told)
 }

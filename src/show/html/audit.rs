@@ -16,9 +16,6 @@ const INPUTS_SHOWN: usize = 400;
 /// # Errors
 /// What the file system says.
 pub fn write_audit_html(audit: &Audit, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page(audit).as_bytes())
 }
 

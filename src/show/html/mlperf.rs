@@ -19,9 +19,6 @@ use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
 /// # Errors
 /// What the file system says.
 pub fn write_mlperf_html(run: &MlperfRun<'_>, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page(run).as_bytes())
 }
 

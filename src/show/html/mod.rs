@@ -35,9 +35,6 @@ const STYLE: &str = include_str!("style.css");
 /// # Errors
 /// What the file system says.
 pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page::page(results).as_bytes())
 }
 

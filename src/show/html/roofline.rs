@@ -16,9 +16,6 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// # Errors
 /// What the file system says.
 pub fn write_roofline_html(roofline: &Roofline, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page(roofline).as_bytes())
 }
 

@@ -16,9 +16,6 @@ const ONE_LINE: &str = " style=\"white-space: nowrap\"";
 /// # Errors
 /// What the file system says.
 pub fn write_suite_html(table: &Table, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page(table).as_bytes())
 }
 

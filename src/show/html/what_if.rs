@@ -14,9 +14,6 @@ use crate::show::{WhatIf, WhatIfRow};
 /// # Errors
 /// What the file system says.
 pub fn write_what_if_html(what_if: &WhatIf, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     crate::host::write_output(path, page(what_if).as_bytes())
 }
 

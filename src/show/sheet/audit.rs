@@ -44,10 +44,7 @@ const HEADER: [&str; 29] = [
 /// # Errors
 /// What the file system says.
 pub fn write_audit_csv(audit: &Audit, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
-    let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_path(path)?;
+    let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     table.write_record(HEADER)?;
     for run in &audit.runs {
         for group in &run.groups {
@@ -56,7 +53,8 @@ pub fn write_audit_csv(audit: &Audit, path: &Path) -> std::io::Result<()> {
             }
         }
     }
-    table.flush()
+    let bytes = table.into_inner().map_err(|error| error.into_error())?;
+    crate::host::write_output(path, &bytes)
 }
 
 fn row(run: &LeafReport, group: &GroupReport, rank: &RankRow) -> [String; HEADER.len()] {

@@ -44,9 +44,6 @@ impl Rows {
 /// What the file system says.
 pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
     let is_csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     match is_csv {
         true => csv::write(&Rows::of(results), path),
         false => xlsx::write(results, path),

@@ -33,9 +33,6 @@ const LAST: [(&str, f64); 7] = [
 /// # Errors
 /// What the file system says.
 pub fn write_suite_sheet(table: &Table, path: &Path) -> std::io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)?;
-    }
     let bytes = workbook(table).map_err(std::io::Error::other)?;
     crate::host::write_output(path, &bytes)
 }

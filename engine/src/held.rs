@@ -1,0 +1,476 @@
+//! A directory held open. Files in it are made, opened, renamed and removed by its descriptor, so
+//! that another directory which takes its place is never meant; and none of them is reached through
+//! a link. Whoever may write to a directory could put a link there, to have a file elsewhere
+//! written over.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Error, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// Mode of a new file, less what the umask takes.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
+/// Mode of a new directory, less what the umask takes.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
+/// Flags of a directory that only leads to what is in it: it need not be readable.
+const LEADS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Something under the name of a file of ours that is none. As text: "it is …".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Stranger {
+    /// Symbolic link, wherever it leads.
+    #[error("it is a symbolic link")]
+    Link,
+    /// Symbolic link that neither this user nor root made.
+    #[error("it is a symbolic link of another user (uid {uid})")]
+    LinkOfOther {
+        /// Whose it is.
+        uid: u32,
+    },
+    /// Named pipe: opening it could wait for ever.
+    #[error("it is a named pipe")]
+    Pipe,
+    /// Directory.
+    #[error("it is a directory")]
+    Directory,
+    /// Device or socket.
+    #[error("it is not a plain file")]
+    NotPlain,
+    /// Plain file of another user.
+    #[error("it belongs to another user (uid {uid})")]
+    OfOther {
+        /// Whose it is.
+        uid: u32,
+    },
+    /// Plain file with other names, under which it may be somebody's.
+    #[error("it has {names} names (hard links)")]
+    HardLinked {
+        /// Number of its names.
+        names: u64,
+    },
+}
+
+impl From<Stranger> for Error {
+    fn from(stranger: Stranger) -> Error {
+        Error::other(stranger)
+    }
+}
+
+/// A directory held open; see the top of the file.
+#[derive(Debug)]
+pub struct HeldDirectory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl HeldDirectory {
+    /// Opens a directory that the user named: links on the way are followed. An empty path is the
+    /// current directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &Path) -> io::Result<HeldDirectory> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let fd = rustix::fs::open(path, LEADS, Mode::empty())?;
+        Ok(HeldDirectory { fd, path: path.to_path_buf() })
+    }
+
+    /// Opens a directory by its resolved path, in which no link is followed.
+    ///
+    /// # Errors
+    /// What the system says; [`Stranger::Link`] when a part of it has become one.
+    pub fn open_resolved(path: &Path) -> io::Result<HeldDirectory> {
+        let root = HeldDirectory::open(Path::new("/"))?;
+        root.below(path.strip_prefix("/").unwrap_or(path), false)
+    }
+
+    /// Opens the directory of that relative name below this one, and makes what of it is missing
+    /// if that is wished.
+    ///
+    /// # Errors
+    /// What the system says; [`Stranger::Link`] when a part of it is one.
+    pub fn below(&self, name: &Path, makes: bool) -> io::Result<HeldDirectory> {
+        let mut fd = rustix::fs::openat(&self.fd, ".", LEADS, Mode::empty())?;
+        let mut path = self.path.clone();
+        for part in name.components() {
+            let part = match part {
+                Component::Normal(part) => part,
+                Component::CurDir => continue,
+                _ => return Err(ErrorKind::InvalidInput.into()),
+            };
+            if makes {
+                match rustix::fs::mkdirat(&fd, part, DIRECTORY_MODE) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            let next = rustix::fs::openat(&fd, part, LEADS | OFlags::NOFOLLOW, Mode::empty());
+            fd = next.map_err(|errno| match stat_at(&fd, part) {
+                Ok(Some(stat)) if kind(&stat) == FileType::Symlink => Stranger::Link.into(),
+                _ => Error::from(errno),
+            })?;
+            path.push(part);
+        }
+        Ok(HeldDirectory { fd, path })
+    }
+
+    /// Path by which the directory was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the directory itself is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stat(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::fstat(&self.fd)?)
+    }
+
+    /// What has that name here, or nothing; a link is not followed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stat_of(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
+        stat_at(&self.fd, name.as_ref())
+    }
+
+    /// Whether that name here is still the open file's.
+    #[must_use]
+    pub fn names(&self, name: impl AsRef<OsStr>, file: &File) -> bool {
+        let (Ok(Some(there)), Ok(own)) = (self.stat_of(name), rustix::fs::fstat(file)) else {
+            return false;
+        };
+        (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
+    }
+
+    /// Where a symbolic link of that name leads, if this user or root made it; nothing where there
+    /// is none.
+    ///
+    /// # Errors
+    /// What the system says; [`Stranger::LinkOfOther`].
+    pub fn own_link(&self, name: impl AsRef<OsStr>) -> io::Result<Option<PathBuf>> {
+        let name = name.as_ref();
+        match self.stat_of(name)? {
+            Some(stat) if kind(&stat) == FileType::Symlink => {
+                if ![0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
+                    return Err(Stranger::LinkOfOther { uid: stat.st_uid }.into());
+                }
+                let to = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
+                Ok(Some(OsString::from_vec(to.into_bytes()).into()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes a file, open to read and write. `more` are flags beside those.
+    ///
+    /// # Errors
+    /// What the system says; [`ErrorKind::AlreadyExists`] where anything has that name, a link that
+    /// leads nowhere too.
+    pub fn create(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | more;
+        Ok(rustix::fs::openat(&self.fd, name.as_ref(), flags, FILE_MODE)?.into())
+    }
+
+    /// Makes a file without a name, which is gone when it is closed; nothing where the file system
+    /// makes none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create_unnamed(&self) -> io::Result<Option<File>> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.fd, ".", flags, FILE_MODE) {
+            Ok(fd) => Ok(Some(fd.into())),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Gives a file without a name its name.
+    ///
+    /// # Errors
+    /// What the system says; [`ErrorKind::AlreadyExists`] where anything has that name.
+    pub fn name_file(&self, file: &File, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        Ok(rustix::fs::linkat(rustix::fs::CWD, own, &self.fd, name.as_ref(), follow)?)
+    }
+
+    /// Opens a plain file of this user's that has no other name, to read and write. Never waits.
+    ///
+    /// # Errors
+    /// What the system says; a [`Stranger`] where anything else has that name.
+    pub fn open_own(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
+        let file = self.open_plain(name.as_ref(), OFlags::RDWR | more)?;
+        let found = file.metadata()?;
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Stranger::OfOther { uid: found.uid() }.into());
+        }
+        match found.nlink() {
+            // None: its directory's user has just removed it.
+            0 | 1 => Ok(file),
+            names => Err(Stranger::HardLinked { names }.into()),
+        }
+    }
+
+    /// Opens a plain file to read. Never waits. `more` are flags beside those.
+    ///
+    /// # Errors
+    /// What the system says; a [`Stranger`] where anything but a plain file has that name.
+    pub fn open_to_read(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
+        self.open_plain(name.as_ref(), OFlags::RDONLY | more)
+    }
+
+    /// Looked at before it is opened, as a device may act on that, and afterwards, as another may
+    /// have taken the name.
+    fn open_plain(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        if let Some(stat) = self.stat_of(name)? {
+            check_plain(&stat)?;
+        }
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty());
+        let fd = fd.map_err(|errno| match errno {
+            Errno::LOOP => Stranger::Link.into(),
+            errno => Error::from(errno),
+        })?;
+        check_plain(&rustix::fs::fstat(&fd)?)?;
+        // An io_uring would fail an I/O that it can't begin at once.
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags.difference(OFlags::NONBLOCK))?;
+        Ok(fd.into())
+    }
+
+    /// Opens a file that several processes lock, as [`HeldDirectory::open_own`] does, and makes it
+    /// where it is missing.
+    ///
+    /// # Errors
+    /// As [`HeldDirectory::open_own`].
+    pub fn open_lock(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let name = name.as_ref();
+        loop {
+            match self.create(name, OFlags::empty()) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => return made,
+            }
+            match self.open_own(name, OFlags::empty()) {
+                // Who had it has just ended.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Gives a file here another name, also in place of what has that name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from.as_ref(), &self.fd, to.as_ref())?)
+    }
+
+    /// Removes what has that name, unless it is a directory; a link is not followed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove_directory(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
+    }
+
+    /// Opens the directory itself to read: to list, lock or sync it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn to_read(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?.into())
+    }
+
+    /// Makes the names in it durable, where this user may read it and its file system can.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> io::Result<()> {
+        let synced = self.to_read().and_then(|directory| directory.sync_all());
+        match synced {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL)) => {
+                Ok(())
+            }
+            synced => synced,
+        }
+    }
+}
+
+impl AsFd for HeldDirectory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Kind of what was looked at.
+#[must_use]
+pub fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn check_plain(stat: &Stat) -> Result<(), Stranger> {
+    match kind(stat) {
+        FileType::RegularFile => Ok(()),
+        FileType::Symlink => Err(Stranger::Link),
+        FileType::Fifo => Err(Stranger::Pipe),
+        FileType::Directory => Err(Stranger::Directory),
+        _ => Err(Stranger::NotPlain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A scratch directory, removed on drop.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("ringfall-held-{}", std::process::id()));
+            let path = path.with_extension(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Scratch(path.canonicalize().unwrap())
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _cleanup = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn stranger(opened: io::Result<File>) -> Stranger {
+        let error = opened.unwrap_err();
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        *inner.unwrap_or_else(|| panic!("{error}"))
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_told_apart_and_nothing_is_waited_for() {
+        let scratch = Scratch::new("strangers");
+        std::fs::write(scratch.file("plain"), b"theirs").unwrap();
+        symlink("plain", scratch.file("link")).unwrap();
+        symlink("nowhere", scratch.file("dangling")).unwrap();
+        std::fs::hard_link(scratch.file("plain"), scratch.file("second")).unwrap();
+        std::fs::create_dir(scratch.file("directory")).unwrap();
+        let pipe = (FileType::Fifo, Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, scratch.file("pipe"), pipe.0, pipe.1, 0).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(scratch.file("socket")).unwrap();
+        let held = HeldDirectory::open(&scratch.0).unwrap();
+        for (name, expected) in [
+            ("link", Stranger::Link),
+            ("dangling", Stranger::Link),
+            ("plain", Stranger::HardLinked { names: 2 }),
+            ("second", Stranger::HardLinked { names: 2 }),
+            ("directory", Stranger::Directory),
+            ("pipe", Stranger::Pipe),
+            ("socket", Stranger::NotPlain),
+        ] {
+            assert_eq!(stranger(held.open_lock(name)), expected, "{name}");
+            let error = held.create(name, OFlags::empty()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{name}");
+        }
+        assert_eq!(stranger(held.open_to_read("pipe", OFlags::empty())), Stranger::Pipe);
+        assert!(!scratch.file("nowhere").exists());
+        assert_eq!(std::fs::read(scratch.file("plain")).unwrap(), b"theirs");
+        if rustix::process::geteuid().is_root() {
+            let theirs = scratch.file("of-other");
+            std::fs::write(&theirs, b"").unwrap();
+            std::os::unix::fs::chown(&theirs, Some(65_534), None).unwrap();
+            let expected = Stranger::OfOther { uid: 65_534 };
+            assert_eq!(stranger(held.open_own("of-other", OFlags::empty())), expected);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_takes_the_place_of_a_held_one_gets_nothing() {
+        let scratch = Scratch::new("swapped");
+        let (place, moved) = (scratch.file("place"), scratch.file("moved"));
+        std::fs::create_dir(&place).unwrap();
+        let held = HeldDirectory::open_resolved(&place).unwrap();
+        std::fs::rename(&place, &moved).unwrap();
+        std::fs::create_dir(&place).unwrap();
+        drop(held.create("file", OFlags::empty()).unwrap());
+        held.rename("file", "renamed").unwrap();
+        assert!(moved.join("renamed").exists() && !place.join("renamed").exists());
+        std::fs::write(place.join("renamed"), b"theirs").unwrap();
+        held.remove("renamed").unwrap();
+        assert!(!moved.join("renamed").exists() && place.join("renamed").exists());
+    }
+
+    #[test]
+    fn no_link_is_followed_on_the_way_below() {
+        let scratch = Scratch::new("below");
+        std::fs::create_dir(scratch.file("elsewhere")).unwrap();
+        symlink("elsewhere", scratch.file("one")).unwrap();
+        let held = HeldDirectory::open(&scratch.0).unwrap();
+        for (name, makes) in [("one", false), ("one/two", true)] {
+            let error = held.below(Path::new(name), makes).unwrap_err();
+            assert_eq!(error.to_string(), Stranger::Link.to_string());
+        }
+        let error = HeldDirectory::open_resolved(&scratch.file("one")).unwrap_err();
+        assert_eq!(error.to_string(), Stranger::Link.to_string());
+        for name in ["../x", "/x", "a/../b"] {
+            let error = held.below(Path::new(name), true).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{name}");
+        }
+        assert_eq!(std::fs::read_dir(scratch.file("elsewhere")).unwrap().count(), 0);
+        let made = held.below(Path::new("./a/b"), true).unwrap();
+        made.create("file", OFlags::empty()).unwrap().write_all(b"x").unwrap();
+        assert_eq!(std::fs::read(scratch.file("a/b/file")).unwrap(), b"x");
+        made.sync().unwrap();
+    }
+
+    #[test]
+    fn a_file_without_a_name_gets_one_that_is_free() {
+        let scratch = Scratch::new("unnamed");
+        let held = HeldDirectory::open(&scratch.0).unwrap();
+        let Some(mut file) = held.create_unnamed().unwrap() else {
+            return eprintln!("skipped: {} makes no files without a name", scratch.0.display());
+        };
+        file.write_all(b"x").unwrap();
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
+        symlink("nowhere", scratch.file("taken")).unwrap();
+        let error = held.name_file(&file, "taken").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        held.name_file(&file, "free").unwrap();
+        assert!(held.names("free", &file) && !held.names("taken", &file));
+        assert_eq!(std::fs::read(scratch.file("free")).unwrap(), b"x");
+    }
+}
