@@ -471,7 +471,7 @@ impl Drop for Throttled {
 #[test]
 fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_it_ends() {
     let scratch = Scratch::new("slow-drive");
-    let (image, point) = match small_ext4(&scratch) {
+    let (mut image, point) = match small_ext4(&scratch) {
         Ok(made) => made,
         Err(why) => return skipped("a slow drive", &why),
     };
@@ -499,6 +499,10 @@ fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_i
     // The kernel keeps a process whose I/Os have not ended.
     throttled.limit(0).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    // The I/Os end behind the process, and hold the file system until then.
+    let unmounts = || tool("umount", &[point.to_str().unwrap()]).is_ok();
+    wait_until("the kernel lets the file system go", unmounts);
+    image.mounted.clear();
 }
 
 /// Its thread waited for the device, and the process ended without a word of what it left.
