@@ -330,6 +330,34 @@ fn the_shard_with_most_free_segments_is_asked_first() {
 }
 
 #[test]
+fn the_others_see_at_once_what_a_grant_took_and_what_came_back() {
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, _] = shards(&shared);
+    write(&mut first, 1, 8 * BLOCK_BYTES, 1);
+    assert_eq!(shared.richest_shard(ShardId(1)), None);
+    first.remove(EntryKey(1));
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+    let grant = granted(&mut first, 8 * BLOCK_BYTES);
+    assert_eq!(shared.richest_shard(ShardId(1)), None, "nothing is free any more");
+    first.cancel(grant);
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+}
+
+#[test]
+fn memory_that_will_soon_be_used_up_is_asked_for_when_an_entry_enters() {
+    let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
+    for (mib, is_due) in [(1, false), (62, true)] {
+        let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
+        let shared = SharedBudgets::growing(&config, grown);
+        let [mut first, _] = shards(&shared);
+        let grant = granted(&mut first, mib * MIB);
+        let growth = first.take_growth();
+        assert_eq!(growth.map(|growth| growth.tier), is_due.then_some(Tier::Cpu), "{mib} MiB");
+        first.cancel(grant);
+    }
+}
+
+#[test]
 fn a_victim_passes_over_a_tier_that_is_too_small_for_it() {
     let config = BudgetConfig { gpu_bytes: 10_000, cpu_bytes: 1_000, ..CONFIG };
     let shared = SharedBudgets::new(&config);
