@@ -190,6 +190,9 @@ fn no_figure_is_above_the_longest_that_was_recorded() {
     merged.clear();
     merged.record(7_000);
     assert_eq!(merged.clone().max_ns(), Some(7_000));
+    merged.clear();
+    merged.record(0);
+    assert_eq!((merged.max_ns(), merged.sum_ns()), (Some(0), 0));
 }
 
 #[test]
@@ -198,6 +201,7 @@ fn means_are_exact_where_counters_round() {
     let histogram = histogram_of(&[1_234_567_891, 1_234_567_893]);
     assert_eq!(histogram.mean_ns(), Some(1_234_567_892.0));
     assert_eq!(histogram.quantile_ns(0.0001), histogram.quantile_ns(1.0));
+    assert_eq!(histogram_of(&[7]).mean_ns(), Some(7.0));
     // A sum past 2^64 does not wrap.
     let mut long = Histogram::new();
     for _ in 0..4 {

@@ -330,6 +330,34 @@ fn the_shard_with_most_free_segments_is_asked_first() {
 }
 
 #[test]
+fn the_others_see_at_once_what_a_grant_took_and_what_came_back() {
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, _] = shards(&shared);
+    write(&mut first, 1, 8 * BLOCK_BYTES, 1);
+    assert_eq!(shared.richest_shard(ShardId(1)), None);
+    first.remove(EntryKey(1));
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+    let grant = granted(&mut first, 8 * BLOCK_BYTES);
+    assert_eq!(shared.richest_shard(ShardId(1)), None, "nothing is free any more");
+    first.cancel(grant);
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+}
+
+#[test]
+fn memory_that_will_soon_be_used_up_is_asked_for_when_an_entry_enters() {
+    let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
+    for (mib, is_due) in [(1, false), (62, true)] {
+        let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
+        let shared = SharedBudgets::growing(&config, grown);
+        let [mut first, _] = shards(&shared);
+        let grant = granted(&mut first, mib * MIB);
+        let growth = first.take_growth();
+        assert_eq!(growth.map(|growth| growth.tier), is_due.then_some(Tier::Cpu), "{mib} MiB");
+        first.cancel(grant);
+    }
+}
+
+#[test]
 fn a_victim_passes_over_a_tier_that_is_too_small_for_it() {
     let config = BudgetConfig { gpu_bytes: 10_000, cpu_bytes: 1_000, ..CONFIG };
     let shared = SharedBudgets::new(&config);
@@ -430,4 +458,70 @@ fn an_entry_is_promoted_only_from_where_it_is_and_when_nobody_else_reads_it_from
     assert!(promoted(&mut first, Tier::Storage, Tier::Cpu));
     assert_eq!((first.view(id).tier, shared.used_bytes(Tier::Cpu)), (Tier::Cpu, 960));
     first.unpin(id, at(5));
+}
+
+/// Whole entries of 4 blocks on two drives of 8, and which drive that of a key lies on.
+fn two_drives() -> (Arc<SharedBudgets>, Placement<Rc<u8>>) {
+    let drives = [DriveBudget { blocks: 8, grown_blocks: 8 }; 2];
+    let shared = SharedBudgets::on_drives(&CONFIG, u64::MAX, &drives, EntryLayout::Whole, 1);
+    let [first, _] = shards(&shared);
+    (shared, first)
+}
+
+fn drive_of(placement: &Placement<Rc<u8>>, id: EntryId) -> DriveId {
+    DriveId::of_block(placement.extents(id).as_slice()[0].start_block).0
+}
+
+#[test]
+fn what_lay_on_a_lost_drive_is_counted_and_whoever_waits_for_room_is_woken() {
+    let (shared, mut first) = two_drives();
+    let ids = [1, 2, 3].map(|key| write(&mut first, key, 4 * BLOCK_BYTES, key as u64));
+    let lost = drive_of(&first, ids[0]);
+    let there = ids.iter().filter(|&&id| drive_of(&first, id) == lost).count() as u64;
+    while first.take_wakeup().is_some() {}
+    shared.wait_for_room(ShardId(1));
+    shared.lose_drive(lost);
+    assert_eq!(first.drop_drive(lost), (there, there * 4 * BLOCK_BYTES));
+    assert_eq!(
+        (first.counts(Tier::Storage).lost_entries, first.len()),
+        (there, 3 - there as usize)
+    );
+    let reason = WakeReason::Room;
+    assert_eq!(first.take_wakeup(), Some(Wakeup { shard: ShardId(1), reason }));
+}
+
+#[test]
+fn what_was_being_written_to_a_lost_drive_is_gone_when_it_has_been() {
+    let (shared, mut first) = two_drives();
+    let mut begin = |key| {
+        let grant = granted(&mut first, 4 * BLOCK_BYTES);
+        first.insert_writing(EntryKey(key), grant, Rc::new(0), at(1))
+    };
+    let (one, other) = (begin(1), begin(2));
+    let lost = drive_of(&first, one);
+    assert_ne!(lost, drive_of(&first, other));
+    shared.lose_drive(lost);
+    assert_eq!(first.drop_drive(lost), (0, 0), "its writer still has it");
+    first.write_done(one, at(2));
+    first.write_done(other, at(3));
+    assert!(first.lookup(EntryKey(1)).is_none() && first.lookup(EntryKey(2)).is_some());
+    assert_eq!(first.counts(Tier::Storage).lost_entries, 1);
+}
+
+#[test]
+fn an_admission_that_passes_over_a_tier_begins_below_it() {
+    let shared = SharedBudgets::new(&BudgetConfig { gpu_bytes: 1_000, cpu_bytes: 1_000, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    let mut request = AdmitState::new(100);
+    let tiers = [Tier::Gpu, Tier::Gpu, Tier::Cpu, Tier::Storage];
+    for (turn, tier) in tiers.into_iter().enumerate() {
+        let Admission::Granted(grant) = first.admit(&mut request) else { panic!("{tier:?}") };
+        assert_eq!(grant.tier, tier);
+        first.cancel(grant);
+        match turn {
+            0 => request.begin_again(),
+            1 => request.pass_over(Tier::Gpu),
+            _ => request.pass_over(Tier::Cpu),
+        }
+    }
 }

@@ -78,14 +78,15 @@ fn a_fall_that_noise_explains_is_no_fall() {
     let after = |uncertainty: f64| {
         let mut search = Capacity::new(settings(Mode::Capacity, 1));
         let mut wish = Wish::Stop;
-        for (users, rate) in [(10, 100.0), (20, 200.0), (40, 180.0), (80, 180.0)] {
+        for (users, rate) in [(10, 100.0), (20, 200.0), (40, 193.0), (80, 193.0)] {
             wish = search.after(&StepResult { uncertainty, ..step_at(users, rate) });
         }
         wish
     };
     assert_eq!(after(0.0), step(28));
-    // 180 is 0.9 of 200, and 0.97 less √2 · 0.06 is less than that: the knee is all that is left.
-    assert_eq!(after(0.06), step(14));
+    // 193 is less than 0.97 of 200, and more than 0.97 less √2 · 0.01 of it: the knee is all that
+    // is left.
+    assert_eq!(after(0.01), step(14));
 }
 
 #[test]

@@ -29,8 +29,8 @@ impl UslFit {
 
 /// Fits by least squares. With `a = 1/λ`, `b = σ/λ`, `c = κ/λ` the law is linear:
 /// `N/X = a + b(N − 1) + cN(N − 1)`; each equation is divided by `N/X`, so that the relative error
-/// counts. A negative b or c makes no sense: of the fits that hold one of them or both at 0, the one
-/// with the least error is taken. None with fewer than three different user counts.
+/// counts. A negative b or c makes no sense: of the fits that hold one of them or both at 0, the
+/// one with the least error is taken. None with fewer than three different user counts.
 #[must_use]
 pub fn fit(points: &[(u32, f64)]) -> Option<UslFit> {
     let points: Vec<(f64, f64)> = points
