@@ -129,6 +129,7 @@ fn the_halves_of_a_run_merge_to_the_whole() {
         "timeline",
         "command_line",
         "ringfall.engine",
+        "ringfall.steadiness",
         "ringfall.merged",
         "device.chain",
     ];
