@@ -152,7 +152,8 @@ fn more_shards_than_the_cores_can_keep_going_are_refused_and_the_most_end_their_
     let ran = run("256");
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
     let peak_rss_bytes = &scratch.json()["ringfall"]["cost"]["peak_rss_bytes"];
-    assert!(peak_rss_bytes.as_u64().unwrap() < 512 << 20, "{peak_rss_bytes}");
+    // Of which a huge page of buffers a shard.
+    assert!(peak_rss_bytes.as_u64().unwrap() < 1024 << 20, "{peak_rss_bytes}");
     let few = scratch.run_command(&["--shards", "32"]);
     assert_fails(&output(limited(&few, "-n", "256")), 2, &["--shards 32", "256", "ulimit -n 320"]);
 }

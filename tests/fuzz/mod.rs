@@ -50,10 +50,12 @@ const READING: [&str; 5] =
     ["serde_json::from_", "serde_saphyr::from_", "open_to_read(", "read_text(", "fs::read("];
 
 /// The sources in which one of them stands, and what reads each: a reader, or why there is none.
-const SOURCES_THAT_READ: [(&str, &str); 27] = [
+const SOURCES_THAT_READ: [(&str, &str); 29] = [
     ("src/batch/journal.rs", "journal"),
     ("src/blocktrace/parse.rs", "bpftrace"),
     ("src/checkpoint/commit.rs", "checkpoint"),
+    ("src/checkpoint/file.rs", "checkpoint"),
+    ("src/commands/mlperf/rank.rs", "none: it copies what others read"),
     ("src/commands/run/together.rs", "results"),
     ("src/config/device_file.rs", "device"),
     ("src/config/file.rs", "configuration"),

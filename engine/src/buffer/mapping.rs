@@ -10,6 +10,12 @@ use crate::units::MIB;
 /// Size of an x86-64 / aarch64 huge page.
 const HUGE_PAGE_BYTES: usize = 2 * MIB as usize;
 
+/// Told where the kernel gave no huge pages for I/O buffers.
+pub const SMALL_PAGES: &str = "I/O buffers lie in pages of 4 KiB, since the kernel had no huge \
+                               ones to give; where few I/Os are in flight that can halve their \
+                               rate: free memory, or reserve huge pages \
+                               (`sysctl vm.nr_hugepages=64`)";
+
 /// What backs a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageKind {
@@ -18,12 +24,6 @@ pub enum PageKind {
     /// Ordinary pages, which the kernel is asked to merge where there are many (transparent huge
     /// pages).
     Transparent,
-}
-
-/// The addresses of a mapping, from the line of `/proc/self/smaps` that begins with them.
-fn range_of(line: &str) -> Option<(u64, u64)> {
-    let (from, to) = line.split(' ').next()?.split_once('-')?;
-    Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
 /// A private zeroed mapping aligned to 2 MiB; unmapped on drop.
@@ -113,26 +113,23 @@ impl Mapping {
         }
     }
 
-    /// Whether any of it lies in pages of 4 KiB, once it has been populated: the kernel had no huge
-    /// page free, or gives none. None where the kernel does not say (`/proc/self/smaps`).
+    /// Gives all of it its memory now, in huge pages; false where the kernel had none to give, none
+    /// where it does not say (before Linux 6.1).
     #[must_use]
-    pub fn has_small_pages(&self) -> Option<bool> {
+    pub fn make_huge(&self) -> Option<bool> {
         if self.page_kind == PageKind::Huge {
-            return Some(false);
+            return Some(true);
         }
-        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
-        let (start, end) =
-            (self.start.as_ptr() as u64, self.start.as_ptr() as u64 + self.len() as u64);
-        let (mut is_ours, mut huge_kib) = (false, None);
-        for line in maps.lines() {
-            if let Some((from, to)) = range_of(line) {
-                is_ours = from < end && start < to;
-            } else if let Some(kib) = line.strip_prefix("AnonHugePages:").filter(|_| is_ours) {
-                let kib: u64 = kib.trim().trim_end_matches(" kB").parse().ok()?;
-                huge_kib = Some(huge_kib.unwrap_or(0) + kib);
-            }
+        self.populate(0, self.len()).ok()?;
+        // SAFETY: the range is the mapping, of which no byte is changed.
+        let rc = unsafe {
+            libc::madvise(self.start.as_ptr().cast(), self.length_bytes, libc::MADV_COLLAPSE)
+        };
+        match std::io::Error::last_os_error().raw_os_error() {
+            _ if rc == 0 => Some(true),
+            Some(libc::EINVAL) => None,
+            _ => Some(false),
         }
-        huge_kib.map(|kib| kib << 10 < self.len() as u64)
     }
 
     /// Address of the first byte; valid until the mapping is dropped.
@@ -244,21 +241,28 @@ mod tests {
     /// A pool below 1 MiB was in small pages on purpose.
     #[test]
     fn a_small_mapping_gets_a_huge_page_where_there_are_any() {
-        let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         let mapping = Mapping::new(4096, false).unwrap();
-        assert_eq!(mapping.has_small_pages(), Some(true), "it has none before it is populated");
-        mapping.populate(0, 4096).unwrap();
-        if enabled.is_ok_and(|enabled| !enabled.contains("[never]")) {
-            assert_eq!(mapping.has_small_pages(), Some(false));
+        if mapping.make_huge() == Some(true) {
+            let huge = huge_kib_of(mapping.as_ptr() as u64);
+            assert!(huge.is_none_or(|kib| kib >= 2048), "{huge:?} KiB in huge pages");
         }
+        assert!(mapping.bytes().iter().all(|&byte| byte == 0));
     }
 
-    #[test]
-    fn the_addresses_of_a_mapping_are_read_and_other_lines_have_none() {
-        let line = "7f1c2a400000-7f1c2a600000 rw-p 00000000 00:00 0 ";
-        assert_eq!(range_of(line), Some((0x7f1c_2a40_0000, 0x7f1c_2a60_0000)));
-        assert_eq!(range_of("AnonHugePages:      2048 kB"), None);
-        assert_eq!(range_of("VmFlags: rd wr mr mw me ac sd hg"), None);
+    /// KiB in transparent huge pages of the mapping with that address, as the kernel tells it.
+    fn huge_kib_of(address: u64) -> Option<u64> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut is_its = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next()?.split_once('-');
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            if let Some((from, to)) = range.and_then(|(from, to)| number(from).zip(number(to))) {
+                is_its = (from..to).contains(&address);
+            } else if let Some(kib) = line.strip_prefix("AnonHugePages:").filter(|_| is_its) {
+                return kib.trim().trim_end_matches(" kB").parse().ok();
+            }
+        }
+        None
     }
 
     #[test]

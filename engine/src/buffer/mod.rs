@@ -12,7 +12,7 @@ mod tickets;
 
 pub use aligned::AlignedBytes;
 pub use chunk::{Chunk, ChunkPool};
-pub use mapping::{Mapping, PageKind};
+pub use mapping::{Mapping, PageKind, SMALL_PAGES};
 pub use memory::{IoMemory, Lender, MemoryPlace};
 pub use nodes::NumaNodes;
 pub use pool::{Buffer, BufferPool};

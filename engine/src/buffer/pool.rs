@@ -73,11 +73,10 @@ impl BufferPool {
         self.inner.mapping.page_kind()
     }
 
-    /// Whether any of the region lies in pages of 4 KiB, once it has been populated; none where the
-    /// kernel does not say.
+    /// Gives all buffers their memory now, as [`Mapping::make_huge`].
     #[must_use]
-    pub fn has_small_pages(&self) -> Option<bool> {
-        self.inner.mapping.has_small_pages()
+    pub fn make_huge(&self) -> Option<bool> {
+        self.inner.mapping.make_huge()
     }
 
     /// Start and length of the whole region, for registration with the kernel.

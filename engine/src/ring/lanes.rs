@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "pushing entries whose buffers the ring owns until it has drained")]
 
 use std::os::fd::RawFd;
+use std::sync::Once;
 
 use io_uring::cqueue::EntryMarker as Answer;
 use io_uring::squeue::EntryMarker as Entry;
@@ -18,7 +19,7 @@ use super::poll_queue::has_poll_queue;
 use super::probe::{check_polled_commands, setup_failure};
 use super::setup::{CommandSetup, RingConfig, RingSetup, SQ_THREAD_IDLE_MS};
 use super::slot::SlotToken;
-use crate::buffer::{Mapping, MemoryPlace};
+use crate::buffer::{Mapping, MemoryPlace, SMALL_PAGES};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::{NvmeStatus, SetupError};
 
@@ -151,7 +152,12 @@ impl LaneRing<Commands> {
 /// Memory for so many buffers of that size.
 fn lane_memory(lanes: u32, buffer_bytes: usize) -> Result<Mapping, SetupError> {
     assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
-    Mapping::new(buffer_bytes * lanes as usize, true)
+    let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
+    if memory.make_huge() == Some(false) {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| tracing::warn!("{SMALL_PAGES}"));
+    }
+    Ok(memory)
 }
 
 /// A ring on which work and completions are looked for that way.

@@ -14,7 +14,7 @@ use super::{
     Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
     ShardParts,
 };
-use crate::buffer::{BufferPool, PageKind, Ticket, Tickets};
+use crate::buffer::{BufferPool, PageKind, SMALL_PAGES, Ticket, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::{
     DataFile, Device, FileDevice, ObjectDevice, ObjectParker, ObjectSpace, PolledDevice,
@@ -425,12 +425,6 @@ async fn look_after_gpu(lanes: Lanes) {
     }
 }
 
-/// Told where the kernel gave no huge pages for the buffers.
-const SMALL_PAGES: &str = "I/O buffers lie in pages of 4 KiB, since the kernel gave no huge ones; \
-                           where few I/Os are in flight that can halve their rate: allow them \
-                           (`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`), or \
-                           reserve some (`sysctl vm.nr_hugepages=64`)";
-
 /// The shard's buffers, registered with the ring: as many of them as the limits allow, or all of
 /// them unregistered when it is not the limit that forbids it.
 fn registered_pool(
@@ -442,15 +436,11 @@ fn registered_pool(
     let wanted = blueprint.buffers();
     let least = blueprint.drives();
     let mut count = wanted;
-    let pool = loop {
+    let (pool, is_huge) = loop {
         let pool = BufferPool::new(io_bytes, count)?;
+        let is_huge = pool.make_huge();
         match register(pool.region()) {
-            Ok(()) => {
-                if pool.has_small_pages() == Some(true) {
-                    shortfalls.push(SMALL_PAGES.to_owned());
-                }
-                break pool;
-            }
+            Ok(()) => break (pool, is_huge),
             Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && count > least => {
                 count = (count / 2).max(least);
             }
@@ -459,10 +449,13 @@ fn registered_pool(
                     "buffers are not registered with the kernel ({error}), which costs CPU: raise \
                      the locked-memory limit with `ulimit -l unlimited`"
                 ));
-                break pool;
+                break (pool, is_huge);
             }
         }
     };
+    if is_huge == Some(false) {
+        shortfalls.push(SMALL_PAGES.to_owned());
+    }
     if count < wanted {
         shortfalls.push(format!(
             "the locked-memory limit allows {count} of {wanted} buffers of {io_bytes} bytes a \
