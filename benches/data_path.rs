@@ -44,7 +44,7 @@ struct Job {
     cpu: Option<usize>,
 }
 
-/// What was moved, and what it took.
+/// Number of I/Os, and what they took.
 struct Figures {
     ios: u64,
     seconds: f64,

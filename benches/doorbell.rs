@@ -1,5 +1,5 @@
-//! How soon a message from another thread is heard by a shard's thread that sleeps in its ring, and
-//! what threads that have nothing to do cost.
+//! Time until a message from another thread is heard by a shard that sleeps in its ring, and the
+//! processor time of threads that have nothing to do.
 //!
 //! `cargo bench -p ringfall-engine --bench doorbell`; under `cargo test` a smoke.
 

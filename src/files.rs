@@ -43,7 +43,7 @@ impl Spot {
     /// Finds it. A link under the file's own name is followed if this user or root made it.
     ///
     /// # Errors
-    /// What the system says; a [`Stranger`] when the link is another user's.
+    /// Errors of the system; a [`Stranger`] when the link is another user's.
     pub fn of(path: &Path) -> Result<Spot> {
         let mut path = path.to_path_buf();
         for _ in 0..LINKS_MAX {
@@ -65,7 +65,7 @@ impl Spot {
     /// Whether a plain file is there, or nothing.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn is_for_file(&self) -> Result<bool> {
         let found = self.directory.stat_of(&self.name)?;
         Ok(!self.is_descriptor && found.is_none_or(|stat| kind(&stat) == FileType::RegularFile))
@@ -74,7 +74,7 @@ impl Spot {
     /// Begins a file in its directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn begin(&self) -> Result<Draft<'_>> {
         Draft::begin(&self.directory)
     }
@@ -88,7 +88,7 @@ impl Spot {
     /// Writes that many bytes to a file that is gone again at once.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn try_to_hold(&self, bytes: usize) -> Result<()> {
         if let Some(stat) = self.directory.stat_of(&self.name)?
             && kind(&stat) == FileType::Directory
@@ -101,7 +101,7 @@ impl Spot {
     /// Opens what is there and is no plain file, to write. Never waits.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn open_other(&self) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         // The kernel's own links of a process's descriptors are nobody's to replace.
@@ -112,7 +112,7 @@ impl Spot {
     /// Writes a file in place of what is there, whole and durable or not at all.
     ///
     /// # Errors
-    /// What the system says, or `write`.
+    /// Errors of the system, or `write`.
     pub fn replace(&self, write: &dyn Fn(&mut dyn Write) -> Result<()>) -> Result<()> {
         replace_in(&self.directory, &self.name, write)
     }
@@ -121,7 +121,7 @@ impl Spot {
 /// Writes a file in place of what has that name there, whole and durable or not at all.
 ///
 /// # Errors
-/// What the system says, or `write`.
+/// Errors of the system, or `write`.
 pub fn replace_in(
     directory: &HeldDirectory,
     name: impl AsRef<OsStr>,
@@ -136,7 +136,7 @@ pub fn replace_in(
 /// missing are made. What is no plain file (a device) is opened.
 ///
 /// # Errors
-/// What the system says; a [`Stranger`] when it is another user's link.
+/// Errors of the system; a [`Stranger`] when it is another user's link.
 pub fn begin(path: &Path) -> Result<File> {
     let spot = Spot::make(path)?;
     match spot.is_for_file()? {
@@ -148,7 +148,7 @@ pub fn begin(path: &Path) -> Result<File> {
 /// Begins a new file that grows under its name, in place of what has it there.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn begin_in(directory: &HeldDirectory, name: impl AsRef<OsStr>) -> Result<File> {
     let name = name.as_ref();
     match directory.remove(name) {
@@ -170,7 +170,7 @@ impl<'a> Draft<'a> {
     /// Begins one.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn begin(directory: &'a HeldDirectory) -> Result<Draft<'a>> {
         if let Some(file) = directory.create_unnamed()? {
             return Ok(Draft { directory, file, name: None });
@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
     /// it takes the permissions, too.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn publish(self, name: impl AsRef<OsStr>) -> Result<()> {
         let name = name.as_ref();
         if let Some(stat) = self.directory.stat_of(name)?

@@ -74,7 +74,7 @@ impl HeldDirectory {
     /// current directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn open(path: &Path) -> io::Result<HeldDirectory> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let fd = rustix::fs::open(path, LEADS, Mode::empty())?;
@@ -84,7 +84,7 @@ impl HeldDirectory {
     /// Opens a directory by its resolved path, in which no link is followed.
     ///
     /// # Errors
-    /// What the system says; [`Stranger::Link`] when a part of it has become one.
+    /// Errors of the system; [`Stranger::Link`] when a part of it has become one.
     pub fn open_resolved(path: &Path) -> io::Result<HeldDirectory> {
         let root = HeldDirectory::open(Path::new("/"))?;
         root.below(path.strip_prefix("/").unwrap_or(path), false)
@@ -94,7 +94,7 @@ impl HeldDirectory {
     /// if that is wished.
     ///
     /// # Errors
-    /// What the system says; [`Stranger::Link`] when a part of it is one.
+    /// Errors of the system; [`Stranger::Link`] when a part of it is one.
     pub fn below(&self, name: &Path, makes: bool) -> io::Result<HeldDirectory> {
         let mut fd = rustix::fs::openat(&self.fd, ".", LEADS, Mode::empty())?;
         let mut path = self.path.clone();
@@ -129,7 +129,7 @@ impl HeldDirectory {
     /// What the directory itself is.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
@@ -137,7 +137,7 @@ impl HeldDirectory {
     /// What has that name here, or nothing; a link is not followed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn stat_of(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
         stat_at(&self.fd, name.as_ref())
     }
@@ -155,7 +155,7 @@ impl HeldDirectory {
     /// is none.
     ///
     /// # Errors
-    /// What the system says; [`Stranger::LinkOfOther`].
+    /// Errors of the system; [`Stranger::LinkOfOther`].
     pub fn own_link(&self, name: impl AsRef<OsStr>) -> io::Result<Option<PathBuf>> {
         let name = name.as_ref();
         match self.stat_of(name)? {
@@ -173,7 +173,7 @@ impl HeldDirectory {
     /// Makes a file, open to read and write. `more` are flags beside those.
     ///
     /// # Errors
-    /// What the system says; [`ErrorKind::AlreadyExists`] where anything has that name, a link that
+    /// Errors of the system; [`ErrorKind::AlreadyExists`] where anything has that name, a link that
     /// leads nowhere too.
     pub fn create(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | more;
@@ -184,7 +184,7 @@ impl HeldDirectory {
     /// makes none.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn create_unnamed(&self) -> io::Result<Option<File>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, ".", flags, FILE_MODE) {
@@ -197,7 +197,7 @@ impl HeldDirectory {
     /// Gives a file without a name its name.
     ///
     /// # Errors
-    /// What the system says; [`ErrorKind::AlreadyExists`] where anything has that name.
+    /// Errors of the system; [`ErrorKind::AlreadyExists`] where anything has that name.
     pub fn name_file(&self, file: &File, name: impl AsRef<OsStr>) -> io::Result<()> {
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         let follow = AtFlags::SYMLINK_FOLLOW;
@@ -207,7 +207,7 @@ impl HeldDirectory {
     /// Opens a plain file of this user's that has no other name, to read and write. Never waits.
     ///
     /// # Errors
-    /// What the system says; a [`Stranger`] where anything else has that name.
+    /// Errors of the system; a [`Stranger`] where anything else has that name.
     pub fn open_own(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
         let file = self.open_plain(name.as_ref(), OFlags::RDWR | more)?;
         let found = file.metadata()?;
@@ -224,7 +224,7 @@ impl HeldDirectory {
     /// Opens a plain file to read. Never waits. `more` are flags beside those.
     ///
     /// # Errors
-    /// What the system says; a [`Stranger`] where anything but a plain file has that name.
+    /// Errors of the system; a [`Stranger`] where anything but a plain file has that name.
     pub fn open_to_read(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
         self.open_plain(name.as_ref(), OFlags::RDONLY | more)
     }
@@ -271,7 +271,7 @@ impl HeldDirectory {
     /// Gives a file here another name, also in place of what has that name.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from.as_ref(), &self.fd, to.as_ref())?)
     }
@@ -279,7 +279,7 @@ impl HeldDirectory {
     /// Removes what has that name, unless it is a directory; a link is not followed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
@@ -287,7 +287,7 @@ impl HeldDirectory {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn remove_directory(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
     }
@@ -295,7 +295,7 @@ impl HeldDirectory {
     /// Opens the directory itself to read: to list, lock or sync it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?.into())
@@ -304,7 +304,7 @@ impl HeldDirectory {
     /// Makes the names in it durable, where this user may read it and its file system can.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn sync(&self) -> io::Result<()> {
         let synced = self.to_read().and_then(|directory| directory.sync_all());
         match synced {

@@ -102,7 +102,7 @@ impl CacheDir {
         self.reclaimed_bytes
     }
 
-    /// What was made, for as long as this lives: for whoever ends the process before that.
+    /// Files made so far, for whoever ends the process while this lives.
     #[must_use]
     pub fn made(&self) -> Weak<MadeFiles> {
         Arc::downgrade(&self.made)
@@ -531,7 +531,7 @@ mod tests {
         fs::remove_dir_all(path).unwrap();
     }
 
-    /// What a loss of power leaves of a run that had just made its files.
+    /// Leftovers of a run that lost power when it had just made its files.
     #[test]
     fn an_empty_data_file_beside_a_lock_file_without_its_record_is_reclaimed() {
         let path = scratch("unrecorded");

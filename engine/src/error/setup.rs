@@ -56,11 +56,11 @@ pub enum SetupError {
         /// The file.
         path: PathBuf,
     },
-    /// What has the lock file's name was not made by an engine.
+    /// A file that has the lock file's name and was not made by an engine.
     ForeignLockFile {
         /// The path.
         path: PathBuf,
-        /// What it is instead, in words.
+        /// Kind of file that it is instead, in words.
         reason: String,
     },
     /// The file system has no O_DIRECT.
