@@ -232,7 +232,8 @@ fn is_pci_address(part: &str) -> bool {
     next(4) && next(2) && next(2) && next(1) && part.len() == 12
 }
 
-fn whole_disk(sys: &Path, numbers: &str) -> Option<PathBuf> {
+/// Directory of the disk with these device numbers, or on which the partition is that has them.
+pub(super) fn whole_disk(sys: &Path, numbers: &str) -> Option<PathBuf> {
     let linked = sys.join("dev/block").join(numbers).canonicalize().ok()?;
     match linked.join("partition").exists() {
         true => Some(linked.parent()?.to_path_buf()),

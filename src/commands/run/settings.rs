@@ -1,5 +1,6 @@
 //! A plan, as the run wants it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringfall_engine::clock::SECOND;
@@ -9,7 +10,7 @@ use ringfall_workloads::autoscale;
 
 use super::ranks;
 use crate::config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
-use crate::host::{DeviceFacts, Room, Topology, device_numbers};
+use crate::host::{DeviceFacts, Room, Topology, device_numbers, interrupted_cores};
 use crate::run::{RunSettings, Start};
 use crate::store::StoreRequest;
 
@@ -111,7 +112,8 @@ pub(super) fn pinned_cores(plan: &Plan) -> Option<Vec<usize>> {
 }
 
 /// Cores that this process may use, and which are its `own` where a rank has its own, dealt to the
-/// NUMA nodes of the drives; none where the kernel doesn't say or none is left.
+/// NUMA nodes of the drives, those first that the drives interrupt; none where the kernel doesn't
+/// say or none is left.
 pub(in crate::commands) fn cores_near(
     paths: &[PathBuf],
     own: Option<&[usize]>,
@@ -121,13 +123,19 @@ pub(in crate::commands) fn cores_near(
     if let Some(own) = own {
         cores.retain(|core| own.contains(core));
     }
-    let nodes: Vec<Option<u32>> = paths.iter().map(|path| node_of(path)).collect();
-    Some(Topology::of_machine().deal(cores, &nodes)).filter(|cores| !cores.is_empty())
+    let drives: Vec<Option<String>> = paths.iter().map(|path| drive_of(path)).collect();
+    let node_of = |numbers: &Option<String>| DeviceFacts::of(numbers.as_deref()?)?.numa_node;
+    let nodes: Vec<Option<u32>> = drives.iter().map(node_of).collect();
+    let interrupted: BTreeSet<usize> =
+        drives.iter().flatten().flat_map(|numbers| interrupted_cores(numbers)).collect();
+    let mut cores = Topology::of_machine().deal(cores, &nodes);
+    // Where a drive has fewer queues than there are cores.
+    cores.sort_by_key(|core| !interrupted.contains(core));
+    Some(cores).filter(|cores| !cores.is_empty())
 }
 
-/// The NUMA node of the drive below a path. A directory that the run will make is on the drive of
-/// what is there already.
-fn node_of(path: &Path) -> Option<u32> {
-    let existing = path.ancestors().find(|path| path.exists())?;
-    DeviceFacts::of(&device_numbers(existing)?)?.numa_node
+/// The device numbers of the drive below a path. A directory that the run will make is on the drive
+/// of what is there already.
+fn drive_of(path: &Path) -> Option<String> {
+    device_numbers(path.ancestors().find(|path| path.exists())?)
 }

@@ -1,0 +1,101 @@
+//! Cores that a drive interrupts when its I/Os complete: a thread on one of them is woken without a
+//! detour by another core, which costs microseconds where few I/Os are in flight.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::device::{parse_list, text, whole_disk};
+
+/// Directories above a disk's own in which its interrupts may be listed: of an NVMe drive that of
+/// its controller's PCI device, of a virtio disk that of the device which carries it.
+const LEVELS: usize = 4;
+
+/// The cores that the disk with these device numbers interrupts; none where the kernel does not
+/// say, and of disks without interrupts of their own, as loop devices and volumes.
+#[must_use]
+pub fn interrupted_cores(numbers: &str) -> BTreeSet<usize> {
+    interrupted_below(Path::new("/sys"), Path::new("/proc"), numbers)
+}
+
+fn interrupted_below(sys: &Path, proc: &Path, numbers: &str) -> BTreeSet<usize> {
+    let device = whole_disk(sys, numbers).and_then(|disk| disk.join("device").canonicalize().ok());
+    let Some(device) = device else { return BTreeSet::new() };
+    let lists = device.ancestors().take(LEVELS).map(|directory| directory.join("msi_irqs"));
+    let Some(listed) = lists.filter_map(|list| std::fs::read_dir(list).ok()).next() else {
+        return BTreeSet::new();
+    };
+    let counters = text(&proc.join("interrupts")).unwrap_or_default();
+    let cores_of = |irq: &str| {
+        let row = counters.lines().find_map(|line| line.trim().strip_prefix(&format!("{irq}:")))?;
+        if !is_of_queue(row) {
+            return None;
+        }
+        let affinity = |name: &str| text(&proc.join("irq").join(irq).join(name));
+        // The one that the kernel chose, among those that it may choose.
+        let list = affinity("effective_affinity_list").or_else(|| affinity("smp_affinity_list"));
+        parse_list(&list?)
+    };
+    let irqs = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    irqs.filter_map(|irq| cores_of(&irq)).flatten().collect()
+}
+
+/// Whether a row of `/proc/interrupts`, without its number, is that of a queue which has completed
+/// anything: not of the device's configuration (`virtio1-config`) or administration (`nvme0q0`).
+fn is_of_queue(row: &str) -> bool {
+    let mut words = row.split_whitespace();
+    let name = words.next_back().unwrap_or_default();
+    let has_come = words.map_while(|word| word.parse::<u64>().ok()).any(|count| count > 0);
+    has_come && !name.ends_with("config") && !name.ends_with("q0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cores_of_a_disk_are_those_of_its_queues_interrupts() {
+        let root = std::env::temp_dir().join(format!("ringfall-interrupts-{}", std::process::id()));
+        let file = |path: &str, content: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        };
+        let link = |to: &str, from: &str| {
+            let from = root.join(from);
+            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(root.join(to), from).unwrap();
+        };
+        for (disk, device, numbers) in [
+            ("sys/devices/pci0/02.0/virtio1/block/vda", "pci0/02.0/virtio1", "254:0"),
+            ("sys/devices/pci0/03.0/nvme/nvme0/nvme0n1", "pci0/03.0/nvme/nvme0", "259:0"),
+            ("sys/devices/virtual/block/loop0", "", "7:0"),
+        ] {
+            file(&format!("{disk}/dev"), numbers);
+            link(disk, &format!("sys/dev/block/{numbers}"));
+            if !device.is_empty() {
+                link(&format!("sys/devices/{device}"), &format!("{disk}/device"));
+            }
+        }
+        for (device, irqs) in [("02.0", 35..=36), ("03.0", 40..=43)] {
+            irqs.for_each(|irq| file(&format!("sys/devices/pci0/{device}/msi_irqs/{irq}"), "msix"));
+        }
+        let interrupts = "           CPU0       CPU1\n \
+             35:          3          0 PCI-MSIX-0000:00:02.0   0-edge      virtio1-config\n \
+             36:          0    2375139 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\n \
+             40:          9          9 PCI-MSIX-0000:00:03.0   0-edge      nvme0q0\n \
+             41:        100          0 PCI-MSIX-0000:00:03.0   1-edge      nvme0q1\n \
+             42:          0        100 PCI-MSIX-0000:00:03.0   2-edge      nvme0q2\n \
+             43:          0          0 PCI-MSIX-0000:00:03.0   3-edge      nvme0q3\n";
+        file("proc/interrupts", interrupts);
+        for (irq, cores) in [(35, "0"), (36, "1"), (40, "0"), (41, "4"), (43, "6")] {
+            file(&format!("proc/irq/{irq}/effective_affinity_list"), cores);
+        }
+        file("proc/irq/42/smp_affinity_list", "2-3");
+        let of = |numbers| interrupted_below(&root.join("sys"), &root.join("proc"), numbers);
+        assert_eq!(of("254:0"), BTreeSet::from([1]));
+        assert_eq!(of("259:0"), BTreeSet::from([2, 3, 4]), "43 has completed nothing");
+        assert_eq!(of("7:0"), BTreeSet::new());
+        assert_eq!(of("8:0"), BTreeSet::new());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
