@@ -300,8 +300,10 @@ fn drive(
         None => engine.run_ready(),
         // As an executor does: one wait once no task is ready.
         Some(ring) => {
-            while runtime.run_ready() > 0 || runtime.task_count() > 0 {
+            runtime.run_ready();
+            while runtime.task_count() > 0 {
                 ring.wait(None);
+                runtime.run_ready();
             }
         }
     }

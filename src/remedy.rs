@@ -121,6 +121,15 @@ fn passthrough_remedy(fault: &PassthroughFault) -> Cow<'static, str> {
 const FOREIGN_DATA_REMEDY: &str = "delete it if it is what a run left when the power failed, or \
                                    give --cache-dir another directory";
 
+/// The errno of an error; `EIO` in place of one that the system did not give, such as 0 of an error
+/// of our own, which is none that the type can hold.
+fn errno_of(errno: i32) -> Errno {
+    match errno {
+        1..=4095 => Errno::from_raw_os_error(errno),
+        _ => Errno::IO,
+    }
+}
+
 fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
@@ -138,7 +147,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         }
         SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
         SetupError::ForeignLockFile { .. } => "move it away, or give --cache-dir another directory",
-        SetupError::Directory { errno, .. } => match Errno::from_raw_os_error(*errno) {
+        SetupError::Directory { errno, .. } => match errno_of(*errno) {
             Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT => {
                 return error.remedy();
             }
@@ -158,7 +167,7 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             "make it writable (blockdev --setrw), or give --cache-dir another device"
         }
         SetupError::DeviceWithoutDirectIo { .. } => "give --cache-dir another device",
-        SetupError::Ring { errno, .. } => match Errno::from_raw_os_error(*errno) {
+        SetupError::Ring { errno, .. } => match errno_of(*errno) {
             Errno::MFILE | Errno::NFILE => {
                 "raise the limit with `ulimit -n 65536`, or lower --shards"
             }

@@ -133,6 +133,47 @@ fn ranks_that_never_touched_storage_and_several_files_of_one_are_named() {
 }
 
 #[test]
+fn what_a_result_of_ours_says_of_its_run_is_told() {
+    let tree = Tree::new("audit-outcome");
+    let of_run = |ringfall: Value| {
+        tree.rank(1, 0, 0, |file| {
+            let stats = &mut file["summary"]["cache_stats"];
+            for key in ["tier_storage_kv_bytes_read_gb", "tier_storage_kv_bytes_written_gb"] {
+                stats[key] = json!(0.0);
+            }
+            file["ringfall"] = ringfall;
+        });
+        tree.audit()
+    };
+    let config = json!({ "storage_capacity_bytes": 0 });
+    let found = of_run(json!({ "schema_version": 5, "config": config }));
+    // That it has no storage tier is what the result says of itself.
+    let without = one(&found, Kind::RanksWithoutStorage);
+    assert_eq!((without.level, without.weight), (Level::Note, 0.0));
+    assert!(without.sentence.contains("--disable-storage"), "{}", without.sentence);
+    for kind in [Kind::Simulated, Kind::Interrupted, Kind::RequestsFailed, Kind::BlocksBad] {
+        assert!(of(&found, kind).is_empty(), "{kind:?}");
+    }
+    let found = of_run(json!({
+        "schema_version": 5, "config": { "storage_capacity_bytes": 1 },
+        "simulation": { "device": "nvme" }, "window": { "interrupted": true },
+        "errors": { "requests_failed": 3 }, "verify": { "blocks_bad": 2 } }));
+    assert_eq!(one(&found, Kind::RanksWithoutStorage).level, Level::Finding);
+    for (kind, words, result) in [
+        (Kind::Simulated, "the device description \"nvme\"", 1.0),
+        (Kind::Interrupted, "1 of 1 rank files are of runs that a signal", 1.0),
+        (Kind::RequestsFailed, "3 requests ended", 3.0),
+        (Kind::BlocksBad, "2 blocks differed", 2.0),
+    ] {
+        let finding = one(&found, kind);
+        assert!(finding.sentence.contains(words), "{}", finding.sentence);
+        assert_eq!((finding.level, finding.weight), (Level::Finding, 1.0));
+        assert_eq!(finding.result, Some(result));
+    }
+    assert_valid_as("audit", &serde_json::to_value(&found).unwrap());
+}
+
+#[test]
 fn preloads_are_weighed_by_what_they_change() {
     let tree = Tree::new("audit-preload");
     tree.rank(1, 0, 0, |_| ());

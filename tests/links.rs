@@ -272,6 +272,25 @@ fn ranks_meet_in_no_directory_that_is_another_s() {
     assert_eq!(std::fs::read_dir(&meeting).unwrap().count(), 0);
 }
 
+/// The refusal has no errno of the system's, for which the remedy panicked.
+#[test]
+fn a_store_behind_another_users_link_is_refused() {
+    if !geteuid().is_root() {
+        return skipped("a store behind another user's link", "only root can give a link away");
+    }
+    let scratch = Scratch::new("store-link");
+    std::fs::create_dir(scratch.file("elsewhere")).unwrap();
+    for to in ["elsewhere", "nowhere"] {
+        let link = scratch.file("link");
+        symlink(to, &link).unwrap();
+        lchown(&link, Some(OTHER), None).unwrap();
+        let ran = output(scratch.run_command(&["--cache-dir", link.to_str().unwrap()]));
+        assert_fails(&ran, 1, &["it is a symbolic link of another user", "--cache-dir"]);
+        std::fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(scratch.file("elsewhere")).unwrap().count(), 0);
+}
+
 #[test]
 fn a_run_without_a_directory_takes_none_that_somebody_made_for_it() {
     let scratch = Scratch::new("fresh-guessed");

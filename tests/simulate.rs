@@ -537,6 +537,16 @@ fn a_doubtful_drive_is_told_in_the_output_and_the_json() {
     let warnings = warnings.as_array().unwrap();
     let found = warnings.iter().find(|warning| warning["code"] == "device_doubtful").unwrap();
     assert!(found["text"].as_str().unwrap().ends_with(doubt), "{found}");
+    assert!(warnings.iter().any(|warning| warning["code"] == "simulated"), "{warnings:?}");
+    // No other command takes it for what a drive did.
+    for (words, told) in [
+        (&["compare", "result.json", "result.json"][..], "simulated with the device description"),
+        (&["audit", "result.json"][..], "1 of 1 rank files are of simulated runs"),
+    ] {
+        let shown = text(&output(ringfall(&scratch, words)));
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(told), "{words:?}: {shown}");
+    }
     of("--what-if-users 1,2 --output result.json --html-output t.html");
     let table = std::fs::read(scratch.file("result.json")).unwrap();
     let table: Value = serde_json::from_slice(&table).unwrap();

@@ -40,6 +40,8 @@ pub struct Collection {
     pub unnamed: usize,
     /// Runs with a file of iostat's beside them.
     pub with_iostat: usize,
+    /// Runs that were simulated, in which no drive moved a byte.
+    pub simulated: usize,
 }
 
 /// A result that doesn't count.
@@ -87,6 +89,7 @@ impl Collection {
             by_invocation: 0,
             unnamed: 0,
             with_iostat: 0,
+            simulated: 0,
         })
     }
 }
@@ -103,6 +106,7 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
         by_invocation: 0,
         unnamed: 0,
         with_iostat: 0,
+        simulated: 0,
     };
     let logs = iostat_files(path)?;
     for file in json_files(path, iostat::is_named_so)? {
@@ -157,6 +161,7 @@ impl Collection {
             false => named().inspect(|_| self.by_invocation += 1),
         };
         self.unnamed += usize::from(configuration.is_none());
+        self.simulated += usize::from(result.document.ringfall.simulation.is_some());
         if let Some(log) = log {
             let rates = iostat::read(log)?;
             self.with_iostat += 1;

@@ -27,6 +27,7 @@ fn collection(rows: &[(u64, &[f64])]) -> Collection {
         by_invocation: 0,
         unnamed: 0,
         with_iostat: 0,
+        simulated: 0,
     }
 }
 

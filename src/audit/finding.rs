@@ -48,6 +48,14 @@ pub enum Kind {
     TargetsMissed,
     /// The result's own criteria of storage health, not met.
     HealthFailed,
+    /// Results of simulated runs, in which no drive moved a byte.
+    Simulated,
+    /// Runs that a signal ended early.
+    Interrupted,
+    /// Requests that ended with a failed step.
+    RequestsFailed,
+    /// Blocks that were read back wrong.
+    BlocksBad,
 }
 
 impl Kind {
@@ -73,6 +81,10 @@ impl Kind {
             Kind::ImpossibleFigures => "figures that can't be",
             Kind::TargetsMissed => "latency targets missed",
             Kind::HealthFailed => "storage health failed",
+            Kind::Simulated => "simulated results",
+            Kind::Interrupted => "interrupted runs",
+            Kind::RequestsFailed => "requests that failed",
+            Kind::BlocksBad => "blocks that were read back wrong",
         }
     }
 }

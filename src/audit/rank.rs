@@ -22,6 +22,10 @@ const WANTED: &[&str] = &[
     "ringfall.schema_version",
     "ringfall.merged",
     "ringfall.window",
+    "ringfall.config.storage_capacity_bytes",
+    "ringfall.simulation.device",
+    "ringfall.errors.requests_failed",
+    "ringfall.verify.blocks_bad",
     "ringfall.device.kernel",
     "ringfall.device.engine_read_bytes",
     "ringfall.device.engine_write_bytes",
@@ -101,6 +105,14 @@ pub(super) struct Rank {
     /// Whether ringfall made it: its bytes are those of its window alone.
     pub(super) is_ours: bool,
     pub(super) counted: Option<Counted>,
+    /// Whether the result says that the run had no storage tier (`--disable-storage`).
+    pub(super) is_without_storage_tier: bool,
+    /// Name of the simulated drive, where no drive moved a byte.
+    pub(super) simulated: Option<String>,
+    /// Whether a signal ended the run early.
+    pub(super) is_interrupted: bool,
+    pub(super) requests_failed: Known,
+    pub(super) blocks_bad: Known,
     pub(super) odd: Vec<Odd>,
     /// Figures of a result of ours that contradict each other.
     pub(super) contradictions: Vec<Contradiction>,
@@ -271,6 +283,7 @@ impl Taking<'_> {
 fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
     let mut from = Taking { flat, odd: Vec::new() };
     let is_ours = flat.number("ringfall.schema_version").is_some();
+    let capacity_bytes = flat.number("ringfall.config.storage_capacity_bytes");
     let mut rank = Rank {
         file,
         index,
@@ -301,6 +314,11 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
         qos: [0, 1, 2].map(|class| from.qos(class)),
         is_ours,
         counted: if is_ours { from.counted() } else { None },
+        is_without_storage_tier: capacity_bytes == Some(0.0),
+        simulated: flat.text("ringfall.simulation.device").map(str::to_owned),
+        is_interrupted: flat.flag("ringfall.window.interrupted") == Some(true),
+        requests_failed: from.take("ringfall.errors.requests_failed"),
+        blocks_bad: from.take("ringfall.verify.blocks_bad"),
         odd: Vec::new(),
         contradictions: Vec::new(),
         from_log: None,

@@ -87,6 +87,7 @@ fn document(fast: &Collection, slow: &Collection, matched: &[Pair], groups: &[Gr
             "named_after_a_published_invocation": side.by_invocation,
             "configuration_not_said": side.unnamed,
             "with_iostat": side.with_iostat,
+            "simulated": side.simulated,
         })
     };
     json!({
@@ -146,6 +147,7 @@ fn heading(page: &mut String, name: &str, side: &Collection) {
          arguments nor names like …_MODEL_cpuNGB_qdN_genMODE_usersN.json",
     );
     note(side.with_iostat, "have iostat's output beside them");
+    note(side.simulated, "were simulated: no drive moved a byte, and their figures are a model's");
 }
 
 fn table(page: &mut String, group: &Group, all_metrics: bool) {

@@ -329,8 +329,19 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         let entries = counted(result.population_failed, "entry");
         why.push(format!("{entries} that the run reads could not be written before it"));
     }
-    if result.plan.fail_on_health && judge(result).overall_status == "FAIL" {
-        why.push("the storage's health is FAIL, which --fail-on-health makes an error".to_owned());
+    if result.plan.fail_on_health {
+        let health = judge(result);
+        match &*health.overall_status {
+            "PASS" => {}
+            "FAIL" => why.push(
+                "the storage's health is FAIL, which --fail-on-health makes an error".to_owned(),
+            ),
+            status => why.push(format!(
+                "the storage's health is {status} ({}), and --fail-on-health wants it shown: give \
+                 a longer --duration",
+                health.why_no_data()
+            )),
+        }
     }
     why
 }

@@ -419,7 +419,7 @@ settings! {
             in_sweep refused "all runs would write to the same file", writes file;
         /// Date at which the times in the --io-trace-log file begin
         trace_epoch: TraceEpoch = "fixed", "EPOCH", idle idle::logical;
-        /// Exit with status 1 when storage_health is FAIL
+        /// Exit with status 1 unless storage_health is PASS
         fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing,
             in_sweep refused "a run that fails is not a result that a sweep keeps";
         /// Print the JSON results on standard output, and everything else on standard error

@@ -112,6 +112,8 @@ codes! {
         Engine = "engine",
         /// The storage tier was in memory.
         MemoryBacked = "memory_backed",
+        /// No drive moved a byte: the run was simulated, or is a logical trace.
+        Simulated = "simulated",
         /// No request finished.
         NothingCompleted = "nothing_completed",
     }

@@ -62,7 +62,8 @@ impl std::fmt::Display for Measure {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// `PASS` when every criterion was met, `FAIL` otherwise; `NO DATA` when there was none,
-    /// because nothing was measured or there was no drive to measure (a logical run). Differs from
+    /// because nothing was measured, of all too few samples, or there was no drive to measure (a
+    /// logical run). Differs from
     /// the reference, which has `PASS` in place of `NO DATA`.
     pub overall_status: Cow<'static, str>,
     /// Criteria against which the storage was judged. Differs from the reference as
@@ -78,6 +79,17 @@ pub struct Health {
     /// one operation would decide.
     #[serde(default)]
     pub too_few: Vec<Criterion>,
+}
+
+impl Health {
+    /// Why nothing was judged, where nothing was.
+    #[must_use]
+    pub fn why_no_data(&self) -> &'static str {
+        match self.too_few.is_empty() {
+            true => "nothing was measured to judge",
+            false => "too few samples to judge",
+        }
+    }
 }
 
 /// Fewest samples that are judged: of fewer the 95th percentile is the largest value, and one read

@@ -121,6 +121,27 @@ impl SimulationReport {
         is(&self.device, NO_DRIVE) && is(&self.source, NO_DRIVE_SOURCE)
     }
 
+    /// Name of the simulated drive; merged results of different drives have none of their own.
+    #[must_use]
+    pub fn device_name(&self) -> &str {
+        self.device.as_ref().map_or("several drives", String::as_str)
+    }
+
+    /// What a reader should know of the figures before anything else, as a sentence.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self.is_without_drive() {
+            true => "this run is a logical trace: no drive moved a byte, so its rates and \
+                     latencies say nothing about any storage"
+                .to_owned(),
+            false => format!(
+                "this run was simulated with the device description {}: no drive moved a byte, \
+                 and its figures are those of a model",
+                self.device_name()
+            ),
+        }
+    }
+
     /// The report of a run on that drive.
     #[must_use]
     pub fn of(

@@ -15,6 +15,10 @@ use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
 
+/// Share of the requests' time in waits that storage throughput leaves out from which on it says
+/// little about the drive.
+const REST_SHARE_MAX: f64 = 0.2;
+
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
 const STORAGE_SHARE_MIN: f64 = 0.05;
@@ -100,6 +104,10 @@ pub struct Situation {
     pub memory: Option<String>,
     /// Whether an object store held the data.
     pub is_object_store: bool,
+    /// Name of the simulated drive of a run in which no drive moved a byte.
+    pub simulated: Option<String>,
+    /// Share of the requests' time that went to waits for room, for permits and for the processor.
+    pub rest_share: Option<f64>,
 }
 
 impl Situation {
@@ -140,6 +148,7 @@ impl Situation {
             Some(gpu) => gpu.capacity_bytes.known().map(|bytes| bytes.div_ceil(MIB)),
         };
         Situation {
+            rest_share: ours.served.time.permits_and_rest_share.known(),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
             serving_slots: config.and_then(|c| c.max_inflight_requests).map(u64::from),
@@ -148,6 +157,7 @@ impl Situation {
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             memory: cold::memory(&ours.machine).map(str::to_owned),
             is_object_store: !ours.objects.is_unknown(),
+            simulated: ours.simulation.as_ref().map(|run| run.device_name().to_owned()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
             ..configuration
                 .zip(gpu_mib)
@@ -219,6 +229,23 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
             (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
         }
         return all;
+    }
+    if let Some(device) = situations.iter().find_map(|situation| situation.simulated.as_ref()) {
+        if situations.iter().any(|situation| situation.simulated.is_none()) {
+            let why = format!(
+                "one of the runs was simulated (device description {device}) and another was \
+                 measured: a model's figures say nothing about how two drives differ"
+            );
+            for advice in &mut all {
+                (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
+            }
+            return all;
+        }
+        // What is compared is what the descriptions say, and nothing was published of any.
+        for advice in &mut all {
+            advice.why = advice.why.replace("drive", "simulated drive");
+            advice.published = None;
+        }
     }
     if situations.iter().all(|situation| situation.is_object_store) {
         // The same holds of a store, whatever drives it has.
@@ -328,7 +355,14 @@ fn wall_clock(s: &Situation) -> Said {
 }
 
 fn storage_throughput(s: &Situation) -> Said {
-    if !s.has_cpu_tier() && s.max_concurrent_allocs == Some(0) {
+    if !s.has_cpu_tier() && s.rest_share.is_some_and(|share| share > REST_SHARE_MAX) {
+        (
+            Trust::No,
+            "much of the requests' time went to waits that it leaves out: for room in a tier that \
+             is full, for allocation permits or for the processor",
+            None,
+        )
+    } else if !s.has_cpu_tier() && s.max_concurrent_allocs == Some(0) {
         (
             Trust::Secondary,
             "without a CPU tier and without a bound on allocations, requests wait for nothing but \
@@ -402,6 +436,8 @@ mod tests {
             storage_read_share: Some(0.5),
             memory: None,
             is_object_store: false,
+            simulated: None,
+            rest_share: None,
         }
     }
 

@@ -57,6 +57,9 @@ fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
 #[must_use]
 pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    if let Some(simulation) = &result.simulation {
+        warnings.push(warning(Code::Simulated, simulation.told(), None));
+    }
     of_the_device(result, &mut warnings);
     of_the_requests(result, &mut warnings);
     of_the_unfinished(result, &mut warnings);

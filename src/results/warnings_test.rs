@@ -10,10 +10,11 @@ use crate::config::{AutoscalerMode, AutoscalerPlan};
 use crate::facts::tests::roofline;
 use crate::facts::{
     BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, RequestStats,
-    TierShortage, TimelineSecond, class_index,
+    SimulationFigures, TierShortage, TimelineSecond, class_index,
 };
 use crate::host::{ChainLink, DeviceFacts, MountFacts};
 use crate::results::tests::{busy, nothing};
+use crate::results::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
 
 fn codes(result: &RunResult) -> Vec<Code> {
     let of_reads = [Code::ReadsCached, Code::ReadsUnseen, Code::MemoryBacked];
@@ -187,6 +188,26 @@ fn memory_below_a_loop() -> Vec<ChainLink> {
     vec![link("loop0", "loop", None), link("tmpfs", "memory", Some("loop0"))]
 }
 
+fn simulated(device: &str, source: &str, run: &RunResult) -> SimulationReport {
+    let named = (device.to_owned(), source.to_owned());
+    SimulationReport::of(named, SimulationFigures::default(), None, run)
+}
+
+#[test]
+fn a_simulated_run_says_so_first_and_names_the_description() {
+    let mut result = busy();
+    for (device, source, words) in [
+        ("nvme", "measured", "simulated with the device description nvme"),
+        (NO_DRIVE, NO_DRIVE_SOURCE, "a logical trace"),
+    ] {
+        result.simulation = Some(simulated(device, source, &result));
+        let first = warnings_of(&result).into_iter().next().unwrap();
+        assert_eq!(first.code, Code::Simulated);
+        assert!(first.text.contains(words), "{}", first.text);
+        assert!(first.text.contains("no drive moved a byte"), "{}", first.text);
+    }
+}
+
 /// What raises a warning: a change of a run that had none of that name.
 type Raise = fn(&mut RunResult);
 
@@ -292,6 +313,10 @@ const RAISED: &[(Code, Raise)] = &[
         run.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
     }),
     (Code::MemoryBacked, |run| run.machine.device_chain = memory_below_a_loop()),
+    (Code::Simulated, |run| run.simulation = Some(simulated("nvme", "measured", run))),
+    (Code::Simulated, |run| {
+        run.simulation = Some(simulated(NO_DRIVE, NO_DRIVE_SOURCE, run));
+    }),
     (Code::NothingCompleted, |run| run.requests = RequestStats::default()),
 ];
 

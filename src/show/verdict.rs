@@ -84,7 +84,7 @@ pub(super) fn health(text: &mut String, style: Style, verdict: &Health) -> std::
         other => other.to_owned(),
     };
     match verdict.total_count {
-        0 => writeln!(text, "  health       {status}: nothing was measured to judge")?,
+        0 => writeln!(text, "  health       {status}: {}", verdict.why_no_data())?,
         total => {
             writeln!(text, "  health       {status}, passed {} of {total}", verdict.passed_count)?;
         }

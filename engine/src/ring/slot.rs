@@ -82,12 +82,14 @@ impl<B: 'static> Slots<B> {
         self.inner.borrow().pending
     }
 
-    /// When the oldest of them was submitted. O(slots): for a look now and then.
+    /// When the oldest of those that were handed over was. O(slots): for a look now and then.
     #[must_use]
     pub fn oldest(&self) -> Option<Nanos> {
         let inner = self.inner.borrow();
         let pending = |slot: &&Slot<B>| matches!(slot.state, State::Pending(_) | State::Abandoned);
-        inner.slots.iter().filter(pending).map(|slot| slot.submitted).min()
+        // Its time is 0 until an I/O is handed over.
+        let submitted = inner.slots.iter().filter(pending).map(|slot| slot.submitted);
+        submitted.filter(|submitted| *submitted > Nanos::ZERO).min()
     }
 
     /// Takes `owned` until [`Slots::complete`] is called with the token.
@@ -265,6 +267,18 @@ mod tests {
         slots.complete(token, 0, at(2));
         drop(future);
         assert_eq!(Rc::strong_count(&buffer), 1);
+    }
+
+    /// Its time was 0, so that it was told to wait since the machine was started.
+    #[test]
+    fn an_io_that_is_not_handed_over_yet_is_not_the_oldest() {
+        let slots = Slots::new();
+        let (queued, _first) = slots.insert(Some(()), Nanos::ZERO);
+        assert_eq!(slots.oldest(), None);
+        let (_, _second) = slots.insert(Some(()), at(7));
+        assert_eq!(slots.oldest(), Some(at(7)));
+        slots.handed_over(queued, at(3));
+        assert_eq!(slots.oldest(), Some(at(3)));
     }
 
     #[test]

@@ -3,8 +3,9 @@ use serde_json::json;
 
 use super::*;
 use crate::analysis::merge::tests::{file, run};
-use crate::facts::TimelineSecond;
-use crate::results::document::{Agreed, ConfigReport};
+use crate::facts::{SimulationFigures, TimelineSecond};
+use crate::results::SimulationReport;
+use crate::results::document::{Agreed, Claim, ConfigReport, Contradiction};
 use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::tests::to_json;
 use crate::results::trust::{Situation, Trust};
@@ -142,6 +143,37 @@ fn a_situation_is_read_from_where_a_result_has_it() {
     assert!(situation.queued_at_end.is_some() && situation.seconds.is_some());
     assert!(situation.users.is_some() && situation.arrivals_open.is_some());
     assert!(situation.ended_by_requests.is_some() && situation.generation_waits.is_some());
+}
+
+#[test]
+fn a_simulated_drive_is_told_as_one_and_not_compared_with_a_real_one() {
+    let measured = Situation {
+        cpu_memory_mib: Some(0),
+        generation_waits: Some(false),
+        ..Situation::default()
+    };
+    let simulated = Situation { simulated: Some("nvme".to_owned()), ..measured.clone() };
+    let all = advise(&[simulated.clone(), simulated.clone()]);
+    let primary = all.iter().find(|advice| advice.metric == DECODE_READ).unwrap();
+    assert_eq!(primary.told(), "without a CPU tier every read is the simulated drive's");
+    for advice in advise(&[measured, simulated]) {
+        assert_eq!((advice.trust, advice.published), (Trust::No, None));
+        assert!(advice.why.contains("(device description nvme)"), "{advice:?}");
+    }
+    let mut result = run(0..9, 60.0);
+    let device = ("nvme".to_owned(), "measured".to_owned());
+    let report = SimulationReport::of(device, SimulationFigures::default(), None, &result);
+    result.simulation = Some(report);
+    let situation = Situation::of_document(&Document::of(&result));
+    assert_eq!(situation.simulated.as_deref(), Some("nvme"));
+}
+
+#[test]
+fn a_contradiction_is_told_without_a_command_that_refuses_merged_results() {
+    let claim = |value| Claim { place: "`a`".to_owned(), value };
+    let one = Contradiction { one: claim(1.0), other: claim(2.0), is_bound: false };
+    let told = told_contradictions(&[one]).unwrap();
+    assert!(told.ends_with("run it again") && !told.contains("audit"), "{told}");
 }
 
 #[test]

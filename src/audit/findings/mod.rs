@@ -2,6 +2,7 @@
 //! facts and in sober words. What a figure means is said; what anybody intended is not.
 
 mod kernel;
+mod outcome;
 mod published;
 mod ranks;
 mod settings;
@@ -26,6 +27,10 @@ pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
         found.extend(ranks::impossible(leaf, group));
         found.extend(ranks::targets_missed(leaf, group));
         found.extend(ranks::health_failed(leaf, group));
+        found.extend(outcome::simulated(leaf, group));
+        found.extend(outcome::interrupted(leaf, group));
+        found.extend(outcome::requests_failed(leaf, group));
+        found.extend(outcome::blocks_bad(leaf, group));
         found.extend(published::differs(leaf, group));
         found.extend(settings::fsync_too_fast(leaf, group));
         found.extend(kernel::above_the_drive(leaf, group, settings));

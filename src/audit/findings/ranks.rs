@@ -113,6 +113,9 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
         return None;
     }
     let count = group.ranks().count();
+    if group.ranks().all(|(_, rank)| rank.is_without_storage_tier) {
+        return Some(without_storage_tier(leaf, group, &without));
+    }
     let moved = without.iter().filter(|rank| value(rank.read_gib).is_some_and(|gib| gib > 0.0));
     let mut finding = about(leaf, Some(group), Kind::RanksWithoutStorage, Level::Finding);
     finding.sentence = format!(
@@ -149,6 +152,21 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.weight_is = "share of the rank files that say nothing of storage";
     finding.result = Some(share);
     Some(finding)
+}
+
+/// Runs that were to have no storage: nothing is in question.
+fn without_storage_tier(leaf: &Leaf, group: &Group, ranks: &[&Rank]) -> Finding {
+    let mut finding = about(leaf, Some(group), Kind::RanksWithoutStorage, Level::Note);
+    finding.sentence = format!(
+        "{}: the run had no storage tier (--disable-storage), as its result says. Its figures are \
+         those of memory, and say nothing of storage.",
+        group.begin()
+    );
+    finding.formula = "storage_capacity_bytes = 0 in every rank file".to_owned();
+    let key = "ringfall.config.storage_capacity_bytes";
+    let input = |rank: &&Rank| Input::number(&rank.file, key, 0.0, "bytes");
+    finding.inputs = ranks.iter().map(input).collect();
+    finding
 }
 
 /// How far the trials lie apart in one direction, as a share of their mean, and the rate of each.

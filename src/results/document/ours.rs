@@ -117,7 +117,7 @@ pub struct Ours {
     /// in merged results: each found the device as what came before had left it.
     pub precondition: OfRun<PreconditionReport>,
     /// Whether storage bandwidth was steady in the window; null where the window was too short to
-    /// tell (less than 10 s) or ended early, nothing moved, or an autoscaler changed the load, and
+    /// tell (less than 10 s), the run failed, nothing moved, or an autoscaler changed the load, and
     /// in merged results.
     #[serde(default)]
     pub steadiness: OfRun<SteadinessReport>,

@@ -28,13 +28,13 @@ pub struct TimeReport {
     pub total_s: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting to be served.
     pub queue_share: Derived<Option<f64>>,
-    /// Share of `total_s` spent reading and writing entries in all tiers, including waits for room,
-    /// for buffers and for places in the device's queue.
+    /// Share of `total_s` spent reading and writing entries in all tiers, including waits for
+    /// buffers and for places in the device's queue, but not those for room in a tier.
     pub storage_share: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting for generated tokens.
     pub generation_share: Derived<Option<f64>>,
-    /// Share of `total_s` that is left: waits for an allocation permit (`--max-concurrent-allocs`)
-    /// and for the processor.
+    /// Share of `total_s` that is left: waits for room in a tier that is full, for an allocation
+    /// permit (`--max-concurrent-allocs`) and for the processor.
     pub permits_and_rest_share: Derived<Option<f64>>,
 }
 }

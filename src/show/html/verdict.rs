@@ -82,7 +82,7 @@ pub(super) fn served(html: &mut String, results: &[Named]) {
     };
     let text = "The requests that finished in the window, and which share of their time went \
                 where: waiting to be served, reading and writing entries, waiting for generated \
-                tokens, and the rest (waits for allocation permits and for the processor).";
+                tokens, and the rest (waits for room in a full tier, for allocation permits and for the processor).";
     let rows = by_name(results.iter().map(of).collect());
     section(html, "Requests and their time", text, results, &rows);
 }
@@ -93,7 +93,7 @@ pub(super) fn health(html: &mut String, results: &[Named]) {
         let health = named.document.summary.cache_stats.storage_health.as_ref();
         let Some(health) = health else { return Vec::new() };
         let verdict = match health.total_count {
-            0 => format!("{}: nothing was measured to judge", health.overall_status),
+            0 => format!("{}: {}", health.overall_status, health.why_no_data()),
             total => {
                 format!("{}, passed {} of {total}", health.overall_status, health.passed_count)
             }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::config::compact_utc;
-use crate::results::Document;
 use crate::results::document::{GpuReport, LatencyMs, QuantileMs, RequestsOfClass, RequestsReport};
 use crate::results::figures::figure::Derived;
 use crate::results::metrics::{Metric, STORAGE_THROUGHPUT};
 use crate::results::trust::{Trust, headlines};
+use crate::results::{Document, SimulationReport};
 
 /// A value of the table; `Nothing` was not measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,6 +166,7 @@ fn parameters(document: &Document) -> (Vec<Row>, Vec<Row>) {
         row("Trace Speedup", number("trace_speedup")),
         row("Replay Cycles", number("replay_cycles")),
     ];
+    let simulated = document.ringfall.simulation.as_ref().map(SimulationReport::told);
     let ours = vec![
         row("Arrival", config.and_then(|c| c.arrival.as_deref())),
         row("Source", config.and_then(|c| c.source.as_deref())),
@@ -173,6 +174,7 @@ fn parameters(document: &Document) -> (Vec<Row>, Vec<Row>) {
         row("Queue Depth", config.and_then(|c| c.queue_depth)),
         row("Shards", shards),
         row("GPU Backend", document.ringfall.gpu.as_ref().and_then(gpu_backend).as_deref()),
+        row("Simulated", simulated.as_deref()),
     ];
     (theirs, ours)
 }

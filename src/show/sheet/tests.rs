@@ -3,9 +3,9 @@ use std::io::Read;
 use ringfall_workloads::contract::Class;
 
 use super::*;
-use crate::facts::GpuOutcome;
-use crate::results::Document;
+use crate::facts::{GpuOutcome, SimulationFigures};
 use crate::results::tests::{busy, judged, nothing};
+use crate::results::{Document, RunResult, SimulationReport};
 
 fn named(document: Document) -> Named {
     Named { name: "d/a.json".into(), document }
@@ -127,6 +127,20 @@ fn the_workbook_is_one_with_all_its_sheets() {
         assert!(!holds(format!("xl/worksheets/sheet{}.xml", sheets + 1)), "{sheets}");
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_column_says_that_a_run_was_simulated() {
+    let mut result = busy();
+    let cell = |result: &RunResult| {
+        cell_of(&Rows::of(&[named(Document::of(result))]), 0, "Simulated").clone()
+    };
+    assert_eq!(cell(&result), Cell::Nothing);
+    let device = ("nvme".to_owned(), "measured".to_owned());
+    let report = SimulationReport::of(device, SimulationFigures::default(), None, &result);
+    result.simulation = Some(report);
+    let told = cell(&result);
+    assert!(matches!(&told, Cell::Text(text) if text.contains("description nvme")), "{told:?}");
 }
 
 #[test]
