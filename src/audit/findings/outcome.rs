@@ -1,5 +1,5 @@
-//! Findings about what the results of ours say of their own run: that it was simulated, ended early,
-//! or went wrong.
+//! Findings about what results of ours say of their own run: that it was simulated, ended early, or
+//! went wrong.
 
 use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Leaf};
