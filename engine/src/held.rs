@@ -126,7 +126,7 @@ impl HeldDirectory {
         &self.path
     }
 
-    /// What the directory itself is.
+    /// Kind, owner and mode of the directory itself.
     ///
     /// # Errors
     /// Errors of the system.
@@ -134,7 +134,7 @@ impl HeldDirectory {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// What has that name here, or nothing; a link is not followed.
+    /// File that has that name here, or none; a link is not followed.
     ///
     /// # Errors
     /// Errors of the system.

@@ -275,7 +275,7 @@ fn text_that_would_inflate_without_end_or_overflow_is_refused() {
     assert_eq!(negative, Err(HistogramDecodeError::Format("a count out of range".into())));
 }
 
-/// What is wrong with a text, in words, whatever the crate would have made of it.
+/// Words for an error in a text, whatever the crate would have made of it.
 #[test]
 fn each_check_of_a_text_has_its_own_message() {
     let bytes = STANDARD.decode(histogram_of(&[MILLISECOND.as_ns()]).to_base64_v2()).unwrap();

@@ -42,7 +42,7 @@ fn write(placement: &mut Placement<Rc<u8>>, key: u128, bytes: u64, ns: u64) -> E
     id
 }
 
-/// What an admission with the tier's baton in hand is told.
+/// Answer to an admission with the tier's baton in hand.
 fn with_baton<D>(placement: &mut Placement<D>, tier: Tier, bytes: u64) -> Admission {
     let mut request = AdmitState::new(bytes);
     request.tier = tier;

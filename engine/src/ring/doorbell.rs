@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// What a sender does next: it leaves its message, marks the bell as rung, and strikes it if
+    /// Next step of a sender: it leaves its message, marks the bell as rung, and strikes it if
     /// the thread sleeps.
     #[derive(Clone, Copy, PartialEq)]
     enum Sender {

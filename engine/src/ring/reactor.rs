@@ -37,8 +37,8 @@ pub trait Parker {
 /// Names the poll of a doorbell among the I/Os of a ring, none of which has so high a number.
 const DOORBELL: u64 = u64::MAX;
 
-/// Of I/Os of this size or more, the drive has work for longer than the processor takes to queue a
-/// deep queue of them: they go out with the next sleep. Smaller ones go out in batches.
+/// I/O size from which on the drive has work for longer than the processor takes to queue a
+/// deep queue of such I/Os: these go out with the next sleep. Smaller ones go out in batches.
 const LARGE_IO_BYTES: u32 = 64 << 10;
 
 /// How often a ring that ends looks whether the kernel has let go of its buffers.

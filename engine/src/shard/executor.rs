@@ -251,7 +251,7 @@ fn check_locked_memory_limit() -> Result<(), SetupError> {
 }
 
 thread_local! {
-    /// What this thread's executor has besides glommio's, while it runs.
+    /// State of this thread's executor besides glommio's, while it runs.
     static CURRENT: RefCell<Option<Rc<ThreadState>>> = const { RefCell::new(None) };
 }
 
@@ -261,7 +261,7 @@ struct ThreadState {
     doorbell: Arc<Doorbell>,
     /// Told when the doorbell has rung.
     rung: Notify,
-    /// What the thread sleeps in.
+    /// Place in which the thread sleeps.
     parker: RefCell<Rc<dyn Parker>>,
     /// Polls of tasks so far, but for that which ends each pass.
     polls: Cell<u64>,
