@@ -15,7 +15,6 @@ pub mod driver;
 pub mod escape;
 pub mod exit;
 pub mod facts;
-pub mod faultsim;
 pub mod files;
 pub mod group;
 pub mod host;
@@ -93,7 +92,6 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
-        cli::Command::Faults(args) => ended(commands::faults::run(&args)),
         cli::Command::Schema(args) => page(commands::schema::page(args.name)),
         cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),

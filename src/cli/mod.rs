@@ -6,7 +6,6 @@ mod audit;
 mod checkpoint;
 mod datagen;
 mod discover;
-mod faults;
 mod mlperf;
 mod saturate;
 mod schema;
@@ -33,7 +32,6 @@ pub use datagen::{
     DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
 };
 pub use discover::DiscoverArgs;
-pub use faults::FaultsArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use schema::{SchemaArgs, SchemaName};
@@ -80,8 +78,6 @@ pub enum Command {
     /// interrupted sweep can be continued
     #[command(args_override_self = true)]
     Sweep(SweepArgs),
-    /// Test ringfall itself: simulate whole systems whose drives fail in ways that a seed decides
-    Faults(FaultsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true)]
     Replay(ReplayArgs),

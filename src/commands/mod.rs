@@ -6,7 +6,6 @@ pub mod checkpoint;
 pub mod compare;
 pub mod datagen;
 pub mod discover;
-pub mod faults;
 pub mod merge;
 pub mod mlperf;
 pub mod report;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringfall_engine::ring::{IoKind, IoRequest};
 use ringfall_engine::tier::gpu::by_hand::ByHand;
 
-use crate::run::World;
+use ringfall::run::World;
 
 /// See the module.
 pub(super) struct Way(Arc<ByHand>);

@@ -7,8 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_engine::clock::{MILLISECOND, Nanos, SECOND};
 use ringfall_workloads::source::{SourceRequest, Turn};
 
-use super::scenario::time_within;
-use crate::run::Phase;
+use crate::scenario::time_within;
+use ringfall::run::Phase;
 
 /// Tells these draws from all others of a seed.
 const STREAM: u64 = u64::from_be_bytes(*b"incident");

@@ -11,9 +11,9 @@ use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
 use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
-use super::scenario::Scenario;
-use crate::driver::Driver;
-use crate::run::World;
+use crate::scenario::Scenario;
+use ringfall::driver::Driver;
+use ringfall::run::World;
 
 /// How things stood with the shards when they were stopped.
 #[derive(Default)]

@@ -5,13 +5,6 @@
 //! hold, nothing may be held, what the engine reports must be what drive and GPU did, to the byte,
 //! and the phases must have kept their promises (`promises`).
 
-mod check;
-mod fate;
-mod promises;
-mod scenario;
-mod stranger;
-mod way;
-
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -29,17 +22,17 @@ use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
 use ringfall_engine::units::BLOCK_BYTES;
 
-use crate::driver::Driver;
-use crate::run::{
+use crate::check::{self, AtStop};
+use crate::fate::What;
+use crate::promises::Diary;
+use crate::scenario::{Scenario, time_within};
+use crate::stranger::Strangers;
+use crate::way::Way;
+use ringfall::driver::Driver;
+use ringfall::run::{
     BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,
     WorldParts, conduct,
 };
-use check::AtStop;
-use fate::What;
-use promises::Diary;
-use scenario::{Scenario, time_within};
-use stranger::Strangers;
-use way::Way;
 
 /// No run of these sizes takes so many steps: one that does hangs.
 const STEPS_MAX: u64 = 5_000_000;
@@ -498,5 +491,5 @@ impl Faulty<'_> {
 }
 
 #[cfg(test)]
-#[path = "faultsim_test.rs"]
+#[path = "system_test.rs"]
 mod tests;

@@ -3,8 +3,8 @@
 
 use ringfall_engine::clock::Nanos;
 
-use super::fate::{Fate, What};
-use crate::run::{Ending, Order, Phase};
+use crate::fate::{Fate, What};
+use ringfall::run::{Ending, Order, Phase};
 
 /// What was ordered and what happened, with its time, as far as the phases are judged by it.
 #[derive(Default)]

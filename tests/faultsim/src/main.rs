@@ -1,23 +1,43 @@
-//! `ringfall faults`: whole systems with drives that go wrong, by seed.
+//! Simulates whole systems whose drives and GPUs fail in ways that a seed decides, and checks that
+//! every fault is noticed and nothing is lost:
+//! `cargo run --release -p ringfall-faults -- --seeds 0..10000`.
+
+mod check;
+mod fate;
+mod promises;
+mod scenario;
+mod stranger;
+mod system;
+mod way;
 
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-
+use clap::Parser;
+use ringfall::run::Ending;
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
 use ringfall_engine::units::gib;
 
-use crate::cli::FaultsArgs;
-use crate::config::InputError;
-use crate::exit::Exit;
-use crate::faultsim::{self, FaultRun};
-use crate::run::Ending;
+use system::FaultRun;
 
-/// Failures told one by one.
+/// Number of failures that are described one by one.
 const FAILURES_SHOWN: usize = 20;
+
+/// Tests ringfall itself: simulates whole systems whose drives fail in ways that a seed decides.
+#[derive(Debug, Parser)]
+struct Args {
+    /// One seed, or a range of seeds, which includes FIRST but not END
+    #[arg(long, value_name = "FIRST..END", default_value = "0..1000", value_parser = range)]
+    seeds: Range<u64>,
+    /// Number of systems to simulate at the same time, 1 to 1024; one per core when not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
 
 #[derive(Default)]
 struct Sums {
@@ -31,6 +51,9 @@ struct Sums {
     wrong_blocks: u64,
     gpu: GpuFlawCounts,
     gpus_lost: u64,
+    drives_lost: u64,
+    incidents: u64,
+    steps: u64,
     /// Read and written past host memory.
     direct_bytes: [u64; 2],
     complete: u64,
@@ -57,6 +80,9 @@ impl Sums {
                 self.gpu.wrong_blocks += run.gpu_flaws.wrong_blocks;
                 self.gpu.late += run.gpu_flaws.late;
                 self.gpus_lost += u64::from(run.is_gpu_lost);
+                self.drives_lost += run.lost_drives;
+                self.incidents += run.incidents.len() as u64;
+                self.steps += run.steps;
                 for (sum, bytes) in self.direct_bytes.iter_mut().zip(run.direct_bytes) {
                     *sum += bytes;
                 }
@@ -72,14 +98,11 @@ impl Sums {
     }
 }
 
-/// Runs the seeds asked for.
-///
-/// # Errors
-/// The seeds are no range.
-pub fn run(args: &FaultsArgs) -> Result<Exit> {
-    let (first, end) = range(&args.seeds)?;
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let (first, end) = (args.seeds.start, args.seeds.end);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, |threads| threads as usize).max(1);
+    let threads = args.threads.map_or(cores, |threads| threads as usize);
     let began = Instant::now();
     let next = AtomicU64::new(first);
     let sums = Mutex::new(Sums::default());
@@ -90,7 +113,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
                     let after = |seed| (seed < end).then(|| seed + 1);
                     let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
                     let Ok(seed) = taken else { return };
-                    let result = faultsim::run(seed);
+                    let result = system::run(seed);
                     sums.lock().unwrap_or_else(PoisonError::into_inner).add(seed, result);
                 }
             };
@@ -106,8 +129,8 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
     .context("cannot start that many threads: give fewer --threads")?;
     let mut sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.failures.sort();
-    let told = super::print(&page_of(&sums, began.elapsed().as_secs_f64()))?;
-    Ok(if sums.failures.is_empty() { told } else { Exit::Failed })
+    print!("{}", page_of(&sums, began.elapsed().as_secs_f64()));
+    Ok(if sums.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What is told at the end.
@@ -115,21 +138,24 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
         page,
-        "{} systems in {:.1} s: {} requests, {} operations abandoned halfway\n\
+        "{} systems in {:.1} s: {} requests, {} operations abandoned halfway, {} steps\n\
          drives: {} I/Os failed, {} were cut short, {} moved nothing, {} were damaged or \
-         misdirected; {} wrong blocks read\n\
+         misdirected; {} wrong blocks read; {} drives lost\n\
          GPUs: {} jobs failed, {} were late, {} returned wrong bytes; {} GPUs lost; {:.2} GiB read \
          and {:.2} GiB written directly between GPU memory and storage\n\
-         runs: {} completed, {} were interrupted, {} failed; {} reported their results early",
+         runs: {} completed, {} were interrupted, {} failed, in {} incidents; {} reported their \
+         results early",
         sums.runs,
         seconds,
         sums.requests,
         sums.cancelled,
+        sums.steps,
         sums.failing,
         sums.short,
         sums.empty,
         sums.damaged,
         sums.wrong_blocks,
+        sums.drives_lost,
         sums.gpu.failed,
         sums.gpu.late,
         sums.gpu.wrong_blocks,
@@ -139,11 +165,14 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
         sums.complete,
         sums.interrupted,
         sums.failed,
+        sums.incidents,
         sums.kept
     );
     for (seed, what) in sums.failures.iter().take(FAILURES_SHOWN) {
-        let _infallible =
-            writeln!(page, "seed {seed}: {what}\n  again: ringfall faults --seeds {seed}");
+        let _infallible = writeln!(
+            page,
+            "seed {seed}: {what}\n  again: cargo run --release -p ringfall-faults -- --seeds {seed}"
+        );
     }
     if sums.failures.is_empty() {
         page.push_str("every fault was noticed, and nothing was lost\n");
@@ -157,19 +186,15 @@ fn page_of(sums: &Sums, seconds: f64) -> String {
     page
 }
 
-/// `N` or `FIRST..END`.
-fn range(text: &str) -> Result<(u64, u64), InputError> {
+/// Parses `N` or `FIRST..END`.
+fn range(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let range = match text.split_once("..") {
         Some((first, end)) => number(first).zip(number(end)),
         None => number(text).and_then(|seed| Some((seed, seed.checked_add(1)?))),
     };
-    range.filter(|(first, end)| first < end).ok_or_else(|| {
-        let what = format!(
-            "--seeds {text:?} is not a range: give one seed, or a range without its end (0..1000)"
-        );
-        InputError::new(what)
-    })
+    let range = range.map(|(first, end)| first..end).filter(|range| !range.is_empty());
+    range.ok_or_else(|| "give one seed, or a range without its end (0..1000)".to_owned())
 }
 
 #[cfg(test)]
@@ -178,10 +203,10 @@ mod tests {
 
     #[test]
     fn seeds_are_one_or_a_range() {
-        assert_eq!(range("7").unwrap(), (7, 8));
-        assert_eq!(range("0..10").unwrap(), (0, 10));
+        assert_eq!(range("7").unwrap(), 7..8);
+        assert_eq!(range("0..10").unwrap(), 0..10);
         for wrong in ["", "x", "3..3", "5..2", "-1", "1...2", &u64::MAX.to_string()] {
-            assert!(range(wrong).unwrap_err().to_string().contains("--seeds"), "{wrong}");
+            range(wrong).unwrap_err();
         }
     }
 }

@@ -18,10 +18,10 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, Ra
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
-use super::fate::{Fate, Incident, What};
-use super::way::Way;
-use crate::run::{Assignment, Phase, RunSettings};
-use crate::store::StoreRequest;
+use crate::fate::{Fate, Incident, What};
+use crate::way::Way;
+use ringfall::run::{Assignment, Phase, RunSettings};
+use ringfall::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
 const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");

@@ -12,8 +12,8 @@ use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::shard::timers::Timers;
 
-use super::scenario::{Scenario, time_within};
-use crate::run::World;
+use crate::scenario::{Scenario, time_within};
+use ringfall::run::World;
 
 /// Keys of one of them.
 const KEYS: u128 = 4;

@@ -37,7 +37,9 @@ fn a_few_hundred_seeds_lose_nothing() {
                     *incidents.entry(phase).or_default() += 1;
                 }
             }
-            Err(what) => panic!("seed {seed}: {what}\nagain: ringfall faults --seeds {seed}"),
+            Err(what) => panic!(
+                "seed {seed}: {what}\nagain: cargo run --release -p ringfall-faults -- --seeds {seed}"
+            ),
         }
     }
     for kind in 0..6 {
