@@ -110,7 +110,7 @@ pub fn run(args: &FaultsArgs) -> Result<Exit> {
     Ok(if sums.failures.is_empty() { told } else { Exit::Failed })
 }
 
-/// What is told at the end.
+/// Returns the summary that is printed at the end.
 fn page_of(sums: &Sums, seconds: f64) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
