@@ -31,13 +31,13 @@ pub(super) fn gpu(settings: &Settings, facts: &Facts) -> Option<&'static str> {
         .then_some("without a GPU tier: give --gpu-mem-gb")
 }
 
-/// Of how data gets there. It does no harm: a suite has it for all of its runs, and a file for all
-/// that read it, those without storage among them.
+/// Case of the settings about the way to storage. They do no harm: a suite has them for all of its
+/// runs, and a file for all that read it, those without storage among them.
 pub(super) fn storage(settings: &Settings, _: &Facts) -> Option<&'static str> {
     settings.is_without_storage.then_some("with --disable-storage")
 }
 
-/// Of its size, threads and end; the reference takes the first two without it too.
+/// Case of its size, threads and end; the reference takes the first two without it too.
 pub(super) fn precondition(settings: &Settings, _: &Facts) -> Option<&'static str> {
     (!settings.is_preconditioned).then_some("without --precondition")
 }
