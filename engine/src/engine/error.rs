@@ -112,7 +112,7 @@ pub enum EngineError {
         /// Which shard.
         shard: ShardId,
     },
-    /// A shard's thread panicked.
+    /// A shard's thread panicked, or did not open or end in time.
     #[error("shard {} ended early: {reason}", shard.0)]
     Ended {
         /// Which shard.

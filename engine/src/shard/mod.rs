@@ -85,7 +85,7 @@ pub struct EngineShared {
 }
 
 impl EngineShared {
-    /// Shortfalls by now of all shards together, a sentence each: the CPU tier takes memory while
+    /// Shortfalls of all shards together so far, a sentence each: the CPU tier takes memory while
     /// it is used, so that the list may grow.
     #[must_use]
     pub fn shortfalls(&self) -> Vec<String> {
