@@ -87,7 +87,8 @@ pub(super) fn half_gib(gib: f64) -> f64 {
     (gib * 2.0).floor() / 2.0
 }
 
-/// Memory available to a GPU tier, GiB; or why there is none.
+/// Reason why the survey alone knows of no memory for a GPU tier; always an error, which callers
+/// that ask the driver replace.
 fn gpu_gib(survey: &Survey) -> Result<f64, String> {
     let gpu = survey.gpus.iter().find(|gpu| gpu.computes());
     match gpu {
