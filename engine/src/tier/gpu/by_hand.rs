@@ -1,8 +1,8 @@
 //! I/Os between GPU memory and drives that wait until somebody ends them: for simulations, whose
 //! drives and time are on one thread.
 //!
-//! The engine must survive an I/O that ends late, never, or with any answer of a drive, and whatever
-//! is dropped meanwhile.
+//! The engine must survive an I/O that ends late, never, or with any answer of a drive, and
+//! whatever is dropped meanwhile.
 
 #![allow(unsafe_code, reason = "slices over pieces that belong to an I/O until it has ended")]
 
